@@ -1,0 +1,55 @@
+# Moorage: `make up` runs it, `make test` tests it. Both set up what they need under this folder.
+PYTHON ?= python3
+BIN := .venv/bin
+GATES := AllAlpha=true
+
+.PHONY: up setup test lint format bench lock clean
+
+up: .venv/.runtime
+	@echo "== asking why, for every story in examples/"
+	@for story in examples/*/; do echo "-- $$story"; $(BIN)/moorage why -f $$story --feature-gates $(GATES) || test $$? -eq 1 || exit 2; done
+
+setup: .venv/.dev
+
+test: .venv/.dev
+	@echo "== running the test suite"
+	@$(BIN)/pytest -n 2
+
+lint: .venv/.dev
+	@echo "== ruff"
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	@echo "== mypy --strict"
+	@$(BIN)/mypy
+	@echo "== import-linter"
+	@$(BIN)/lint-imports
+
+format: .venv/.dev
+	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+
+bench: .venv/.dev
+	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+lock: .venv/.dev
+	@echo "== resolving dependencies"
+	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header pyproject.toml -o requirements.lock
+	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --group dev -c requirements.lock pyproject.toml -o requirements-dev.lock
+
+clean:
+	@rm -rf .venv
+
+.venv/.python:
+	@echo "== creating .venv"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Moorage needs Python 3.11 or newer, found " + sys.version.split()[0] + ": run make PYTHON=/path/to/python3.11")'
+	@$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/.runtime: .venv/.python requirements.lock pyproject.toml
+	@echo "== installing what Moorage needs to run"
+	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/pip install -q --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+.venv/.dev: .venv/.runtime requirements-dev.lock
+	@echo "== installing what development needs"
+	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@

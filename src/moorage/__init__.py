@@ -1,0 +1,1 @@
+"""Moorage decides where Kubernetes pods may run: by thresholds, versions, families of keys and expressions."""

@@ -1,0 +1,72 @@
+"""The small objects around workloads: namespaces, events and leases."""
+
+from __future__ import annotations
+
+from moorage.api.meta import Int32, Object, ObjectReference, Time, Wire
+
+
+class NamespaceSpec(Wire):
+    """What keeps a namespace from ending."""
+
+    finalizers: tuple[str, ...] = ()
+
+
+class NamespaceStatus(Wire):
+    """Whether a namespace is ending."""
+
+    phase: str = ""
+
+
+class Namespace(Object):
+    """A room of names."""
+
+    spec: NamespaceSpec = NamespaceSpec()
+    status: NamespaceStatus = NamespaceStatus()
+
+
+class EventSource(Wire):
+    """Who reports an event."""
+
+    component: str = ""
+    host: str = ""
+
+
+class EventSeries(Wire):
+    """How often an event came again."""
+
+    count: Int32 = 0
+    last_observed_time: Time | None = None
+
+
+class Event(Object):
+    """Something that happened to an object."""
+
+    involved_object: ObjectReference = ObjectReference()
+    reason: str = ""
+    message: str = ""
+    type: str = ""
+    count: Int32 = 0
+    first_timestamp: Time | None = None
+    last_timestamp: Time | None = None
+    event_time: Time | None = None
+    series: EventSeries | None = None
+    source: EventSource = EventSource()
+    action: str = ""
+    reporting_component: str = ""
+    reporting_instance: str = ""
+
+
+class LeaseSpec(Wire):
+    """Who holds a lease and until when."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: Int32 | None = None
+    acquire_time: Time | None = None
+    renew_time: Time | None = None
+    lease_transitions: Int32 | None = None
+
+
+class Lease(Object):
+    """A claim that must be renewed: a node's heartbeat, a leader's seat."""
+
+    spec: LeaseSpec = LeaseSpec()

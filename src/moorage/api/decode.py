@@ -1,0 +1,89 @@
+"""From bytes or parsed data to typed objects, with the path of whatever does not fit."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TypeVar
+
+import msgspec
+
+from moorage.api import kinds
+from moorage.api.meta import Object
+
+T = TypeVar("T")
+
+_PROBLEM = re.compile(r"(?P<what>.*?)(?: - at `(?P<path>.*)`)?", re.DOTALL)
+_EXPECTED = re.compile(r"Expected `(?P<want>[^`]*)`, got `(?P<got>[^`]*)`")
+_WORDS = {
+    "str": "a string", "int": "an integer", "float": "a number", "bool": "true or false", "null": "null",
+    "array": "a list", "object": "a map", "datetime": "a time",
+}  # fmt: skip
+
+
+class DecodeError(ValueError):
+    """A field holds what it cannot hold. `path` is spelled as in Kubernetes' messages."""
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(f"{path}: {message}" if path else message)
+        self.path = path
+        self.message = message
+
+
+def decode(data: bytes | str, struct: type[T]) -> T:
+    """Read JSON straight into a struct; null counts as absent, as in Kubernetes."""
+    try:
+        return msgspec.json.decode(data, type=struct)
+    except msgspec.ValidationError:
+        return convert(msgspec.json.decode(data), struct)
+    except msgspec.DecodeError as error:
+        raise DecodeError("", f"not JSON: {error}") from None
+
+
+def convert(data: Any, struct: type[T]) -> T:
+    """Read parsed JSON or YAML into a struct."""
+    try:
+        return msgspec.convert(data, struct)
+    except msgspec.ValidationError:
+        pass
+    try:
+        return msgspec.convert(without_nulls(data), struct)
+    except msgspec.ValidationError as error:
+        raise _explained(str(error)) from None
+
+
+def from_manifest(data: dict[str, Any]) -> Object | None:
+    """The typed object that a manifest holds, or None when its kind is not in the table."""
+    api_version, name = data.get("apiVersion"), data.get("kind")
+    for field, value in (("apiVersion", api_version), ("kind", name)):
+        if not value:
+            raise DecodeError(field, "is missing: every object says its apiVersion and kind")
+        if not isinstance(value, str):
+            raise DecodeError(field, "expected a string")
+    kind = kinds.find(str(api_version), str(name))
+    if kind is None:
+        return None
+    if kind.upgrade is not None and api_version != kind.api_version:
+        data = kind.upgrade(data)
+    return convert(data, kind.struct)
+
+
+def without_nulls(data: Any) -> Any:
+    """The same data with every null member dropped."""
+    if isinstance(data, dict):
+        return {name: without_nulls(value) for name, value in data.items() if value is not None}
+    if isinstance(data, list):
+        return [without_nulls(value) for value in data]
+    return data
+
+
+def _explained(problem: str) -> DecodeError:
+    parts = _PROBLEM.fullmatch(problem)
+    assert parts is not None  # every text matches
+    path = (parts["path"] or "").removeprefix("$").removeprefix(".")
+    expected = _EXPECTED.fullmatch(parts["what"])
+    if expected is None:
+        return DecodeError(path, parts["what"])
+    want = " or ".join(_WORDS.get(word, word) for word in expected["want"].split(" | ") if word != "null")
+    got = _WORDS.get(expected["got"], expected["got"])
+    hint = ": put it in quotes" if want == "a string" and expected["got"] in ("int", "float", "bool") else ""
+    return DecodeError(path, f"expected {want}, got {got}{hint}")

@@ -1,0 +1,89 @@
+"""Nodes and what they repel: taints, and the selectors that pick nodes."""
+
+from __future__ import annotations
+
+from moorage.api.meta import Int32, Object, ResourceList, Time, Wire
+
+
+class Taint(Wire):
+    """A mark on a node or a device that repels every pod that does not tolerate it."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+    time_added: Time | None = None
+
+    def __str__(self) -> str:
+        return f"{self.key}{self.value and '=' + self.value}:{self.effect}"
+
+
+class NodeSelectorRequirement(Wire):
+    """One condition on a label or a field of a node."""
+
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class NodeSelectorTerm(Wire):
+    """Conditions that must all hold. A term without any picks no node."""
+
+    match_expressions: tuple[NodeSelectorRequirement, ...] = ()
+    match_fields: tuple[NodeSelectorRequirement, ...] = ()
+    match_cel_expressions: tuple[str, ...] = ()
+
+
+class NodeSelector(Wire):
+    """Terms of which one must hold. No terms pick no node."""
+
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+
+
+class PreferredSchedulingTerm(Wire):
+    """A term that adds its weight to a node's score when all of it holds."""
+
+    weight: Int32 = 0
+    preference: NodeSelectorTerm = NodeSelectorTerm()
+
+
+class ContainerImage(Wire):
+    """An image that a node already has."""
+
+    names: tuple[str, ...] = ()
+    size_bytes: int = 0
+
+
+class NodeCondition(Wire):
+    """One observed aspect of a node's health."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_heartbeat_time: Time | None = None
+    last_transition_time: Time | None = None
+
+
+class NodeSpec(Wire):
+    """What a node is told to be."""
+
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    provider_id: str = ""
+    pod_cidr: str = ""
+
+
+class NodeStatus(Wire):
+    """What a node reports."""
+
+    capacity: ResourceList = {}
+    allocatable: ResourceList = {}
+    conditions: tuple[NodeCondition, ...] = ()
+    images: tuple[ContainerImage, ...] = ()
+
+
+class Node(Object):
+    """A machine that runs pods."""
+
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()

@@ -1,0 +1,68 @@
+"""Where in an object tolerations and node selector terms stand, each with its path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from moorage.api import kinds
+from moorage.api.meta import Object
+from moorage.api.node import NodeSelector, NodeSelectorTerm
+from moorage.api.pod import PodSpec, Toleration
+from moorage.api.resource import DeviceRequest, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from moorage.api.volume import PersistentVolume
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+Tolerations = Iterator[tuple[str, tuple[Toleration, ...]]]
+Terms = Iterator[tuple[str, NodeSelectorTerm]]
+
+
+def tolerations_of(item: Object) -> Tolerations:
+    """Every list of tolerations: of a pod, of a pod template, of device requests."""
+    kind = kinds.of(item)
+    if spec := kind.pod_spec_of(item):
+        yield f"{kind.pod_spec}.tolerations", spec.tolerations
+    elif isinstance(item, ResourceClaim):
+        yield from request_tolerations("spec.devices.requests", item.spec.devices.requests)
+        results = item.status.allocation.devices.results if item.status.allocation else ()
+        for index, result in enumerate(results):
+            yield f"status.allocation.devices.results[{index}].tolerations", result.tolerations
+    elif isinstance(item, ResourceClaimTemplate):
+        yield from request_tolerations("spec.spec.devices.requests", item.spec.spec.devices.requests)
+
+
+def request_tolerations(path: str, requests: Iterable[DeviceRequest]) -> Tolerations:
+    """The tolerations of device requests."""
+    for index, request in enumerate(requests):
+        if request.exactly:
+            yield f"{path}[{index}].exactly.tolerations", request.exactly.tolerations
+        for way, sub_request in enumerate(request.first_available):
+            yield f"{path}[{index}].firstAvailable[{way}].tolerations", sub_request.tolerations
+
+
+def terms_of(item: Object) -> Terms:
+    """Every term of a node selector: required and preferred ones of pods, those of volumes and device inventories."""
+    kind = kinds.of(item)
+    if spec := kind.pod_spec_of(item):
+        yield from _pod_terms(kind.pod_spec, spec)
+    elif isinstance(item, PersistentVolume) and item.spec.node_affinity:
+        yield from _selector_terms("spec.nodeAffinity.required", item.spec.node_affinity.required)
+    elif isinstance(item, ResourceSlice):
+        yield from _selector_terms("spec.nodeSelector", item.spec.node_selector)
+        for index, device in enumerate(item.spec.devices):
+            yield from _selector_terms(f"spec.devices[{index}].nodeSelector", device.node_selector)
+
+
+def _pod_terms(path: str, spec: PodSpec) -> Terms:
+    affinity = spec.affinity and spec.affinity.node_affinity
+    if affinity:
+        here = f"{path}.affinity.nodeAffinity"
+        yield from _selector_terms(f"{here}.{REQUIRED}", affinity.required_during_scheduling_ignored_during_execution)
+        for index, preferred in enumerate(affinity.preferred_during_scheduling_ignored_during_execution):
+            yield f"{here}.{PREFERRED}[{index}].preference", preferred.preference
+
+
+def _selector_terms(path: str, selector: NodeSelector | None) -> Terms:
+    for index, term in enumerate(selector.node_selector_terms if selector else ()):
+        yield f"{path}.nodeSelectorTerms[{index}]", term

@@ -1,0 +1,256 @@
+"""Pods: where they may run and what they need."""
+
+from __future__ import annotations
+
+from moorage.api.meta import Int32, Int64, IntOrString, LabelSelector, Object, ObjectMeta, ResourceList, Time, Wire
+from moorage.api.node import NodeSelector, PreferredSchedulingTerm
+from moorage.api.volume import PersistentVolumeClaimSpec
+
+
+class Toleration(Wire):
+    """What lets a pod stay where a matching taint would repel it."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: Int64 | None = None
+    expression: str = ""
+
+
+class NodeAffinity(Wire):
+    """Which nodes a pod demands and which it prefers."""
+
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: tuple[PreferredSchedulingTerm, ...] = ()
+
+
+class PodAffinityTerm(Wire):
+    """Pods that a pod wants near or far, and what near means."""
+
+    label_selector: LabelSelector | None = None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: LabelSelector | None = None
+    topology_key: str = ""
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
+
+
+class WeightedPodAffinityTerm(Wire):
+    """A pod affinity term that only adds to the score."""
+
+    weight: Int32 = 0
+    pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
+
+
+class PodAffinity(Wire):
+    """Which pods must or should be near (or, as an anti-affinity, far)."""
+
+    required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
+    preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] = ()
+
+
+class Affinity(Wire):
+    """All that draws a pod to nodes and other pods."""
+
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class TopologySpreadConstraint(Wire):
+    """How evenly pods are spread over the values of a node label."""
+
+    max_skew: Int32 = 0
+    topology_key: str = ""
+    when_unsatisfiable: str = ""
+    label_selector: LabelSelector | None = None
+    min_domains: Int32 | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: tuple[str, ...] = ()
+
+
+class ContainerPort(Wire):
+    """A port that a container opens, on the node as well when host_port is set."""
+
+    name: str = ""
+    container_port: Int32 = 0
+    host_port: Int32 = 0
+    host_ip: str = ""
+    protocol: str = ""
+
+
+class ResourceClaimUse(Wire):
+    """A claim of the pod that a container uses."""
+
+    name: str = ""
+    request: str = ""
+
+
+class ResourceRequirements(Wire):
+    """What a container asks for and what it may use at most."""
+
+    requests: ResourceList = {}
+    limits: ResourceList = {}
+    claims: tuple[ResourceClaimUse, ...] = ()
+
+
+class Container(Wire):
+    """One program of a pod."""
+
+    name: str = ""
+    image: str = ""
+    resources: ResourceRequirements = ResourceRequirements()
+    ports: tuple[ContainerPort, ...] = ()
+    restart_policy: str = ""
+
+
+class PersistentVolumeClaimVolumeSource(Wire):
+    """A volume that a claim provides."""
+
+    claim_name: str = ""
+    read_only: bool = False
+
+
+class PersistentVolumeClaimTemplate(Wire):
+    """The claim that an ephemeral volume creates."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
+
+
+class EphemeralVolumeSource(Wire):
+    """A volume whose claim lives as long as the pod."""
+
+    volume_claim_template: PersistentVolumeClaimTemplate | None = None
+
+
+class Volume(Wire):
+    """A volume of a pod; sources that do not matter to placement are ignored."""
+
+    name: str = ""
+    persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
+    ephemeral: EphemeralVolumeSource | None = None
+
+
+class PodResourceClaim(Wire):
+    """A device claim of a pod, existing or made from a template."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class PodSchedulingGate(Wire):
+    """A reason not to schedule the pod yet."""
+
+    name: str = ""
+
+
+class PodSpec(Wire):
+    """What a pod is told to be."""
+
+    tolerations: tuple[Toleration, ...] = ()
+    node_selector: dict[str, str] = {}
+    affinity: Affinity | None = None
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    resource_claims: tuple[PodResourceClaim, ...] = ()
+    scheduling_gates: tuple[PodSchedulingGate, ...] = ()
+    node_name: str = ""
+    scheduler_name: str = ""
+    priority: Int32 | None = None
+    priority_class_name: str = ""
+    preemption_policy: str | None = None
+    overhead: ResourceList = {}
+    host_network: bool = False
+    restart_policy: str = ""
+    termination_grace_period_seconds: Int64 | None = None
+    active_deadline_seconds: Int64 | None = None
+    service_account_name: str = ""
+
+
+class PodCondition(Wire):
+    """One observed aspect of a pod's state."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_probe_time: Time | None = None
+    last_transition_time: Time | None = None
+
+
+class PodResourceClaimStatus(Wire):
+    """Which claim was made for a claim template."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
+class PodStatus(Wire):
+    """What is known of a pod."""
+
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    conditions: tuple[PodCondition, ...] = ()
+    nominated_node_name: str = ""
+    host_ip: str = ""
+    pod_ip: str = ""
+    start_time: Time | None = None
+    qos_class: str = ""
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
+
+
+class Pod(Object):
+    """Containers that run together on one node."""
+
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+class PodTemplateSpec(Wire):
+    """The pod that a workload makes copies of."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
+
+
+class PodDisruptionBudgetSpec(Wire):
+    """How many pods may be missing at a time."""
+
+    min_available: IntOrString | None = None
+    max_unavailable: IntOrString | None = None
+    selector: LabelSelector | None = None
+    unhealthy_pod_eviction_policy: str | None = None
+
+
+class PodDisruptionBudgetStatus(Wire):
+    """How many pods may be disrupted now."""
+
+    disruptions_allowed: Int32 = 0
+    current_healthy: Int32 = 0
+    desired_healthy: Int32 = 0
+    expected_pods: Int32 = 0
+    observed_generation: Int64 = 0
+    disrupted_pods: dict[str, Time] = {}
+
+
+class PodDisruptionBudget(Object):
+    """A limit on voluntary evictions."""
+
+    spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
+    status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
+
+
+class PriorityClass(Object):
+    """A name for a priority."""
+
+    value: Int32 = 0
+    global_default: bool = False
+    description: str = ""
+    preemption_policy: str | None = None

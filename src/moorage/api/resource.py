@@ -1,0 +1,289 @@
+"""Devices and claims on them (dynamic resource allocation), read as resource.k8s.io/v1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moorage.api.meta import Condition, Int64, Object, ObjectMeta, QuantityText, Wire
+from moorage.api.node import NodeSelector, Taint
+from moorage.api.pod import Toleration
+
+
+class DeviceAttribute(Wire):
+    """One property of a device; exactly one of the fields is set."""
+
+    int_: Int64 | None = None
+    bool_: bool | None = None
+    string: str | None = None
+    version: str | None = None
+
+
+class DeviceCapacity(Wire):
+    """How much of something a device has."""
+
+    value: QuantityText = 0
+
+
+class Device(Wire):
+    """One device that a driver offers."""
+
+    name: str = ""
+    attributes: dict[str, DeviceAttribute] = {}
+    capacity: dict[str, DeviceCapacity] = {}
+    node_name: str | None = None
+    node_selector: NodeSelector | None = None
+    all_nodes: bool | None = None
+    taints: tuple[Taint, ...] = ()
+    allow_multiple_allocations: bool | None = None
+
+
+class ResourcePool(Wire):
+    """The slices that together describe one inventory."""
+
+    name: str = ""
+    generation: Int64 = 0
+    resource_slice_count: Int64 = 0
+
+
+class ResourceSliceSpec(Wire):
+    """Devices of one driver and the nodes that can reach them."""
+
+    driver: str = ""
+    pool: ResourcePool = ResourcePool()
+    node_name: str | None = None
+    node_selector: NodeSelector | None = None
+    all_nodes: bool | None = None
+    per_device_node_selection: bool | None = None
+    devices: tuple[Device, ...] = ()
+
+
+class ResourceSlice(Object):
+    """A part of a driver's inventory."""
+
+    spec: ResourceSliceSpec = ResourceSliceSpec()
+
+
+class CELDeviceSelector(Wire):
+    """A CEL expression over `device`."""
+
+    expression: str = ""
+
+
+class DeviceSelector(Wire):
+    """A condition that a device must meet."""
+
+    cel: CELDeviceSelector | None = None
+
+
+class DeviceSubRequest(Wire):
+    """One way to satisfy a request."""
+
+    name: str = ""
+    device_class_name: str = ""
+    selectors: tuple[DeviceSelector, ...] = ()
+    allocation_mode: str = ""
+    count: Int64 = 0
+    tolerations: tuple[Toleration, ...] = ()
+
+
+class ExactDeviceRequest(Wire):
+    """The one way to satisfy a request."""
+
+    device_class_name: str = ""
+    selectors: tuple[DeviceSelector, ...] = ()
+    allocation_mode: str = ""
+    count: Int64 = 0
+    admin_access: bool | None = None
+    tolerations: tuple[Toleration, ...] = ()
+
+
+class DeviceRequest(Wire):
+    """Devices that a claim needs: exactly these, or the first of several ways that can be had."""
+
+    name: str = ""
+    exactly: ExactDeviceRequest | None = None
+    first_available: tuple[DeviceSubRequest, ...] = ()
+
+
+class DeviceConstraint(Wire):
+    """What the devices of several requests must have in common."""
+
+    requests: tuple[str, ...] = ()
+    match_attribute: str | None = None
+
+
+class DeviceClaim(Wire):
+    """All that a claim asks for."""
+
+    requests: tuple[DeviceRequest, ...] = ()
+    constraints: tuple[DeviceConstraint, ...] = ()
+
+
+class ResourceClaimSpec(Wire):
+    """What a claim asks for."""
+
+    devices: DeviceClaim = DeviceClaim()
+
+
+class DeviceRequestAllocationResult(Wire):
+    """A device that was given to a request."""
+
+    request: str = ""
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    admin_access: bool | None = None
+    tolerations: tuple[Toleration, ...] = ()
+
+
+class DeviceAllocationResult(Wire):
+    """The devices that were given to a claim."""
+
+    results: tuple[DeviceRequestAllocationResult, ...] = ()
+
+
+class AllocationResult(Wire):
+    """What a claim was given and where it can be used."""
+
+    devices: DeviceAllocationResult = DeviceAllocationResult()
+    node_selector: NodeSelector | None = None
+
+
+class ResourceClaimConsumerReference(Wire):
+    """Who uses a claim."""
+
+    api_group: str = ""
+    resource: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class ResourceClaimStatus(Wire):
+    """Whether a claim has its devices, and who uses them."""
+
+    allocation: AllocationResult | None = None
+    reserved_for: tuple[ResourceClaimConsumerReference, ...] = ()
+
+
+class ResourceClaim(Object):
+    """A request for devices."""
+
+    spec: ResourceClaimSpec = ResourceClaimSpec()
+    status: ResourceClaimStatus = ResourceClaimStatus()
+
+
+class ResourceClaimTemplateSpec(Wire):
+    """The claim that is made for each pod."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceClaimSpec = ResourceClaimSpec()
+
+
+class ResourceClaimTemplate(Object):
+    """A claim to be made for each pod that names it."""
+
+    spec: ResourceClaimTemplateSpec = ResourceClaimTemplateSpec()
+
+
+class DeviceClassSpec(Wire):
+    """What devices of a class have in common."""
+
+    selectors: tuple[DeviceSelector, ...] = ()
+
+
+class DeviceClass(Object):
+    """A name for a sort of device."""
+
+    spec: DeviceClassSpec = DeviceClassSpec()
+
+
+class DeviceTaintSelector(Wire):
+    """The devices that a rule taints; every field that is set must match."""
+
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+
+class DeviceTaintRuleSpec(Wire):
+    """A taint and the devices it is put on."""
+
+    device_selector: DeviceTaintSelector | None = None
+    taint: Taint = Taint()
+
+
+class DeviceTaintRuleStatus(Wire):
+    """What a rule did."""
+
+    conditions: tuple[Condition, ...] = ()
+
+
+class DeviceTaintRule(Object):
+    """Adds a taint to devices from outside of their driver."""
+
+    spec: DeviceTaintRuleSpec = DeviceTaintRuleSpec()
+    status: DeviceTaintRuleStatus = DeviceTaintRuleStatus()
+
+
+_REQUEST_FIELDS = ("deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations")
+
+
+def to_v1(data: dict[str, Any]) -> dict[str, Any]:
+    """Respell a device object of an older version (`basic:` devices, requests without `exactly:`) as v1.
+
+    Parts that are not of the expected shape stay as they are: decoding says what is wrong with them.
+    """
+    spec = data.get("spec")
+    if not isinstance(spec, dict):
+        return data
+    match data.get("kind"):
+        case "ResourceSlice":
+            spec = _each(spec, "devices", _device_to_v1)
+        case "ResourceClaim":
+            spec = _claim_to_v1(spec)
+        case "ResourceClaimTemplate" if isinstance(inner := spec.get("spec"), dict):
+            spec = {**spec, "spec": _claim_to_v1(inner)}
+    return {**data, "spec": spec}
+
+
+def _each(data: dict[str, Any], name: str, change: Any) -> dict[str, Any]:
+    items = data.get(name)
+    if not isinstance(items, list):
+        return data
+    return {**data, name: [change(item) if isinstance(item, dict) else item for item in items]}
+
+
+def _claim_to_v1(spec: dict[str, Any]) -> dict[str, Any]:
+    if "requests" in spec and "devices" not in spec:
+        spec = {
+            **{name: value for name, value in spec.items() if name != "requests"},
+            "devices": {"requests": spec["requests"]},
+        }
+    devices = spec.get("devices")
+    return {**spec, "devices": _each(devices, "requests", _request_to_v1)} if isinstance(devices, dict) else spec
+
+
+def _request_to_v1(request: dict[str, Any]) -> dict[str, Any]:
+    exactly = {name: request[name] for name in _REQUEST_FIELDS if name in request}
+    if not exactly or "exactly" in request:
+        return request
+    return {**{name: value for name, value in request.items() if name not in exactly}, "exactly": exactly}
+
+
+def _device_to_v1(device: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(basic := device.get("basic"), dict):
+        device = {**basic, **{name: value for name, value in device.items() if name != "basic"}}
+    attributes, capacity = device.get("attributes"), device.get("capacity")
+    if isinstance(attributes, dict):
+        device = {**device, "attributes": {name: _attribute_to_v1(value) for name, value in attributes.items()}}
+    if isinstance(capacity, dict):
+        bare = {name: value if isinstance(value, dict) else {"value": value} for name, value in capacity.items()}
+        device = {**device, "capacity": bare}
+    return device
+
+
+def _attribute_to_v1(value: Any) -> Any:
+    for kind, name in ((bool, "bool"), (int, "int"), (str, "string")):
+        if isinstance(value, kind):
+            return {name: value}
+    return value

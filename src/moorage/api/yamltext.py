@@ -1,0 +1,335 @@
+"""YAML text to data, document by document, within bounds of depth and size, and where in the text a field stands."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import yaml
+from yaml import events
+from yaml.reader import ReaderError
+
+from moorage.api.scalars import ScalarError, json_number, key_text, resolve, tagged
+
+MAX_DEPTH = 100
+MAX_EVENTS = 20_000_000
+"""Scalars and the starts and ends of maps and lists in one document: about 100 MB of manifests, 1 GB of memory."""
+MAX_ALIASED = 400_000
+"""How many values aliases may add to a document: Kubernetes stops there too."""
+
+_MAX_DIRECTIVES = 100
+_TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
+_KEY_IS_NO_STRING = "a key is a map or a list; it must be a string"
+_NO_KEY: Any = object()
+_MERGE: Any = object()
+_STEP = re.compile(r"\[([^\]]*)\]|([^.\[]+)")
+# The pure parser reads the same, only slowly, where PyYAML was built without libyaml.
+_Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class YAMLTextError(Exception):
+    """The text cannot be read; `line` counts from 1."""
+
+    def __init__(self, line: int, message: str) -> None:
+        super().__init__(message)
+        self.line = line
+        self.message = message
+
+
+class Span(NamedTuple):
+    """The part of a text that one value takes up, and the place in the file where it starts."""
+
+    start: int
+    end: int
+    line: int
+    column: int
+
+
+class Root(NamedTuple):
+    """One document: its data, its place, and the places of the entries of its `items`."""
+
+    data: Any
+    span: Span
+    items: Sequence[Span]
+
+
+def parse(text: str, line: int = 1) -> Iterator[Root | None]:
+    """Read all documents of a text that starts on the given line of its file; an empty one is None."""
+    builder = _Builder(line)
+    handlers: dict[type, Callable[[Any], None]] = {
+        events.ScalarEvent: builder.scalar,
+        events.MappingStartEvent: builder.start_map,
+        events.SequenceStartEvent: builder.start_list,
+        events.MappingEndEvent: builder.end,
+        events.SequenceEndEvent: builder.end,
+        events.AliasEvent: builder.alias,
+        events.DocumentStartEvent: builder.start_document,
+    }
+    count = 0
+    for event in _events(text, line):
+        count += 1
+        if count > MAX_EVENTS:
+            raise builder.error(event, f"more than {MAX_EVENTS:,} values in one document; give it in parts")
+        handler = handlers.get(type(event))
+        if handler is not None:
+            handler(event)
+        elif type(event) is events.DocumentEndEvent:
+            yield builder.finished()
+            count = 0
+
+
+def line_of(text: str, span: Span, path: str) -> int:
+    """The line of the field at a path such as `spec.taints[0].key`, or of the nearest field around it."""
+    lines = text[span.start : span.end]
+    finder = _Finder([step[1] if step[1] is not None else step[2] for step in _STEP.finditer(path)], span.line)
+    # A block map that is cut out keeps its shape only if its first line is as far to the right as the others.
+    for event in _events(" " * span.column + lines, span.line):
+        if finder.is_done_after(event):
+            break
+    return finder.line
+
+
+def _events(text: str, line: int) -> Iterator[Any]:
+    if text.count("\n%TAG") > _MAX_DIRECTIVES:
+        raise YAMLTextError(line, f"there are more than {_MAX_DIRECTIVES} %TAG directives")
+    try:
+        next_event = _Parser(text).get_event
+        while (event := next_event()) is not None:
+            yield event
+    except ReaderError as error:
+        before = text.encode()[: error.position].count(b"\n")
+        raise YAMLTextError(line + before, f"bad YAML: {_character(error)} is not allowed") from None
+    except yaml.MarkedYAMLError as error:
+        raise _explained(error, text, line) from None
+
+
+def _character(error: ReaderError) -> str:
+    return f"the character U+{error.character:04X}"
+
+
+def _explained(error: yaml.MarkedYAMLError, text: str, line: int) -> YAMLTextError:
+    """One sentence for what libyaml found, with the place that it points to."""
+    mark = error.problem_mark or error.context_mark
+    at = mark.line if mark else 0
+    problem = error.problem or "it cannot be read"
+    if "found a tab" in problem or ("cannot start any token" in problem and mark and text[mark.index :][:1] == "\t"):
+        problem = "a tab stands where the line is indented; YAML wants spaces"
+    elif error.context and error.context_mark and error.context_mark.line != at:
+        problem += f" {error.context} that starts on line {line + error.context_mark.line}"
+    return YAMLTextError(min(line + at, line + text.count("\n")), f"bad YAML: {problem}")
+
+
+class _Builder:
+    """Makes data of events with a stack of its own: no depth of nesting reaches Python's stack or C's."""
+
+    __slots__ = ("aliased", "anchors", "here", "items", "key", "line", "merged", "root", "span", "stack", "starts")
+
+    def __init__(self, line: int) -> None:
+        self.line = line
+        self.start_document(None)
+
+    def start_document(self, _: Any) -> None:
+        self.root: Any = None
+        self.here: Any = None
+        self.key: Any = _NO_KEY
+        self.merged: set[str] | None = None
+        self.stack: list[tuple[Any, Any, set[str] | None]] = []
+        self.anchors: dict[str, Any] = {}
+        self.aliased = 0
+        self.starts: list[Any] = []
+        self.items: list[Span] = []
+        self.span = Span(0, 0, self.line, 0)
+
+    def finished(self) -> Root | None:
+        return None if self.root is None else Root(self.root, self.span, self.items)
+
+    def scalar(self, event: Any) -> None:
+        text, is_plain = event.value, event.implicit[0]
+        if text == "<<" and is_plain and self.wants_key():
+            self.key = _MERGE
+            return
+        if event.tag is not None:
+            value = self.checked(event, tagged, event.tag, text)
+        else:
+            value = resolve(text) if is_plain else text
+        if event.anchor is not None:
+            self.anchors[event.anchor] = value
+        self.place(event, value)
+
+    def place(self, event: Any, value: Any) -> None:
+        """Take a scalar or an alias, as a key or as a value."""
+        if self.wants_key():
+            self.read_key(event, value if type(value) is str else self.checked(event, key_text, value))
+        else:
+            self.put(event, self.checked(event, json_number, value) if type(value) is float else value)
+
+    def wants_key(self) -> bool:
+        return self.key is _NO_KEY and type(self.here) is dict
+
+    def checked(self, event: Any, read: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return read(*arguments)
+        except ScalarError as error:
+            raise self.error(event, str(error)) from None
+
+    def read_key(self, event: Any, key: str) -> None:
+        if key in self.here:
+            if self.merged is None or key not in self.merged:
+                raise self.error(event, f"key {key!r} is given twice")
+            self.merged.remove(key)
+        # The same few keys come in every document.
+        self.key = sys.intern(key)
+
+    def put(self, event: Any, value: Any) -> None:
+        """Hand a finished value to whatever it stands in."""
+        here = self.here
+        if type(here) is list:
+            here.append(value)
+        elif here is None:
+            self.root = value
+            if not self.stack and type(value) not in (dict, list):
+                self.span = self.span_of(event.start_mark, event)
+        elif self.key is _MERGE:
+            self.key = _NO_KEY
+            self.merge(event, value)
+        else:
+            here[self.key] = value
+            self.key = _NO_KEY
+
+    def merge(self, event: Any, value: Any) -> None:
+        """Add the entries of other maps. As in Kubernetes, they replace what stands above and yield to what follows."""
+        maps = value if type(value) is list else [value]
+        if not all(type(each) is dict for each in maps):
+            raise self.error(event, "<< wants a map or a list of maps")
+        merged = self.merged = self.merged or set()
+        for each in reversed(maps):
+            merged.update(each.keys() - self.here.keys())
+            self.here.update(each)
+
+    def start_map(self, event: Any) -> None:
+        self.start(event, {})
+
+    def start_list(self, event: Any) -> None:
+        self.start(event, [])
+
+    def start(self, event: Any, value: dict[str, Any] | list[Any]) -> None:
+        if self.wants_key():
+            raise self.error(event, _KEY_IS_NO_STRING)
+        if len(self.stack) == MAX_DEPTH:
+            raise self.error(event, _TOO_DEEP)
+        if event.anchor is not None:
+            self.anchors[event.anchor] = value
+        if not self.stack or self.is_item():
+            self.starts.append(event.start_mark)
+        self.stack.append((self.here, self.key, self.merged))
+        self.here, self.key, self.merged = value, _NO_KEY, None
+
+    def end(self, event: Any) -> None:
+        value = self.here
+        self.here, self.key, self.merged = self.stack.pop()
+        if not self.stack:
+            self.span = self.span_of(self.starts.pop(), event)
+        elif self.is_item():
+            self.items.append(self.span_of(self.starts.pop(), event))
+        self.put(event, value)
+
+    def is_item(self) -> bool:
+        """Whether the next value is an entry of the document's `items`."""
+        return len(self.stack) == 2 and self.stack[1][1] == "items" and type(self.here) is list
+
+    def span_of(self, start: Any, event: Any) -> Span:
+        return Span(start.index, event.end_mark.index, self.line + start.line, start.column)
+
+    def alias(self, event: Any) -> None:
+        name = event.anchor
+        if name not in self.anchors:
+            raise self.error(event, f"alias *{name} has no anchor &{name} before it")
+        value = self.anchors[name]
+        if isinstance(value, (dict, list)):
+            if self.wants_key():
+                raise self.error(event, _KEY_IS_NO_STRING)
+            if value is self.here or any(value is frame[0] for frame in self.stack):
+                raise self.error(event, f"anchor &{name} contains itself")
+        self.measure(event, value)
+        self.place(event, value)
+
+    def measure(self, event: Any, value: Any) -> None:
+        """Count what an alias repeats: data share it, but whoever prints or walks them meets every copy."""
+        waiting = [(value, len(self.stack))]
+        while waiting:
+            each, depth = waiting.pop()
+            self.aliased += 1
+            if isinstance(each, str):
+                self.aliased += len(each) // 100
+            elif isinstance(each, (dict, list)):
+                if depth == MAX_DEPTH:
+                    raise self.error(event, _TOO_DEEP)
+                self.aliased += sum(map(len, each)) // 100 if isinstance(each, dict) else 0
+                waiting += [(part, depth + 1) for part in (each.values() if isinstance(each, dict) else each)]
+            if self.aliased > MAX_ALIASED:
+                raise self.error(event, f"aliases repeat more than {MAX_ALIASED:,} values")
+
+    def error(self, event: Any, message: str) -> YAMLTextError:
+        return YAMLTextError(self.line + event.start_mark.line, message)
+
+
+class _Finder:
+    """Follows a path through events and remembers the line of the last step that exists."""
+
+    def __init__(self, steps: list[str], line: int) -> None:
+        self.steps = steps
+        self.first = line
+        self.line = line
+        self.level = 0
+        self.followed = 0
+        self.in_map = False
+        self.at_key = False
+        self.is_hit = False
+        self.index = -1
+
+    def is_done_after(self, event: Any) -> bool:
+        kind = type(event)
+        if kind in (events.MappingEndEvent, events.SequenceEndEvent):
+            self.level -= 1
+            return self.level < self.followed
+        if not isinstance(event, events.NodeEvent):
+            return False
+        is_start = isinstance(event, events.CollectionStartEvent)
+        is_next = self.level == self.followed and self.is_next(event)
+        self.level += is_start
+        if not is_next:
+            return False
+        if not is_start or self.followed == len(self.steps):
+            return True
+        self.followed += 1
+        self.in_map = self.at_key = kind is events.MappingStartEvent
+        self.index = -1
+        return False
+
+    def is_next(self, event: Any) -> bool:
+        """Whether the value that starts here is the next step of the path."""
+        if self.followed == 0:
+            return True
+        step = self.steps[self.followed - 1]
+        if not self.in_map:
+            self.index += 1
+            self.is_hit = step == str(self.index)
+        elif self.at_key:
+            self.at_key = False
+            self.is_hit = type(event) is events.ScalarEvent and _key(event) == step
+            if self.is_hit:
+                self.line = self.first + event.start_mark.line
+            return False
+        else:
+            self.at_key = True
+            return self.is_hit
+        if self.is_hit:
+            self.line = self.first + event.start_mark.line
+        return self.is_hit
+
+
+def _key(event: Any) -> str:
+    value = resolve(event.value) if event.implicit[0] else event.value
+    return value if isinstance(value, str) else key_text(value)

@@ -1,0 +1,28 @@
+"""The command `moorage`: what people touch first."""
+
+from __future__ import annotations
+
+import click
+
+from moorage.cli.lint import lint
+from moorage.cli.why import why
+
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+@click.group(context_settings=CONTEXT)
+@click.version_option(package_name="moorage", message="moorage %(version)s")
+def main() -> None:
+    """Decide where Kubernetes pods may run: by thresholds, versions, families of keys and expressions.
+
+    \b
+    Examples:
+      moorage why -f pods.yaml -f nodes.yaml     which nodes each pod may run on, and why not the others
+      moorage lint manifests/                    what admission refuses, and what is probably wrong
+
+    Shell completion: eval "$(_MOORAGE_COMPLETE=bash_source moorage)" (or zsh_source, fish_source).
+    """
+
+
+main.add_command(why)
+main.add_command(lint)

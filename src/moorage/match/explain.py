@@ -1,0 +1,131 @@
+"""Why a toleration does not tolerate a taint and why a node does not satisfy a condition, as sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from moorage.api.node import Taint
+from moorage.api.pod import Toleration
+from moorage.features import Gate, Gates
+from moorage.match.glob import compile_glob
+from moorage.match.selector import Condition
+from moorage.match.tolerations import EQUAL, GATE_OF_OPERATOR, Tolerations
+from moorage.match.verdict import Verdict
+
+_RELATIONS = {
+    "Gt": "not greater than", "SemverGt": "not greater than", "Lt": "not less than", "SemverLt": "not less than",
+    "SemverEq": "not equal to",
+}  # fmt: skip
+
+
+def toleration_text(toleration: Toleration) -> str:
+    """A toleration in as few words as say what it does: `Gt 950`, `Exists`, its expression."""
+    if toleration.expression:
+        return toleration.expression
+    operator = toleration.operator or EQUAL
+    return f"{operator} {toleration.value}".rstrip()
+
+
+class Lack(NamedTuple):
+    """What a toleration lacks to match a taint, or a node to meet a condition."""
+
+    kind: str
+    """The same for all values that lack the same."""
+    text: str
+
+
+NO_TOLERATION = (Lack("none", "no toleration for this key"),)
+
+
+class Complaint:
+    """Says why some tolerations do not match a taint; what does not depend on the taint is worked out once."""
+
+    def __init__(self, tolerations: Tolerations, gates: Gates) -> None:
+        self._tolerations = tolerations
+        self._each = [_Complainant(toleration, gates) for toleration in tolerations.tolerations]
+
+    def __call__(self, taint: Taint) -> tuple[Lack, ...]:
+        """What each toleration that is about this taint lacks to match it."""
+        lacks = []
+        for complainant, verdict in zip(self._each, self._tolerations.verdicts(taint), strict=True):
+            lack = complainant.lack(taint, verdict)
+            if lack is not None and lack not in lacks:
+                lacks.append(lack)
+        return tuple(lacks) or NO_TOLERATION
+
+
+class _Complainant:
+    """One toleration, and what can be said of it before a taint is seen."""
+
+    __slots__ = ("_is_about", "_relation", "_settled", "_text", "_toleration")
+
+    def __init__(self, toleration: Toleration, gates: Gates) -> None:
+        self._toleration = toleration
+        self._text = f"`{toleration_text(toleration)}`"
+        self._is_about = _subject(toleration)
+        self._relation = _RELATIONS.get(toleration.operator)
+        self._settled = _gate_that_is_off(toleration, gates)
+
+    def lack(self, taint: Taint, verdict: Verdict) -> Lack | None:
+        """What the toleration lacks; None when it is about another taint altogether."""
+        if not self._is_about(taint.key):
+            return None
+        text, toleration = self._text, self._toleration
+        if self._settled:
+            return self._settled
+        if verdict.error:
+            return Lack(f"error {text}", f"{verdict.error}, so {text} cannot match")
+        if toleration.expression:
+            return Lack(text, f"{text} is false")
+        if toleration.effect and toleration.effect != taint.effect:
+            return Lack(f"effect {text}", f"the toleration {text} is for {toleration.effect} only")
+        if self._relation:
+            return Lack(text, f"{taint.value} is {self._relation} {toleration.value} ({text})")
+        if toleration.operator in ("", EQUAL):
+            return Lack(text, f'the toleration is for the value "{toleration.value}"')
+        return Lack(text, f'"{toleration.operator}" is not an operator')
+
+
+def _subject(toleration: Toleration) -> Callable[[str], Any]:
+    key = toleration.key
+    if toleration.expression or not key:
+        return lambda _: True
+    return compile_glob(key) if "*" in key else key.__eq__
+
+
+def _gate_that_is_off(toleration: Toleration, gates: Gates) -> Lack | None:
+    if toleration.expression:
+        what, gate = toleration.expression, Gate.CEL
+    elif "*" in toleration.key and not gates.enabled(Gate.WILDCARD):
+        what, gate = toleration.key, Gate.WILDCARD
+    elif toleration.operator in GATE_OF_OPERATOR:
+        what, gate = toleration.operator, GATE_OF_OPERATOR[toleration.operator]
+    else:
+        return None
+    sentence = gate_off(f"`{what}`", gate)
+    return None if gates.enabled(gate) else Lack(sentence, sentence)
+
+
+def gate_off(what: str, gate: Gate) -> str:
+    """That something is not evaluated because its gate is off."""
+    return f"{what} needs the feature gate {gate.value}, which is off"
+
+
+def unsatisfied(condition: Condition, labels: Mapping[str, str], verdict: Verdict) -> Lack:
+    """What a node lacks to meet a condition of a selector."""
+    text = f"`{condition.text}`"
+    if condition.gate:
+        return Lack(text, gate_off(text, condition.gate))
+    if verdict.error:
+        return Lack(f"error {text}", f"{text}: {verdict.error}")
+    if condition.keys is None or len(condition.keys) != 1:
+        return Lack(text, f"{text} does not hold")
+    (key,) = condition.keys
+    if labels.get(key):
+        return Lack(text, f"{text}: the label is {labels[key]}")
+    return Lack(f"no {text}", f"{text}: the node has {_nothing(labels, key)}")
+
+
+def _nothing(labels: Mapping[str, str], key: str) -> str:
+    return f"an empty label {key}" if key in labels else f"no label {key}"

@@ -1,0 +1,175 @@
+"""Does a pod tolerate a taint: a set of tolerations, compiled once and asked many times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from operator import eq, gt, lt
+from typing import Any
+
+from moorage.api.node import Taint
+from moorage.api.pod import Toleration
+from moorage.features import Gate, Gates
+from moorage.gotext import quote
+from moorage.match.expressions import Expressions
+from moorage.match.glob import compile_glob
+from moorage.match.verdict import MATCH, NO_MATCH, Verdict
+from moorage.names import canonical_int64
+from moorage.semver import Version, VersionError, parse_tolerant
+
+NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE = "NoSchedule", "PreferNoSchedule", "NoExecute"
+EQUAL, EXISTS = "Equal", "Exists"
+
+NUMERIC = {"Gt": gt, "Lt": lt}
+SEMANTIC = {"SemverEq": eq, "SemverGt": gt, "SemverLt": lt}
+GATE_OF_OPERATOR = dict.fromkeys(NUMERIC, Gate.COMPARISON) | dict.fromkeys(SEMANTIC, Gate.SEMVER)
+"""The operators that need a gate; a taint's value stands on the left of each, the toleration's on the right."""
+
+Test = Callable[[Taint], Verdict]
+_ValueTest = Callable[[str], Verdict]
+
+
+class Tolerations:
+    """The compiled tolerations of a pod or of a device request."""
+
+    __slots__ = ("_preferred", "_tests", "tolerations")
+
+    def __init__(self, tolerations: Iterable[Toleration], gates: Gates, expressions: Expressions) -> None:
+        self.tolerations = tuple(tolerations)
+        self._tests = tuple(compile_toleration(each, gates, expressions) for each in self.tolerations)
+        self._preferred = tuple(
+            test
+            for each, test in zip(self.tolerations, self._tests, strict=True)
+            if each.effect in ("", PREFER_NO_SCHEDULE)
+        )
+
+    def verdict(self, taint: Taint) -> Verdict:
+        """Whether any toleration matches; when none does, the first error says why it might have."""
+        return _any(self._tests, taint)
+
+    def verdicts(self, taint: Taint) -> list[Verdict]:
+        """What each toleration says of a taint."""
+        return [test(taint) for test in self._tests]
+
+    def first_match(self, taint: Taint) -> Toleration | None:
+        """The first toleration that matches a taint."""
+        for toleration, test in zip(self.tolerations, self._tests, strict=True):
+            if test(taint).matched:
+                return toleration
+        return None
+
+    def first_untolerated(self, taints: Iterable[Taint]) -> Taint | None:
+        """The first taint that keeps the pod from being scheduled."""
+        for taint in taints:
+            if taint.effect in (NO_SCHEDULE, NO_EXECUTE) and not _any(self._tests, taint).matched:
+                return taint
+        return None
+
+    def untolerated_preferred(self, taints: Iterable[Taint]) -> int:
+        """How many taints ask the pod to go elsewhere if it can."""
+        return sum(taint.effect == PREFER_NO_SCHEDULE and not _any(self._preferred, taint).matched for taint in taints)
+
+    def grace_seconds(self, taints: Iterable[Taint]) -> int | None:
+        """How long a running pod may stay beside these taints: 0 is not at all, None is for good."""
+        grace: int | None = None
+        for taint in taints:
+            if taint.effect != NO_EXECUTE:
+                continue
+            toleration = self.first_match(taint)
+            if toleration is None:
+                return 0
+            seconds = toleration.toleration_seconds
+            if seconds is not None:
+                grace = max(0, seconds if grace is None else min(grace, seconds))
+        return grace
+
+
+def compile_toleration(toleration: Toleration, gates: Gates, expressions: Expressions) -> Test:
+    """The test that one toleration is."""
+    if toleration.expression:
+        return expressions.taint(toleration.expression).verdict if gates.enabled(Gate.CEL) else _never
+    if "*" in toleration.key and gates.enabled(Gate.WILDCARD):
+        return _for_key(compile_glob(toleration.key), toleration.effect, _value_test(toleration, gates))
+    if toleration.key and toleration.operator in ("", EQUAL, EXISTS):
+        return _plain(toleration)
+    key = toleration.key
+    return _for_key(key.__eq__ if key else _any_key, toleration.effect, _value_test(toleration, gates))
+
+
+def _plain(toleration: Toleration) -> Test:
+    """Equal and Exists on one key: what nearly every toleration is, and so without any indirection."""
+    key, effect, value = toleration.key, toleration.effect, toleration.value
+    if toleration.operator == EXISTS:
+        if effect:
+            return lambda taint: MATCH if taint.key == key and taint.effect == effect else NO_MATCH
+        return lambda taint: MATCH if taint.key == key else NO_MATCH
+    if effect:
+        return lambda taint: MATCH if taint.key == key and taint.value == value and taint.effect == effect else NO_MATCH
+    return lambda taint: MATCH if taint.key == key and taint.value == value else NO_MATCH
+
+
+def _for_key(key_matches: Callable[[str], Any], effect: str, value_test: _ValueTest) -> Test:
+    def test(taint: Taint) -> Verdict:
+        if (effect and effect != taint.effect) or not key_matches(taint.key):
+            return NO_MATCH
+        return value_test(taint.value)
+
+    return test
+
+
+def _value_test(toleration: Toleration, gates: Gates) -> _ValueTest:
+    operator, value = toleration.operator, toleration.value
+    if operator in ("", EQUAL):
+        return lambda taint_value: MATCH if taint_value == value else NO_MATCH
+    if operator == EXISTS:
+        return lambda _: MATCH
+    if operator not in GATE_OF_OPERATOR or not gates.enabled(GATE_OF_OPERATOR[operator]):
+        return lambda _: NO_MATCH
+    parse, compare = (_int64, NUMERIC[operator]) if operator in NUMERIC else (_version, SEMANTIC[operator])
+    wanted = parse("toleration", value)
+    if isinstance(wanted, Verdict):
+        return lambda _: wanted
+
+    def test(taint_value: str) -> Verdict:
+        found = parse("taint", taint_value)
+        if isinstance(found, Verdict):
+            return found
+        return MATCH if compare(found, wanted) else NO_MATCH
+
+    return test
+
+
+@lru_cache(maxsize=65536)
+def _int64(whose: str, text: str) -> int | Verdict:
+    number = canonical_int64(text)
+    if number is not None:
+        return number
+    return Verdict(False, f"{quote(text)} is not a decimal integer", f"failed to parse {whose} value as int64")
+
+
+@lru_cache(maxsize=65536)
+def _version(whose: str, text: str) -> Version | Verdict:
+    try:
+        return parse_tolerant(text)
+    except VersionError as error:
+        sentence = f"{quote(text)} is not a semantic version: {error}"
+        return Verdict(False, sentence, f"failed to parse {whose} value as semantic version")
+
+
+def _any(tests: tuple[Test, ...], taint: Taint) -> Verdict:
+    answer = NO_MATCH
+    for test in tests:
+        verdict = test(taint)
+        if verdict.matched:
+            return verdict
+        if verdict.error and not answer.error:
+            answer = verdict
+    return answer
+
+
+def _never(_: Taint) -> Verdict:
+    return NO_MATCH
+
+
+def _any_key(_: str) -> bool:
+    return True

@@ -1,0 +1,80 @@
+"""Admission errors and advice for the objects of some manifests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from moorage.api.meta import Object
+from moorage.api.node import Node
+from moorage.features import Gates
+from moorage.match.expressions import Expressions
+from moorage.tools.cluster import Cluster, Item
+from moorage.validation import admission_errors, template_errors
+from moorage.validation.advice import ADVICE, Context, Found, Rule, Severity, context_of
+
+IGNORE_ANNOTATION = "lint.moorage.dev/ignore"
+"""An object's annotation that silences rules for it: ids joined by commas."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One rule that applies at one place."""
+
+    rule: Rule
+    file: str
+    line: int
+    subject: str
+    path: str
+    message: str
+
+    @property
+    def severity(self) -> Severity:
+        """How grave it is."""
+        return self.rule.severity
+
+
+def _refused(item: Object, context: Context) -> Found:
+    judged = item, context.gates, context.expressions
+    for error in (*admission_errors(*judged), *template_errors(*judged)):
+        yield error.field, error.body
+
+
+UNREADABLE = Rule(
+    "unreadable",
+    Severity.ERROR,
+    "an object that cannot be read as its kind is refused as a whole",
+    "give the field the type that the message names",
+    lambda *_: iter(()),  # such an object never becomes an item: reading the manifests reports it
+)
+ADMISSION = Rule(
+    "admission",
+    Severity.ERROR,
+    "the API server refuses the object, or the pods that are made from its template",
+    "correct the field, or turn on the gate that it needs",
+    _refused,
+)
+RULES = {rule.id: rule for rule in (UNREADABLE, ADMISSION, *ADVICE)}
+_ORDER = {rule_id: place for place, rule_id in enumerate(RULES)}
+
+
+def lint(cluster: Cluster, nodes: Cluster, gates: Gates, expressions: Expressions) -> list[Finding]:
+    """All findings, object by object; of each the eviction trap first, then the gravest."""
+    findings = [Finding(UNREADABLE, each.file, each.line, "", "", each.message) for each in cluster.problems]
+    context = context_of((node for _, node in nodes.of(Node)), gates, expressions)
+    for item in cluster.items:
+        findings += sorted(_findings(item, context), key=_order)
+    return findings
+
+
+def _order(finding: Finding) -> tuple[bool, int, int]:
+    return finding.rule.id != "eviction-trap", finding.severity, _ORDER[finding.rule.id]
+
+
+def _findings(item: Item, context: Context) -> Iterator[Finding]:
+    ignored = {name.strip() for name in item.object.metadata.annotations.get(IGNORE_ANNOTATION, "").split(",")}
+    for rule in RULES.values():
+        if rule.id in ignored:
+            continue
+        for path, message in rule.check(item.object, context):
+            yield Finding(rule, item.document.file, item.line(path), item.name, path, message)

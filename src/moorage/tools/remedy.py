@@ -1,0 +1,199 @@
+"""The smallest change to a pod that would open a node to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+from moorage.api.node import NodeSelectorRequirement, NodeSelectorTerm, Taint
+from moorage.api.pod import PodSpec, Toleration
+from moorage.features import Gates
+from moorage.match.expressions import Expressions
+from moorage.match.selector import SEMANTIC, Term, compile_term
+from moorage.match.tolerations import GATE_OF_OPERATOR, NO_EXECUTE, NO_SCHEDULE, NUMERIC, Tolerations
+from moorage.names import canonical_int64, lenient_int64
+from moorage.semver import Version, VersionError, parse_tolerant
+from moorage.tools.nodes import UNSCHEDULABLE, GroupTable, Marks, View
+
+_EMPTY = NodeSelectorTerm()
+
+
+class Depth(IntEnum):
+    """How deep an edit cuts into what the author meant."""
+
+    THRESHOLD = 1
+    ADDITION = 2
+    REMOVAL = 3
+    NODE = 4
+
+
+class Edit(NamedTuple):
+    """One change. Of two, the milder sorts first: by depth, then by how far a threshold moves."""
+
+    depth: Depth
+    distance: tuple[int, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """Edits that together open nodes to a pod, and which."""
+
+    edits: tuple[str, ...]
+    nodes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        count = len(self.nodes)
+        return f"{' and '.join(self.edits)} admits {count} node{'s' if count != 1 else ''}"
+
+
+class _Edits(NamedTuple):
+    """Edits that belong together, with what they are compared by first."""
+
+    number: int
+    depth: int
+    edits: tuple[Edit, ...]
+
+
+def _edits(edits: Iterable[Edit]) -> _Edits:
+    ordered = tuple(sorted(edits))
+    return _Edits(len(ordered), sum(edit.depth for edit in ordered), ordered)
+
+
+def smallest_change(spec: PodSpec, table: GroupTable, gates: Gates, expressions: Expressions) -> Remedy | None:
+    """The fewest and mildest edits that admit some node; None when no small change helps."""
+    finder = _Finder(spec, gates, expressions)
+    by_marks = [_edits(finder.toleration_edits(marks)) for marks in table.marks]
+    by_view = [finder.selector_edits(view) for view in table.views]
+    best: tuple[int, int, _Edits, _Edits] | None = None
+    nodes: list[str] = []
+    for marks, view, names in table.groups:
+        first, second = by_marks[marks], by_view[view]
+        if second is None or (best and first.number + second.number > best[0]):
+            continue
+        candidate = (first.number + second.number, first.depth + second.depth, first, second)
+        if best is None or candidate < best:
+            best, nodes = candidate, []
+        if candidate == best:
+            nodes += names
+    return Remedy(tuple(edit.text for edit in best[2].edits + best[3].edits), tuple(nodes)) if best else None
+
+
+class _Finder:
+    """Finds what would have to change in one pod."""
+
+    def __init__(self, spec: PodSpec, gates: Gates, expressions: Expressions) -> None:
+        self._spec = spec
+        self._gates = gates
+        self._expressions = expressions
+        self._tolerations = Tolerations(spec.tolerations, gates, expressions)
+        self._terms = self._split(spec)
+
+    def selector_edits(self, view: View) -> _Edits | None:
+        """What would have to change for the labels of a node; None when no small change can help."""
+        affinity = self._affinity_edits(view)
+        return None if affinity is None else _edits((*self._label_edits(view), *affinity.edits))
+
+    def toleration_edits(self, marks: Marks) -> Iterator[Edit]:
+        """What would have to change for the taints of a node."""
+        if marks.cordoned and not self._tolerations.verdict(UNSCHEDULABLE).matched:
+            yield Edit(Depth.NODE, (), "`kubectl uncordon` of the node")
+        for taint in marks.taints:
+            if taint.effect in (NO_SCHEDULE, NO_EXECUTE) and not self._tolerations.verdict(taint).matched:
+                moves = filter(None, (self._moved(taint, toleration) for toleration in self._spec.tolerations))
+                value = f'="{taint.value}"' if taint.value else ""
+                text = f"a toleration of {taint.key}{value} with effect {taint.effect}"
+                yield min(moves, default=Edit(Depth.ADDITION, (), text))
+
+    def _moved(self, taint: Taint, toleration: Toleration) -> Edit | None:
+        gate = GATE_OF_OPERATOR.get(toleration.operator)
+        if gate is None or not self._gates.enabled(gate):
+            return None
+        if toleration.key != taint.key or toleration.effect not in ("", taint.effect):
+            return None
+        return _moved(toleration.operator, taint.value, toleration.value, "")
+
+    def _label_edits(self, view: View) -> Iterator[Edit]:
+        for key, value in self._spec.node_selector.items():
+            found = view.labels.get(key)
+            if found is None:
+                yield Edit(Depth.REMOVAL, (), f"no `{key}: {value}` in nodeSelector")
+            elif found != value:
+                yield Edit(Depth.ADDITION, (), f"`{key}: {found}` instead of `{key}: {value}` in nodeSelector")
+
+    def _affinity_edits(self, view: View) -> _Edits | None:
+        if self._terms is None:
+            return _edits(())
+        ways = [
+            _edits(
+                _requirement_edit(requirement, view)
+                for requirement, term in requirements
+                if not term.verdict(view.labels, view.name).matched
+            )
+            for fixed, requirements in self._terms
+            if fixed is None or fixed.verdict(view.labels, view.name).matched
+        ]
+        return min(ways, default=None)
+
+    def _split(self, spec: PodSpec) -> list[tuple[Term | None, list[tuple[NodeSelectorRequirement, Term]]]] | None:
+        """Each term as the part that nobody can guess a change of, and its requirements one by one."""
+        affinity = spec.affinity and spec.affinity.node_affinity
+        required = affinity and affinity.required_during_scheduling_ignored_during_execution
+        if not required:
+            return None
+        split = []
+        for term in required.node_selector_terms:
+            if term == _EMPTY:
+                continue
+            fixed = NodeSelectorTerm(match_fields=term.match_fields, match_cel_expressions=term.match_cel_expressions)
+            singles = [(each, self._compiled(NodeSelectorTerm((each,)))) for each in term.match_expressions]
+            split.append((None if fixed == _EMPTY else self._compiled(fixed), singles))
+        return split
+
+    def _compiled(self, term: NodeSelectorTerm) -> Term:
+        return compile_term(term, self._gates, self._expressions)
+
+
+def _requirement_edit(requirement: NodeSelectorRequirement, view: View) -> Edit:
+    key, operator, values = requirement.key, requirement.operator, requirement.values
+    found = view.labels.get(key)
+    if found is not None and len(values) == 1 and operator in (*NUMERIC, *SEMANTIC):
+        edit = _moved(operator, found, values[0], f"{key} ")
+        if edit:
+            return edit
+    if found is not None and operator == "In":
+        return Edit(Depth.ADDITION, (), f"{found} among the values of `{key} In`")
+    return Edit(Depth.REMOVAL, (), f"no requirement `{' '.join((key, operator, *values))}`")
+
+
+def _moved(operator: str, found: str, bound: str, subject: str) -> Edit | None:
+    """The nearest threshold under which the value that was found would pass."""
+    if operator in NUMERIC:
+        number, limit = lenient_int64(found), lenient_int64(bound)
+        if number is None or limit is None:
+            return None
+        value = str(number - 1 if operator == "Gt" else number + 1)
+        if canonical_int64(value) is None:
+            return None
+        distance: tuple[int, ...] = (abs(int(value) - limit),)
+    else:
+        try:
+            version, old = parse_tolerant(found), parse_tolerant(bound)
+        except VersionError:
+            return None
+        value = _beside(operator, version)
+        distance = tuple(abs(a - b) for a, b in zip(version.precedence[:3], old.precedence[:3], strict=True))
+    return Edit(Depth.THRESHOLD, distance, f"`{subject}{operator} {value}` instead of `{subject}{operator} {bound}`")
+
+
+def _beside(operator: str, version: Version) -> str:
+    """A version that has this one just on its right side."""
+    major, minor, patch, is_release, _ = version.precedence
+    if operator == "SemverEq":
+        return str(version)
+    if operator == "SemverLt":
+        return f"{major}.{minor}.{patch + 1}" if is_release else f"{major}.{minor}.{patch}"
+    # `-0` is the lowest pre-release of all: the release and every other pre-release lie above it.
+    return f"{major}.{minor}.{patch - 1}" if patch and is_release else f"{major}.{minor}.{patch}-0"

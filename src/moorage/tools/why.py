@@ -1,0 +1,374 @@
+"""Why a pod may run on some nodes and not on others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+
+from moorage.api import kinds
+from moorage.api.node import Node, Taint
+from moorage.api.pod import Pod, PodSpec
+from moorage.api.volume import PersistentVolume, PersistentVolumeClaim
+from moorage.features import Gate, Gates
+from moorage.match.explain import Complaint, Lack, unsatisfied
+from moorage.match.expressions import Expressions
+from moorage.match.selector import (
+    Preferences,
+    Selector,
+    Term,
+    compile_pod_selector,
+    compile_preferences,
+    compile_selector,
+)
+from moorage.match.tolerations import NO_EXECUTE, NO_SCHEDULE, Tolerations
+from moorage.tools.cluster import Cluster, Item
+from moorage.tools.nodes import UNSCHEDULABLE, GroupTable, Marks, NodeGroup, Nodes, View
+from moorage.tools.remedy import Remedy, smallest_change
+from moorage.validation import admission_errors, template_errors
+from moorage.validation.gates import gates_needed
+
+TAINT_WEIGHT, AFFINITY_WEIGHT, MAX_SCORE = 3, 2, 100
+"""The weights of the scheduler's TaintToleration and NodeAffinity scores, and the best score of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One reason why a node is closed to a pod. Refusals of one kind differ only in values."""
+
+    kind: tuple[str, ...]
+    subject: str = field(compare=False)
+    reason: str = field(compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.reason}"
+
+
+class NodeSet:
+    """Nodes to which the same applies."""
+
+    __slots__ = ("_groups", "_size")
+
+    def __init__(self, groups: Sequence[NodeGroup]) -> None:
+        self._groups = groups
+        self._size = sum(map(len, map(attrgetter("names"), groups)))
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for group in self._groups for name in group.names)
+
+
+@dataclass(slots=True)
+class Fit:
+    """Nodes on which a pod may run."""
+
+    nodes: NodeSet
+    score: int
+    grace_seconds: int | None
+    """After how long the pod would be evicted again; None when it may stay."""
+
+
+@dataclass(slots=True)
+class Refused:
+    """Nodes that are closed to a pod for the same reasons."""
+
+    nodes: NodeSet
+    refusals: tuple[Refusal, ...]
+    variants: int
+    """How many sets of refusals there are that differ only in values; the one given is an example."""
+
+
+@dataclass(slots=True)
+class Answer:
+    """Where a pod may run; pods that ask for the same share one answer."""
+
+    fits: list[Fit] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list)
+    remedy: Remedy | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def node_count(self) -> int:
+        """On how many nodes the pod may run."""
+        return sum(len(fit.nodes) for fit in self.fits)
+
+
+@dataclass(slots=True)
+class Explanation:
+    """All there is to say of one pod."""
+
+    item: Item
+    answer: Answer
+    admission: list[str]
+    """What the API server refuses the pod for."""
+    placed_on: str
+    leaves: str
+    """Why the pod has to leave the node it is on, empty when it may stay."""
+    leaves_after: int | None
+
+    @property
+    def is_finding(self) -> bool:
+        """Whether somebody should look at this pod: it fits nowhere, or is refused, or has to leave."""
+        short = any(fit.grace_seconds is not None for fit in self.answer.fits)
+        return bool(self.admission or not self.answer.fits or short or self.leaves)
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What a pod asks of nodes, compiled under one set of gates."""
+
+    spec: PodSpec
+    namespace: str
+    claims: tuple[str, ...]
+    gates: Gates
+    tolerations: Tolerations
+    complaint: Complaint
+    lasting: Tolerations
+    """The tolerations as eviction sees them."""
+    selector: Selector
+    preferences: Preferences
+    volumes: tuple[tuple[str, Selector], ...]
+    notes: tuple[str, ...]
+    exact: bool
+    """Whether refusals that differ only in values are kept apart."""
+
+
+class Explainer:
+    """Answers for the pods of one cluster under one set of gates."""
+
+    def __init__(self, cluster: Cluster, gates: Gates, expressions: Expressions, *, exact: bool = False) -> None:
+        self._gates = gates
+        self._exact = exact
+        self._expressions = expressions
+        self.nodes = Nodes([node for _, node in cluster.of(Node)])
+        self._volumes = {volume.metadata.name: volume for _, volume in cluster.of(PersistentVolume)}
+        self._claims = {
+            (claim.metadata.namespace or "default", claim.metadata.name): claim
+            for _, claim in cluster.of(PersistentVolumeClaim)
+        }
+        self._pods = [item for item in cluster.items if kinds.of(item.object).pod_spec]
+        self._answers: dict[object, Answer] = {}
+
+    @property
+    def pod_count(self) -> int:
+        """How many pods and pod templates there are."""
+        return len(self._pods)
+
+    def explain_all(self) -> Iterator[Explanation]:
+        """Explain each pod and pod template, in the order in which they were given."""
+        for item in self._pods:
+            yield self._explain(item)
+
+    def _explain(self, item: Item) -> Explanation:
+        spec = kinds.of(item.object).pod_spec_of(item.object)
+        assert spec is not None  # only items with a pod specification are kept
+        check = admission_errors if isinstance(item.object, Pod) else template_errors
+        errors = check(item.object, self._gates, self._expressions)
+        leaves, after = self._stay(spec)
+        answer = self._answer(spec, item.object.metadata.namespace or "default")
+        return Explanation(item, answer, [str(error) for error in errors], spec.node_name, leaves, after)
+
+    def _answer(self, spec: PodSpec, namespace: str) -> Answer:
+        affinity = spec.affinity and spec.affinity.node_affinity
+        claims = tuple(each.persistent_volume_claim.claim_name for each in spec.volumes if each.persistent_volume_claim)
+        identity = (spec.tolerations, tuple(spec.node_selector.items()), affinity, claims and (namespace, claims))
+        if identity not in self._answers:
+            question = self._question(spec, namespace, claims, self._gates)
+            answer = self._ask(question)
+            if not answer.fits and len(self.nodes):
+                answer.remedy = self._remedy(question)
+            self._answers[identity] = answer
+        return self._answers[identity]
+
+    def _question(self, spec: PodSpec, namespace: str, claims: tuple[str, ...], gates: Gates) -> _Question:
+        affinity = spec.affinity and spec.affinity.node_affinity
+        preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
+        volumes, notes = self._volume_selectors(namespace, claims, gates)
+        tolerations = Tolerations(spec.tolerations, gates, self._expressions)
+        return _Question(
+            spec,
+            namespace,
+            claims,
+            gates,
+            tolerations,
+            Complaint(tolerations, gates),
+            Tolerations(spec.tolerations, gates.for_eviction(), self._expressions),
+            compile_pod_selector(spec, gates, self._expressions),
+            compile_preferences(preferred, gates, self._expressions),
+            volumes,
+            notes,
+            self._exact,
+        )
+
+    def _volume_selectors(
+        self, namespace: str, claims: Iterable[str], gates: Gates
+    ) -> tuple[tuple[tuple[str, Selector], ...], tuple[str, ...]]:
+        selectors, notes = [], []
+        for name in claims:
+            claim = self._claims.get((namespace, name))
+            volume = self._volume_of(claim, namespace, name)
+            if volume is None:
+                missing = "is not bound to a volume given here" if claim else "is not among the manifests"
+                notes.append(f"claim {name} {missing}: where its volume can be reached is not considered")
+            elif volume.spec.node_affinity:
+                required = volume.spec.node_affinity.required
+                selector = compile_selector(required, gates, self._expressions)
+                selectors.append((f"volume {volume.metadata.name}", selector))
+        return tuple(selectors), tuple(notes)
+
+    def _volume_of(self, claim: PersistentVolumeClaim | None, namespace: str, name: str) -> PersistentVolume | None:
+        if claim and claim.spec.volume_name:
+            return self._volumes.get(claim.spec.volume_name)
+        for volume in self._volumes.values():
+            ref = volume.spec.claim_ref
+            if ref and (ref.namespace or "default", ref.name) == (namespace, name):
+                return volume
+        return None
+
+    def _table(self, question: _Question) -> GroupTable:
+        selectors = [question.selector, *(selector for _, selector in question.volumes)]
+        keys = _union([each.keys for each in selectors] + [question.preferences.keys])
+        by_name = any(each.reads_name for each in selectors) or question.preferences.reads_name
+        by_time = any("timeAdded" in toleration.expression for toleration in question.tolerations.tolerations)
+        return self.nodes.grouped(keys, by_name=by_name, by_time=by_time)
+
+    def _ask(self, question: _Question) -> Answer:
+        table = self._table(question)
+        by_marks = [tuple(_repelled(marks, question)) for marks in table.marks]
+        by_view = [tuple(_unselected(view, question)) for view in table.views]
+        # Classes are numbers: with thousands of groups, hashing the refusals of each would take most of the time.
+        marks_classes, view_classes = _classes(by_marks), _classes(by_view)
+        closed: dict[tuple[int, int], list[NodeGroup]] = {}
+        for group in table.groups:
+            closed.setdefault((marks_classes[group.marks], view_classes[group.view]), []).append(group)
+        fits = _ranked(closed.pop((_OPEN, _OPEN), []), table, question)
+        refused = []
+        for groups in closed.values():
+            refusals = by_marks[groups[0].marks] + by_view[groups[0].view]
+            variants = {(by_marks[group.marks] and group.marks, by_view[group.view] and group.view) for group in groups}
+            refused.append(Refused(NodeSet(groups), refusals, len(variants)))
+        # The nodes that come closest to taking the pod stand first.
+        refused.sort(key=lambda each: len(each.refusals))
+        return Answer(fits, refused, notes=question.notes)
+
+    def _remedy(self, question: _Question) -> Remedy | None:
+        missing = [
+            gate for gate in Gate if gate in gates_needed(Pod(spec=question.spec)) and not self._gates.enabled(gate)
+        ]
+        if missing:
+            gates = self._gates.including(missing)
+            answer = self._ask(self._question(question.spec, question.namespace, question.claims, gates))
+            if nodes := tuple(name for fit in answer.fits for name in fit.nodes):
+                return Remedy((f"turning on {' and '.join(gate.value for gate in missing)}",), nodes)
+        return smallest_change(question.spec, self._table(question), self._gates, self._expressions)
+
+    def _stay(self, spec: PodSpec) -> tuple[str, int | None]:
+        """Why a pod that is on a node has to leave it, and after how many seconds; None when it may stay."""
+        node = self.nodes.by_name.get(spec.node_name)
+        gates = self._gates.for_eviction()
+        tolerations = Tolerations(spec.tolerations, gates, self._expressions)
+        seconds = tolerations.grace_seconds(node.spec.taints) if node else None
+        if node is None or seconds is None:
+            return "", None
+        reasons, complaint = [], Complaint(tolerations, gates)
+        for taint in node.spec.taints:
+            if taint.effect == NO_EXECUTE:
+                toleration = tolerations.first_match(taint)
+                if toleration is None:
+                    reasons.append(f"taint {taint}: {'; '.join(lack.text for lack in complaint(taint))}")
+                elif toleration.toleration_seconds is not None:
+                    reasons.append(f"taint {taint}: tolerated for {toleration.toleration_seconds} seconds only")
+        return " and ".join(reasons), seconds
+
+
+def _repelled(marks: Marks, question: _Question) -> Iterator[Refusal]:
+    """Why taints close a node."""
+    tolerations = question.tolerations
+    if marks.cordoned and not tolerations.verdict(UNSCHEDULABLE).matched:
+        yield Refusal(("cordon",), "node", "it is cordoned (spec.unschedulable)")
+    for taint in marks.taints:
+        if taint.effect not in (NO_SCHEDULE, NO_EXECUTE) or (marks.cordoned and taint == UNSCHEDULABLE):
+            continue
+        if not tolerations.verdict(taint).matched:
+            yield _refusal_of(taint, question)
+
+
+def _refusal_of(taint: Taint, question: _Question) -> Refusal:
+    lacks = question.complaint(taint)
+    text = "; ".join(lack.text for lack in lacks)
+    exact = (text, taint.value) if question.exact else ()
+    return Refusal((taint.key, taint.effect, *(lack.kind for lack in lacks), *exact), f"taint {taint}", text)
+
+
+def _unselected(view: View, question: _Question) -> Iterator[Refusal]:
+    """Why selectors close a node."""
+    for subject, selector in (("node affinity", question.selector), *question.volumes):
+        if not selector.verdict(view.labels, view.name).matched:
+            lacks = _selector_lacks(selector, view)
+            text = "; ".join(lack.text for lack in lacks)
+            several = "no term matches: " if len(lacks) > 1 else ""
+            kinds_ = (text,) if question.exact else tuple(lack.kind for lack in lacks)
+            yield Refusal((subject, *kinds_), subject, several + text)
+
+
+def _union(parts: list[frozenset[str] | None]) -> frozenset[str] | None:
+    known = [part for part in parts if part is not None]
+    return frozenset().union(*known) if len(known) == len(parts) else None
+
+
+_OPEN = 0
+"""The class of marks and views that refuse nothing."""
+
+
+def _classes(refusals: list[tuple[Refusal, ...]]) -> list[int]:
+    numbers: dict[tuple[Refusal, ...], int] = {(): _OPEN}
+    return [numbers.setdefault(each, len(numbers)) for each in refusals]
+
+
+def _ranked(groups: list[NodeGroup], table: GroupTable, question: _Question) -> list[Fit]:
+    """Score nodes by taints and affinity as the scheduler does; nodes of one score and one fate stand together."""
+    marks = {group.marks: table.marks[group.marks].taints for group in groups}
+    views = {group.view: table.views[group.view] for group in groups}
+    repelled = {place: question.tolerations.untolerated_preferred(taints) for place, taints in marks.items()}
+    grace = {place: question.lasting.grace_seconds(taints) for place, taints in marks.items()}
+    wanted = {place: question.preferences.score(view.labels, view.name) for place, view in views.items()}
+    most_repelled, most_wanted = max(repelled.values(), default=0), max(wanted.values(), default=0)
+    taint_scores = {
+        place: TAINT_WEIGHT * (MAX_SCORE - MAX_SCORE * count // most_repelled if most_repelled else MAX_SCORE)
+        for place, count in repelled.items()
+    }
+    affinity_scores = {
+        place: AFFINITY_WEIGHT * (MAX_SCORE * weight // most_wanted if most_wanted else 0)
+        for place, weight in wanted.items()
+    }
+    fits: dict[tuple[int, int | None], list[NodeGroup]] = {}
+    for group in groups:
+        fate = taint_scores[group.marks] + affinity_scores[group.view], grace[group.marks]
+        fits.setdefault(fate, []).append(group)
+    ranked = [Fit(NodeSet(nodes), score, seconds) for (score, seconds), nodes in fits.items()]
+    return sorted(ranked, key=lambda fit: (-fit.score, fit.grace_seconds is not None))
+
+
+def _selector_lacks(selector: Selector, view: View) -> list[Lack]:
+    for condition in selector.always:
+        verdict = condition.verdict(view.labels, view.name)
+        if not verdict.matched:
+            return [unsatisfied(condition, view.labels, verdict)]
+    lacks = list(dict.fromkeys(_term_lacks(selector.terms or (), view)))
+    what = "its terms are empty, so they match" if selector.terms else "it has no terms, so it matches"
+    return lacks or [Lack("empty", f"{what} no node")]
+
+
+def _term_lacks(terms: Iterable[Term], view: View) -> Iterator[Lack]:
+    for term in terms:
+        if term.errors:
+            text = "; ".join(term.errors)
+            yield Lack(text, text)
+            continue
+        for condition in term.conditions:
+            verdict = condition.verdict(view.labels, view.name)
+            if not verdict.matched:
+                yield unsatisfied(condition, view.labels, verdict)
+                break

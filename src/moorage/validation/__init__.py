@@ -1,0 +1,110 @@
+"""Admission: what an object is refused for, all of it at once, in Kubernetes' words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from moorage.api import kinds
+from moorage.api.meta import Object
+from moorage.api.node import Node
+from moorage.api.places import request_tolerations
+from moorage.api.pod import Pod, PodSpec
+from moorage.api.resource import (
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceClaimTemplateSpec,
+    ResourceSlice,
+)
+from moorage.api.volume import PersistentVolume
+from moorage.features import Gates
+from moorage.match.expressions import Expressions
+from moorage.validation.field import FieldError, required
+from moorage.validation.gates import gates_needed
+from moorage.validation.rules import Rules
+from moorage.validation.selector import node_affinity_errors, selector_errors
+from moorage.validation.tolerations import (
+    device_taint_errors,
+    device_taint_list_errors,
+    device_toleration_errors,
+    taint_errors,
+    toleration_errors,
+)
+from moorage.validation.update import pod_update_errors, volume_update_errors
+
+
+def admission_errors(
+    item: Object, gates: Gates, expressions: Expressions, old: Object | None = None
+) -> list[FieldError]:
+    """What the API server refuses a new object for, or an update of `old`.
+
+    What the old object already uses stays allowed when its gate is off. A pod template is stored as it is given;
+    `template_errors` says what its controller will meet.
+    """
+    rules = Rules(gates.including(gates_needed(old)) if old else gates, expressions)
+    return _once(_errors(item, rules, old))
+
+
+def template_errors(item: Object, gates: Gates, expressions: Expressions) -> list[FieldError]:
+    """What the API server will refuse the pods of a workload for; nothing when the object holds no pod template."""
+    kind = kinds.of(item)
+    spec = kind.pod_spec_of(item)
+    if spec is None or isinstance(item, Pod):
+        return []
+    return _once(_pod_spec(kind.pod_spec, spec, Rules(gates, expressions)))
+
+
+def _errors(item: Object, rules: Rules, old: Object | None) -> Iterator[FieldError]:
+    match item:
+        case Pod():
+            yield from _pod_spec("spec", item.spec, rules)
+            if isinstance(old, Pod):
+                yield from pod_update_errors("spec", item.spec, old.spec)
+        case Node():
+            yield from taint_errors("spec.taints", item.spec.taints)
+        case PersistentVolume():
+            yield from _volume(item, rules, old)
+        case ResourceSlice():
+            yield from _slice(item, rules)
+        case ResourceClaim():
+            yield from _claim("spec.devices.requests", item, rules)
+        case ResourceClaimTemplate():
+            yield from _claim("spec.spec.devices.requests", item.spec, rules)
+        case DeviceTaintRule():
+            yield from device_taint_errors("spec.taint", item.spec.taint)
+
+
+def _pod_spec(path: str, spec: PodSpec, rules: Rules) -> Iterator[FieldError]:
+    if affinity := spec.affinity and spec.affinity.node_affinity:
+        yield from node_affinity_errors(f"{path}.affinity.nodeAffinity", affinity, rules, path)
+    yield from toleration_errors(f"{path}.tolerations", spec.tolerations, rules, path)
+
+
+def _volume(volume: PersistentVolume, rules: Rules, old: Object | None) -> Iterator[FieldError]:
+    path, affinity = "spec.nodeAffinity", volume.spec.node_affinity
+    if affinity and affinity.required:
+        yield from selector_errors(f"{path}.required", affinity.required, rules, "spec")
+    elif affinity:
+        yield required(f"{path}.required", "must specify required node constraints")
+    if isinstance(old, PersistentVolume):
+        yield from volume_update_errors(path, affinity, old.spec.node_affinity)
+
+
+def _slice(item: ResourceSlice, rules: Rules) -> Iterator[FieldError]:
+    if item.spec.node_selector:
+        yield from selector_errors("spec.nodeSelector", item.spec.node_selector, rules, "spec")
+    for index, device in enumerate(item.spec.devices):
+        path = f"spec.devices[{index}]"
+        if device.node_selector:
+            yield from selector_errors(f"{path}.nodeSelector", device.node_selector, rules, "spec")
+        yield from device_taint_list_errors(f"{path}.taints", device.taints)
+
+
+def _claim(path: str, holder: ResourceClaim | ResourceClaimTemplateSpec, rules: Rules) -> Iterator[FieldError]:
+    for place, tolerations in request_tolerations(path, holder.spec.devices.requests):
+        yield from device_toleration_errors(place, tolerations, rules, "spec")
+
+
+def _once(errors: Iterator[FieldError]) -> list[FieldError]:
+    """Each message once: several costly expressions are one complaint about the specification."""
+    return list({str(error): error for error in errors}.values())

@@ -1,0 +1,412 @@
+"""Rules for what is legal and probably wrong in tolerations and selectors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+from moorage.api.meta import Object
+from moorage.api.node import Node, NodeSelectorRequirement, Taint
+from moorage.api.places import terms_of, tolerations_of
+from moorage.api.pod import Toleration
+from moorage.features import Gate, Gates
+from moorage.match.cover import covers, overlap, threshold
+from moorage.match.explain import toleration_text
+from moorage.match.expressions import Expressions
+from moorage.match.glob import compile_glob
+from moorage.match.tolerations import EXISTS, NO_EXECUTE, NUMERIC, SEMANTIC, Tolerations
+from moorage.semver import VersionError, parse_tolerant
+from moorage.validation.gates import gates_needed, term_gates, toleration_gates
+
+_KERNEL = re.compile(r"v?\d+\.\d+\.\d+-\d+(?:[-.].*)?$")
+_SYSTEM_TAINTS = tuple(
+    f"node.kubernetes.io/{name}" for name in ("not-ready", "unreachable", "unschedulable", "out-of-service")
+)
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+
+
+class Severity(IntEnum):
+    """How grave a finding is. A note is information and does not fail a run."""
+
+    ERROR = 0
+    WARNING = 1
+    NOTE = 2
+
+    @property
+    def word(self) -> str:
+        """The lower-case name."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What rules may look at beside the object itself: the gates, and what is known of the nodes."""
+
+    gates: Gates
+    expressions: Expressions
+    taints: dict[str, frozenset[Taint]]
+    """The taints of the nodes, by key."""
+    labels: dict[str, frozenset[str]]
+    """The label values of the nodes, by key."""
+
+
+Found = Iterator[tuple[str, str]]
+"""Paths and what is wrong there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One thing that is looked for. Its page is docs/lint/ID.md."""
+
+    id: str
+    severity: Severity
+    reason: str
+    fix: str
+    check: Callable[[Object, Context], Found]
+
+
+def context_of(nodes: Iterable[Node], gates: Gates, expressions: Expressions) -> Context:
+    """What some nodes contribute to the judgement of objects."""
+    taints: dict[str, set[Taint]] = {}
+    labels: dict[str, set[str]] = {}
+    for node in nodes:
+        for taint in node.spec.taints:
+            taints.setdefault(taint.key, set()).add(taint)
+        for key, value in node.metadata.labels.items():
+            labels.setdefault(key, set()).add(value)
+    return Context(
+        gates,
+        expressions,
+        {key: frozenset(values) for key, values in taints.items()},
+        {key: frozenset(values) for key, values in labels.items()},
+    )
+
+
+def warnings(item: Object, context: Context) -> list[str]:
+    """What is legal and probably wrong, as the API server says it beside its answer."""
+    return [
+        f"{path}: {message}"
+        for rule in ADVICE
+        if rule.severity is Severity.WARNING
+        for path, message in rule.check(item, context)
+    ]
+
+
+def _tolerations(item: Object) -> Iterator[tuple[str, Toleration]]:
+    for path, tolerations in tolerations_of(item):
+        for index, toleration in enumerate(tolerations):
+            yield f"{path}[{index}]", toleration
+
+
+def _requirements(item: Object) -> Iterator[tuple[str, NodeSelectorRequirement]]:
+    for path, term in terms_of(item):
+        for index, requirement in enumerate(term.match_expressions):
+            yield f"{path}.matchExpressions[{index}]", requirement
+
+
+def _pairs(item: Object) -> Iterator[tuple[str, int, Toleration, int, Toleration]]:
+    """Each two tolerations of a list, the earlier first."""
+    for path, tolerations in tolerations_of(item):
+        for second, later in enumerate(tolerations):
+            for first, earlier in enumerate(tolerations[:second]):
+                yield path, first, earlier, second, later
+
+
+def eviction_trap(item: Object, _: Context) -> Found:
+    """Find comparisons whose tolerationSeconds evict the pod from the nodes that it wants."""
+    for path, toleration in _tolerations(item):
+        compares = toleration.operator in (*NUMERIC, *SEMANTIC)
+        if toleration.toleration_seconds is None or not (compares or toleration.expression):
+            continue
+        if compares and toleration.effect not in ("", NO_EXECUTE):
+            continue
+        text, seconds = toleration_text(toleration), toleration.toleration_seconds
+        yield (
+            f"{path}.tolerationSeconds",
+            f"`{text}` with tolerationSeconds {seconds} evicts the pod after {seconds} s from every node whose "
+            f"NoExecute taint it matches, and gives no grace when the taint stops matching",
+        )
+
+
+def or_band(item: Object, _: Context) -> Found:
+    """Find Gt and Lt on one key that together let everything through."""
+    for path, first, earlier, second, later in _pairs(item):
+        below, above = (earlier, later) if earlier.operator.endswith("Gt") else (later, earlier)
+        if (below.operator, above.operator) not in (("Gt", "Lt"), ("SemverGt", "SemverLt")):
+            continue
+        low, high = threshold(below), threshold(above)
+        if overlap(earlier, later) and low is not None and high is not None and low < high:
+            yield (
+                f"{path}[{second}]",
+                f"`{toleration_text(below)}` or `{toleration_text(above)}` (with [{first}]) tolerates every value of "
+                f"{below.key}: tolerations are alternatives, not a range",
+            )
+
+
+def never_matches(item: Object, context: Context) -> Found:
+    """Find thresholds that nothing can pass, or that no taint on the given nodes passes."""
+    for path, toleration in _tolerations(item):
+        if toleration.operator == "Gt" and threshold(toleration) == _INT64_MAX:
+            yield f"{path}.value", "no integer is greater than this"
+        elif toleration.operator == "Lt" and threshold(toleration) == _INT64_MIN:
+            yield f"{path}.value", "no integer is less than this"
+        elif taints := _compared(toleration, context):
+            test = Tolerations([toleration], context.gates, context.expressions)
+            parsed = [taint for taint in taints if not test.verdict(taint).error]
+            if parsed and not any(test.verdict(taint).matched for taint in parsed):
+                values = ", ".join(sorted({taint.value for taint in parsed})[:5])
+                yield (
+                    f"{path}.value",
+                    f"`{toleration_text(toleration)}` matches no {toleration.key} taint here: {values}",
+                )
+
+
+def always_matches(item: Object, context: Context) -> Found:
+    """Find thresholds that everything passes, or that every taint on the given nodes passes."""
+    for path, toleration in _tolerations(item):
+        bound = threshold(toleration)
+        if (toleration.operator, bound) in (("Gt", _INT64_MIN), ("Lt", _INT64_MAX)):
+            yield f"{path}.value", f"`{toleration_text(toleration)}` matches every integer but this one"
+        elif len(taints := _compared(toleration, context)) > 1:
+            test = Tolerations([toleration], context.gates, context.expressions)
+            if all(test.verdict(taint).matched for taint in taints):
+                count = len({taint.value for taint in taints})
+                yield (
+                    f"{path}.value",
+                    f"`{toleration_text(toleration)}` matches every {toleration.key} taint here ({count} values)",
+                )
+
+
+def _compared(toleration: Toleration, context: Context) -> frozenset[Taint]:
+    """The taints of the given nodes that a comparing toleration speaks of, when its gate is on."""
+    if toleration.operator not in (*NUMERIC, *SEMANTIC):
+        return frozenset()
+    if not all(context.gates.enabled(gate) for gate in toleration_gates(toleration)):
+        return frozenset()
+    taints = context.taints.get(toleration.key, frozenset())
+    return frozenset(taint for taint in taints if toleration.effect in ("", taint.effect))
+
+
+def unparsable(item: Object, context: Context) -> Found:
+    """Find comparisons whose other side, on the given nodes, is not a number or a version."""
+    for path, toleration in _tolerations(item):
+        test = Tolerations([toleration], context.gates, context.expressions)
+        for taint in sorted(_compared(toleration, context), key=str):
+            if error := test.verdict(taint).error:
+                yield path, f"taint {taint}: {error}, so `{toleration_text(toleration)}` cannot match"
+    for path, requirement in _requirements(item):
+        if requirement.operator in SEMANTIC:
+            for value in sorted(context.labels.get(requirement.key, ())):
+                if problem := _version_problem(value):
+                    text = f"{requirement.operator} {' '.join(requirement.values)}"
+                    yield path, f"label {requirement.key}={value}: {problem}, so `{text}` cannot match"
+
+
+def _version_problem(text: str) -> str:
+    try:
+        parse_tolerant(text)
+    except VersionError as error:
+        return str(error)
+    return ""
+
+
+def _versions(item: Object) -> Iterator[tuple[str, str]]:
+    """Every value that is compared as a version."""
+    for path, toleration in _tolerations(item):
+        if toleration.operator in SEMANTIC:
+            yield f"{path}.value", toleration.value
+    for path, requirement in _requirements(item):
+        if requirement.operator in SEMANTIC:
+            for index, value in enumerate(requirement.values):
+                yield f"{path}.values[{index}]", value
+
+
+def semver_prerelease(item: Object, _: Context) -> Found:
+    """Find thresholds that are pre-releases."""
+    for path, value in _versions(item):
+        if not _version_problem(value) and not _KERNEL.match(value) and (pre := parse_tolerant(value).prerelease):
+            yield path, f"{value} is a pre-release (-{pre}): it sorts below {value.split('-')[0]}"
+
+
+def kernel_version(item: Object, context: Context) -> Found:
+    """Find kernel-style versions, whose suffix counts as a pre-release."""
+    for path, value in _versions(item):
+        if _KERNEL.match(value):
+            yield (
+                path,
+                f"{value} looks like a kernel version: its suffix counts as a pre-release of {value.split('-')[0]}",
+            )
+    for path, requirement in _requirements(item):
+        if requirement.operator not in SEMANTIC:
+            continue
+        kernels = sorted(value for value in context.labels.get(requirement.key, ()) if _KERNEL.match(value))
+        if kernels:
+            yield (
+                path,
+                f"label {requirement.key} has kernel versions such as {kernels[0]}, which sorts below "
+                f"{kernels[0].split('-')[0]}",
+            )
+
+
+def broad_toleration(item: Object, _: Context) -> Found:
+    """Find tolerations that reach far beyond what stands beside them."""
+    for path, tolerations in tolerations_of(item):
+        for index, toleration in enumerate(tolerations):
+            if toleration.expression:
+                continue
+            here = f"{path}[{index}].key"
+            if not toleration.key and toleration.operator == EXISTS:
+                others = len(tolerations) - 1
+                beside = f", so the {others} beside it do{'es' if others == 1 else ''} nothing" if others else ""
+                effect = toleration.effect or "any effect"
+                yield here, f"an empty key tolerates every taint with {effect}, also {_SYSTEM_TAINTS[0]}{beside}"
+            elif "*" in toleration.key:
+                prefix, slash, _name = toleration.key.partition("/")
+                system = next(filter(compile_glob(toleration.key), _SYSTEM_TAINTS), "")
+                if system:
+                    yield here, f"`{toleration.key}` also tolerates {system}"
+                elif not slash or "*" in prefix:
+                    yield here, f"`{toleration.key}` is not bound to one prefix: it tolerates keys of any owner"
+
+
+def duplicate_toleration(item: Object, _: Context) -> Found:
+    """Find tolerations that stand twice."""
+    for path, first, earlier, second, later in _pairs(item):
+        if covers(earlier, later) and covers(later, earlier):
+            yield f"{path}[{second}]", f"the same as [{first}]; of the two, only the first counts for eviction"
+
+
+def shadowed_toleration(item: Object, _: Context) -> Found:
+    """Find tolerations that add nothing to another."""
+    for path, first, earlier, second, later in _pairs(item):
+        if covers(earlier, later) == covers(later, earlier):
+            continue
+        if covers(earlier, later):
+            yield f"{path}[{second}]", f"`{toleration_text(later)}` adds nothing: [{first}] tolerates all that it does"
+        elif earlier.toleration_seconds == later.toleration_seconds:
+            yield (
+                f"{path}[{first}]",
+                f"`{toleration_text(earlier)}` adds nothing: [{second}] tolerates all that it does",
+            )
+
+
+def autoscaler(item: Object, _: Context) -> Found:
+    """Find what cluster-autoscaler and Karpenter cannot evaluate."""
+    for path, toleration in _tolerations(item):
+        if gates := sorted(set(toleration_gates(toleration)), key=lambda gate: gate.value):
+            yield path, _not_evaluated(gates[0])
+    for path, term in terms_of(item):
+        for gate in sorted(set(term_gates(term)), key=lambda gate: gate.value):
+            yield path, _not_evaluated(gate)
+
+
+_FEATURES = {
+    Gate.COMPARISON: "Gt and Lt in tolerations",
+    Gate.SEMVER: "semver operators",
+    Gate.CEL: "CEL expressions",
+    Gate.WILDCARD: "wildcard keys",
+}
+
+
+def _not_evaluated(gate: Gate) -> str:
+    return f"cluster-autoscaler and Karpenter do not evaluate {_FEATURES[gate]} and will not add a node for it"
+
+
+def needs_gates(item: Object, context: Context) -> Found:
+    """Say which gates an object needs."""
+    gates = gates_needed(item)
+    if gates:
+        listed = ", ".join(
+            f"{gate.value} ({'on' if context.gates.enabled(gate) else 'off'} here)" for gate in Gate if gate in gates
+        )
+        yield "", f"needs {listed} in the API server and the scheduler"
+
+
+ADVICE = (
+    Rule(
+        "eviction-trap",
+        Severity.WARNING,
+        "tolerationSeconds bounds how long a pod stays on a node that matches, not how long it may stay after a drop",
+        "remove tolerationSeconds: then the pod stays while the taint matches and leaves at once when it does not",
+        eviction_trap,
+    ),
+    Rule(
+        "or-band",
+        Severity.WARNING,
+        "tolerations are ORed, so a lower and an upper bound on one key tolerate everything",
+        "keep one bound in the toleration and express the other as node affinity, or write both in one expression",
+        or_band,
+    ),
+    Rule(
+        "never-matches",
+        Severity.WARNING,
+        "a threshold that no value passes keeps the pod away from every node with that taint",
+        "move the threshold, or remove the toleration",
+        never_matches,
+    ),
+    Rule(
+        "always-matches",
+        Severity.WARNING,
+        "a threshold that every value passes is Exists in disguise",
+        "move the threshold, or say `operator: Exists`",
+        always_matches,
+    ),
+    Rule(
+        "unparsable-value",
+        Severity.WARNING,
+        "a taint or label that is not a number or version never matches a comparison",
+        "correct the value on the node, or tolerate it with Equal or Exists",
+        unparsable,
+    ),
+    Rule(
+        "semver-prerelease",
+        Severity.WARNING,
+        "a pre-release sorts below its release, which surprises in a threshold",
+        "compare with the release, or mean the pre-release and ignore this rule",
+        semver_prerelease,
+    ),
+    Rule(
+        "kernel-version",
+        Severity.WARNING,
+        "kernel versions such as 5.15.0-1034-aws are pre-releases of 5.15.0 to a semver operator",
+        "publish only the three numbers as the label, or compare with the version below",
+        kernel_version,
+    ),
+    Rule(
+        "broad-toleration",
+        Severity.WARNING,
+        "a toleration of every key also tolerates taints that protect the pod, such as not-ready",
+        "name the key, or use a wildcard below one prefix (`readiness.k8s.io/*`)",
+        broad_toleration,
+    ),
+    Rule(
+        "duplicate-toleration",
+        Severity.WARNING,
+        "of two equal tolerations only the first one's tolerationSeconds counts",
+        "remove one of them",
+        duplicate_toleration,
+    ),
+    Rule(
+        "shadowed-toleration",
+        Severity.WARNING,
+        "a toleration that another one includes changes nothing",
+        "remove it, or narrow the wider one",
+        shadowed_toleration,
+    ),
+    Rule(
+        "autoscaler",
+        Severity.NOTE,
+        "node autoscalers simulate an older scheduler and take what they do not know for a mismatch",
+        "keep a node of the right kind running, or say the same with Equal and In for autoscaled pools",
+        autoscaler,
+    ),
+    Rule(
+        "needs-gates",
+        Severity.NOTE,
+        "with a gate off, new pods are refused and waiting ones stay Pending",
+        "turn the gates on in the API server first, then in the scheduler",
+        needs_gates,
+    ),
+)

@@ -1,0 +1,36 @@
+"""What all checks share: the gates in force and the compiler of expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from moorage.features import Gate, Gates
+from moorage.match.expressions import Expressions
+from moorage.names import label_key_errors, label_value_errors
+from moorage.validation.field import FieldError, forbidden, invalid
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The circumstances under which an object is judged."""
+
+    gates: Gates
+    expressions: Expressions
+
+
+def label_key(path: str, key: str) -> Iterator[FieldError]:
+    """Errors of a label or taint key."""
+    for problem in label_key_errors(key):
+        yield invalid(path, key, problem)
+
+
+def label_value(path: str, value: str) -> Iterator[FieldError]:
+    """Errors of a label or taint value."""
+    for problem in label_value_errors(value):
+        yield invalid(path, value, problem)
+
+
+def gate_is_off(path: str, gate: Gate) -> FieldError:
+    """A field is set that only exists when a gate is on."""
+    return forbidden(path, f"may not be set unless the feature gate {gate.value} is enabled")

@@ -1,0 +1,97 @@
+"""Checks of node selectors, in pods, in PersistentVolumes and in device inventories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from moorage.api.node import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from moorage.api.places import PREFERRED, REQUIRED
+from moorage.api.pod import NodeAffinity
+from moorage.features import Gate
+from moorage.match.selector import NAME_FIELD, SEMANTIC
+from moorage.names import subdomain_errors
+from moorage.semver import VersionError, parse_tolerant
+from moorage.validation.expressions import expression_errors
+from moorage.validation.field import FieldError, forbidden, invalid, required
+from moorage.validation.rules import Rules, gate_is_off, label_key, label_value
+
+
+def node_affinity_errors(path: str, affinity: NodeAffinity, rules: Rules, spec_path: str) -> Iterator[FieldError]:
+    """What is wrong with the node affinity of a pod."""
+    needed = affinity.required_during_scheduling_ignored_during_execution
+    if needed is not None:
+        yield from selector_errors(f"{path}.{REQUIRED}", needed, rules, spec_path)
+    for index, preferred in enumerate(affinity.preferred_during_scheduling_ignored_during_execution):
+        here = f"{path}.{PREFERRED}[{index}]"
+        if not 1 <= preferred.weight <= 100:
+            yield invalid(f"{here}.weight", preferred.weight, "must be in the range 1-100")
+        yield from _term(f"{here}.preference", preferred.preference, rules, spec_path, check_values=False)
+
+
+def selector_errors(path: str, selector: NodeSelector, rules: Rules, spec_path: str) -> Iterator[FieldError]:
+    """What is wrong with a node selector."""
+    if not selector.node_selector_terms:
+        yield required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")
+    for index, term in enumerate(selector.node_selector_terms):
+        yield from _term(f"{path}.nodeSelectorTerms[{index}]", term, rules, spec_path, check_values=True)
+
+
+def _term(
+    path: str, term: NodeSelectorTerm, rules: Rules, spec_path: str, *, check_values: bool
+) -> Iterator[FieldError]:
+    for index, requirement in enumerate(term.match_expressions):
+        here = f"{path}.matchExpressions[{index}]"
+        yield from _requirement(here, requirement, rules)
+        # A preference with a bad value is only useless; Kubernetes lets it pass.
+        for place, value in enumerate(requirement.values if check_values else ()):
+            yield from label_value(f"{here}.values[{place}]", value)
+    for index, requirement in enumerate(term.match_fields):
+        yield from _field_requirement(f"{path}.matchFields[{index}]", requirement)
+    if term.match_cel_expressions and not rules.gates.enabled(Gate.CEL):
+        yield gate_is_off(f"{path}.matchCELExpressions", Gate.CEL)
+        return
+    for index, source in enumerate(term.match_cel_expressions):
+        here = f"{path}.matchCELExpressions[{index}]"
+        yield from expression_errors(here, source, rules.expressions.node, spec_path)
+
+
+def _requirement(path: str, requirement: NodeSelectorRequirement, rules: Rules) -> Iterator[FieldError]:
+    operator, values = requirement.operator, requirement.values
+    if operator in ("In", "NotIn"):
+        if not values:
+            yield required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            yield forbidden(f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+    elif operator in ("Gt", "Lt"):
+        if len(values) != 1:
+            yield required(f"{path}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
+    elif operator in SEMANTIC and rules.gates.enabled(Gate.SEMVER):
+        yield from _semver_values(f"{path}.values", values)
+    else:
+        yield invalid(f"{path}.operator", operator, "not a valid selector operator")
+    yield from label_key(f"{path}.key", requirement.key)
+
+
+def _semver_values(path: str, values: tuple[str, ...]) -> Iterator[FieldError]:
+    if len(values) != 1:
+        yield required(path, "must be specified single value when `operator` is 'SemverEq', 'SemverGt' or 'SemverLt'")
+    for index, value in enumerate(values):
+        try:
+            parse_tolerant(value)
+        except VersionError as error:
+            yield invalid(f"{path}[{index}]", value, str(error))
+
+
+def _field_requirement(path: str, requirement: NodeSelectorRequirement) -> Iterator[FieldError]:
+    if requirement.operator not in ("In", "NotIn"):
+        yield invalid(f"{path}.operator", requirement.operator, "not a valid selector operator")
+    elif len(requirement.values) != 1:
+        detail = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+        yield required(f"{path}.values", detail)
+    if requirement.key != NAME_FIELD:
+        yield invalid(f"{path}.key", requirement.key, "not a valid field selector key")
+        return
+    for index, value in enumerate(requirement.values):
+        for problem in subdomain_errors(value):
+            yield invalid(f"{path}.values[{index}]", value, problem)

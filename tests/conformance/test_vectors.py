@@ -1,0 +1,118 @@
+"""Answers recorded from Kubernetes and its libraries; vectors/README.md says how each file is compared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moorage.api.decode import convert
+from moorage.api.node import Node, Taint
+from moorage.api.pod import NodeAffinity, Toleration
+from moorage.features import NONE_ON, Gate, Gates
+from moorage.match.expressions import NoExpressions
+from moorage.match.glob import compile_glob
+from moorage.match.selector import compile_preferences, compile_selector
+from moorage.match.tolerations import Tolerations
+from moorage.semver import Version, VersionError, parse_constraint, parse_tolerant
+from moorage.validation.rules import Rules
+from moorage.validation.tolerations import toleration_errors
+
+Data = dict[str, Any]
+EXPRESSIONS = NoExpressions()
+
+
+def _gates(case: Data) -> Gates:
+    return Gates(frozenset([Gate.COMPARISON])) if case["gate"] else NONE_ON
+
+
+def tolerates(case: Data) -> Data:
+    tolerations = Tolerations([convert(case["toleration"], Toleration)], _gates(case), EXPRESSIONS)
+    return {"match": tolerations.verdict(convert(case["taint"], Taint)).matched}
+
+
+def validation(case: Data) -> Data:
+    given = [convert(each, Toleration) for each in case["tolerations"]]
+    rules = Rules(_gates(case), EXPRESSIONS)
+    errors = []
+    for error in toleration_errors("spec.tolerations", given, rules, "spec"):
+        errors.append({"type": error.type.reason, "field": error.field, "detail": error.detail})
+        if error.type.reason == "FieldValueNotSupported":
+            del errors[-1]["detail"]
+    return {"errors": errors}
+
+
+def affinity(case: Data) -> Data:
+    given, node = convert(case["affinity"], NodeAffinity), convert(case["node"], Node)
+    selector = compile_selector(given.required_during_scheduling_ignored_during_execution, NONE_ON, EXPRESSIONS)
+    labels, name = node.metadata.labels, node.metadata.name
+    got: Data = {"match": selector.verdict(labels, name).matched}
+    if selector.errors and not got["match"]:
+        got["error"] = True
+    if "preferredDuringSchedulingIgnoredDuringExecution" in case["affinity"]:
+        preferred = given.preferred_during_scheduling_ignored_during_execution
+        preferences = compile_preferences(preferred, NONE_ON, EXPRESSIONS)
+        if preferences.errors:
+            got["preferredError"] = True
+        else:
+            got["score"] = preferences.score(labels, name)
+    return got
+
+
+def _version(text: str) -> Version | None:
+    try:
+        return parse_tolerant(text)
+    except VersionError:
+        return None
+
+
+def semver(case: Data) -> Data:
+    got: Data = {}
+    a, b = _version(case["a"]), _version(case["b"])
+    for name, version in (("a", a), ("b", b)):
+        got |= {name: str(version)} if version else {f"err{name.upper()}": True}
+    if a and b:
+        got["cmp"] = (a > b) - (a < b)
+    return got
+
+
+def version_range(case: Data) -> Data:
+    version, got = _version(case["a"]), dict[str, Any]()
+    if version is None:
+        got["errA"] = True
+    try:
+        constraint = parse_constraint(case["b"])
+    except VersionError:
+        return got | {"errB": True}
+    return got if version is None else {"in": constraint(version)}
+
+
+def glob(case: Data) -> Data:
+    return {"match": compile_glob(case["a"])(case["b"])}
+
+
+ANSWERS: dict[str, Callable[[Data], Data]] = {
+    "tolerates": tolerates,
+    "validation": validation,
+    "affinity": affinity,
+    "semver": semver,
+    "range": version_range,
+    "glob": glob,
+}
+
+
+def test_every_recorded_answer_is_ours(vector_file: Path) -> None:
+    answer = ANSWERS.get(vector_file.stem)
+    if answer is None:
+        pytest.fail(f"{vector_file.name}: no comparison is defined for this file; known: {', '.join(ANSWERS)}")
+    lines = vector_file.read_text(encoding="utf-8").splitlines()
+    wrong = []
+    for number, line in enumerate(lines, 1):
+        recorded = json.loads(line)
+        if (got := answer(recorded["case"])) != recorded["want"]:
+            wrong.append(f"line {number}: {recorded['case']}\n  want {recorded['want']}\n  got  {got}")
+    assert lines
+    assert not wrong, f"{len(wrong)} of {len(lines)} differ:\n" + "\n".join(wrong[:10])
