@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, dataclass_transform
 
 import msgspec
 
@@ -24,6 +24,7 @@ def wire_name(name: str) -> str:
     return head + "".join(_ACRONYMS.get(word) or word.capitalize() for word in rest)
 
 
+@dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
 class Wire(msgspec.Struct, rename=wire_name, frozen=True, omit_defaults=True):
     """A part of an object. Fields it does not know are ignored; the bytes it came from keep them."""
 
