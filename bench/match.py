@@ -15,7 +15,6 @@ from pathlib import Path
 from moorage.api.node import Taint
 from moorage.api.pod import Toleration
 from moorage.features import ALL_ON, NONE_ON, Gates
-from moorage.match.expressions import NoExpressions
 from moorage.match.tolerations import Tolerations
 
 CASES = {
@@ -36,7 +35,7 @@ def seconds(test: Callable[[Taint], object], taint: Taint) -> float:
 
 
 def compiled(toleration: Toleration, gates: Gates) -> Callable[[Taint], object]:
-    return Tolerations([toleration], gates, NoExpressions()).verdict
+    return Tolerations([toleration], gates).verdict
 
 
 def verdicts() -> None:

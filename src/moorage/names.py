@@ -102,7 +102,7 @@ def _int64(text: str) -> int | None:
     digits = text.lstrip("+-").lstrip("0")
     if len(digits) > 19:
         return None
-    number = int(text)
+    number = int(digits or "0") * (-1 if text[0] == "-" else 1)
     return number if _INT64_MIN <= number <= _INT64_MAX else None
 
 

@@ -13,6 +13,8 @@ from moorage.gotext import SPACE, quote
 _DIGITS = frozenset("0123456789")
 _ALPHANUMERICS = _DIGITS | frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-")
 _UINT64_MAX = 2**64 - 1
+_PLAIN = re.compile(r"v?([0-9]{1,19})(?:\.([0-9]{1,19}))?(?:\.([0-9]{1,19}))?")
+"""Nearly every version there is: numbers that need no further look."""
 
 # A release sorts above its pre-releases; a numeric identifier below an alphanumeric one. Tuples compare that way.
 Identifier = tuple[int, int, str]
@@ -84,6 +86,9 @@ def parse(text: str) -> Version:
 @lru_cache(maxsize=65536)
 def parse_tolerant(text: str) -> Version:
     """Read a version as people write it: spaces around, a leading `v`, leading zeros, no minor or no patch number."""
+    if plain := _PLAIN.fullmatch(text):
+        major, minor, patch = plain.groups("0")
+        return release(int(major), int(minor), int(patch))
     parts = text.strip(SPACE).removeprefix("v").split(".", 2)
     for index, part in enumerate(parts):
         if len(part) > 1:
@@ -132,7 +137,7 @@ _COMPARISONS: dict[str, _Comparison] = {
     "": eq, "=": eq, "==": eq, "!": ne, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge,
 }  # fmt: skip
 _COMPARISON = re.compile(r"([^0-9v]*)(.*)", re.DOTALL)
-_WILDCARD = re.compile(r"v?([0-9]+)(?:\.([0-9]+))?(?:\.x){1,2}")
+_WILDCARD = re.compile(r"v?([0-9]+)(?:\.([0-9]+)\.x|(?:\.x){1,2})")
 
 
 @lru_cache(maxsize=65536)

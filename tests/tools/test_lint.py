@@ -7,7 +7,6 @@ import pytest
 
 from moorage.api import manifests
 from moorage.features import ALL_ON, NONE_ON, Gates
-from moorage.match.expressions import NoExpressions
 from moorage.tools.cluster import read_cluster
 from moorage.tools.lint import IGNORE_ANNOTATION, RULES, Finding, lint
 from moorage.validation.advice import Severity
@@ -17,7 +16,7 @@ PAGES = Path(__file__).parents[2] / "docs" / "lint"
 
 def findings(path: Path, gates: Gates = ALL_ON) -> list[Finding]:
     cluster = read_cluster(manifests.read([str(path)]))
-    return lint(cluster, cluster, gates, NoExpressions())
+    return lint(cluster, cluster, gates)
 
 
 def rules(path: Path, gates: Gates = ALL_ON) -> list[str]:

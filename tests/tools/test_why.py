@@ -9,7 +9,6 @@ import pytest
 
 from moorage.api import manifests
 from moorage.features import ALL_ON, NONE_ON, Gates
-from moorage.match.expressions import NoExpressions
 from moorage.tools.cluster import read_cluster
 from moorage.tools.why import Explainer, Explanation
 
@@ -70,7 +69,7 @@ def ask(tmp_path: Path) -> Ask:
         file.write_text("---\n".join(documents))
         cluster = read_cluster(manifests.read([str(file)]))
         assert not cluster.problems
-        return list(Explainer(cluster, gates, NoExpressions(), exact=exact).explain_all())
+        return list(Explainer(cluster, gates, exact=exact).explain_all())
 
     return explain
 

@@ -33,10 +33,15 @@ def decode(data: bytes | str, struct: type[T]) -> T:
     """Read JSON straight into a struct; null counts as absent, as in Kubernetes."""
     try:
         return msgspec.json.decode(data, type=struct)
-    except msgspec.ValidationError:
-        return convert(msgspec.json.decode(data), struct)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        pass
+    try:
+        parsed = msgspec.json.decode(data)
+    except RecursionError:
+        raise DecodeError("", "nested too deeply") from None
+    except (msgspec.DecodeError, UnicodeError) as error:
         raise DecodeError("", f"not JSON: {error}") from None
+    return convert(parsed, struct)
 
 
 def convert(data: Any, struct: type[T]) -> T:
@@ -67,17 +72,27 @@ def from_manifest(data: dict[str, Any]) -> Object | None:
     return convert(data, kind.struct)
 
 
+_STRING_MAPS = frozenset(("labels", "annotations", "nodeSelector", "matchLabels", "parameters"))
+
+
 def without_nulls(data: Any) -> Any:
-    """The same data with every null member dropped."""
+    """The same data as Kubernetes reads it: a null member is absent, but in a map of strings it is an empty one."""
     if isinstance(data, dict):
-        return {name: without_nulls(value) for name, value in data.items() if value is not None}
+        return {name: _without_nulls(name, value) for name, value in data.items() if value is not None}
     if isinstance(data, list):
         return [without_nulls(value) for value in data]
     return data
 
 
+def _without_nulls(name: str, value: Any) -> Any:
+    # A pod's nodeSelector is a map of strings; that of a device inventory is not.
+    if name in _STRING_MAPS and isinstance(value, dict) and "nodeSelectorTerms" not in value:
+        return {key: "" if each is None else each for key, each in value.items()}
+    return without_nulls(value)
+
+
 def _explained(problem: str) -> DecodeError:
-    parts = _PROBLEM.fullmatch(problem)
+    parts = _PROBLEM.fullmatch(problem.replace("`key` in ", ""))
     assert parts is not None  # every text matches
     path = (parts["path"] or "").removeprefix("$").removeprefix(".")
     expected = _EXPECTED.fullmatch(parts["what"])

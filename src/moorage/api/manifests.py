@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from moorage.api.yamltext import MAX_DEPTH, MAX_EVENTS, Root, Span, YAMLTextError, line_of, parse
+from moorage.api.yamltext import MAX_DEPTH, MAX_EVENTS, Root, Span, YAMLTextError, line_of, parse, too_many_values
 
 MAX_FILE_SIZE = 256 * 2**20
 STDIN = "<stdin>"
@@ -79,7 +79,7 @@ def _files(path: str) -> list[str]:
             if name.endswith(_SUFFIXES)
         ]
     except (OSError, ValueError) as error:
-        raise ManifestError(_reason(error), path) from None
+        raise ManifestError(_reason(error), getattr(error, "filename", None) or path) from None
     if not found:
         raise ManifestError(f"no {', '.join(_SUFFIXES)} files in this folder", path)
     return sorted(found)
@@ -196,7 +196,7 @@ def _json_objects(text: str) -> list[Span] | None:
     line, last = 1, 0
     try:
         while start < len(text):
-            _, end = json.JSONDecoder().raw_decode(text, start)
+            _, end = _LENIENT_DECODER.raw_decode(text, start)
             line += text.count("\n", last, start)
             spans.append(Span(start, end, line, 0))
             last, start = start, _start_of(text, end)
@@ -220,8 +220,9 @@ def _json_entries(text: str, span: Span) -> Iterator[Root]:
     if not entries:
         yield Root(_json(text, span), span, ())
         return
-    # What is left when the entries are cut out is the List itself, empty.
-    rest = text[span.start : entries[0].start] + text[entries[-1].end : span.end]
+    # What is left when the entries are cut out is the List itself, empty; it keeps its lines.
+    first, end = entries[0].start, entries[-1].end
+    rest = text[span.start : first] + "\n" * text.count("\n", first, end) + text[end : span.end]
     envelope = _json(rest, Span(0, len(rest), span.line, 0))
     for entry in entries:
         item = _json(text, entry)
@@ -253,6 +254,8 @@ def _json_items(text: str, span: Span) -> list[Span]:
 def _json(text: str, span: Span) -> Any:
     """The value at a place. Whatever is wrong with it, the YAML reader finds too, and knows the line."""
     part = text[span.start : span.end]
+    if sum(map(part.count, ",:{[")) > MAX_EVENTS:
+        raise too_many_values(span.line)
     try:
         return _strict_json(part)
     except (ValueError, RecursionError):
@@ -261,8 +264,6 @@ def _json(text: str, span: Span) -> Any:
 
 
 def _strict_json(text: str) -> Any:
-    if text.count(",") + text.count("{") + text.count("[") > MAX_EVENTS:
-        raise ValueError("too many values")
     data = _DECODER.decode(text)
     if _depth_exceeds(data, MAX_DEPTH):
         raise ValueError("too deep")
@@ -300,6 +301,7 @@ def _finite(text: str) -> float:
     return number
 
 
+_LENIENT_DECODER = json.JSONDecoder()
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_finite, parse_constant=_finite)
 
 

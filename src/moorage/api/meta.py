@@ -10,7 +10,7 @@ import msgspec
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Time = Annotated[datetime, msgspec.Meta(tz=True)]
-IntOrString = int | str
+IntOrString = Int32 | str
 QuantityText = str | int | float
 """A quantity as it was given; `Quantity.of` reads it."""
 ResourceList = dict[str, QuantityText]

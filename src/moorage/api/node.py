@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moorage.api.meta import Int32, Object, ResourceList, Time, Wire
+from moorage.api.meta import Int32, Int64, Object, ResourceList, Time, Wire
 
 
 class Taint(Wire):
@@ -50,7 +50,7 @@ class ContainerImage(Wire):
     """An image that a node already has."""
 
     names: tuple[str, ...] = ()
-    size_bytes: int = 0
+    size_bytes: Int64 = 0
 
 
 class NodeCondition(Wire):

@@ -38,6 +38,11 @@ class YAMLTextError(Exception):
         self.message = message
 
 
+def too_many_values(line: int) -> YAMLTextError:
+    """What to say of a document that would take too much memory."""
+    return YAMLTextError(line, f"more than {MAX_EVENTS:,} values in one document; give it in parts")
+
+
 class Span(NamedTuple):
     """The part of a text that one value takes up, and the place in the file where it starts."""
 
@@ -71,7 +76,7 @@ def parse(text: str, line: int = 1) -> Iterator[Root | None]:
     for event in _events(text, line):
         count += 1
         if count > MAX_EVENTS:
-            raise builder.error(event, f"more than {MAX_EVENTS:,} values in one document; give it in parts")
+            raise too_many_values(line + event.start_mark.line)
         handler = handlers.get(type(event))
         if handler is not None:
             handler(event)
@@ -114,7 +119,9 @@ def _explained(error: yaml.MarkedYAMLError, text: str, line: int) -> YAMLTextErr
     mark = error.problem_mark or error.context_mark
     at = mark.line if mark else 0
     problem = error.problem or "it cannot be read"
-    if "found a tab" in problem or ("cannot start any token" in problem and mark and text[mark.index :][:1] == "\t"):
+    if "found a tab" in problem or (
+        "cannot start any token" in problem and mark and text[mark.index : mark.index + 1] == "\t"
+    ):
         problem = "a tab stands where the line is indented; YAML wants spaces"
     elif error.context and error.context_mark and error.context_mark.line != at:
         problem += f" {error.context} that starts on line {line + error.context_mark.line}"

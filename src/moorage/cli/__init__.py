@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from moorage.cli.cel import cel
 from moorage.cli.lint import lint
 from moorage.cli.why import why
 
@@ -19,6 +20,7 @@ def main() -> None:
     Examples:
       moorage why -f pods.yaml -f nodes.yaml     which nodes each pod may run on, and why not the others
       moorage lint manifests/                    what admission refuses, and what is probably wrong
+      moorage cel check --env node EXPRESSION    whether an expression is admitted, and what it costs
 
     Shell completion: eval "$(_MOORAGE_COMPLETE=bash_source moorage)" (or zsh_source, fish_source).
     """
@@ -26,3 +28,4 @@ def main() -> None:
 
 main.add_command(why)
 main.add_command(lint)
+main.add_command(cel)

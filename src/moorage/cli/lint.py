@@ -9,7 +9,6 @@ import click
 from moorage.cli.formats import FORMATS
 from moorage.cli.options import FINDINGS, cannot_run, feature_gates, read, wants_colour
 from moorage.features import Gates
-from moorage.match.expressions import NoExpressions
 from moorage.tools.cluster import Cluster
 from moorage.tools.lint import RULES
 from moorage.tools.lint import lint as find
@@ -56,7 +55,7 @@ def lint(
     nodes = _nodes(cluster, node_paths)
     for note in cluster.notes():
         click.echo(f"note: {note}", err=True)
-    findings = [finding for finding in find(cluster, nodes, gates, NoExpressions()) if finding.rule.id not in ignored]
+    findings = [finding for finding in find(cluster, nodes, gates) if finding.rule.id not in ignored]
     click.echo(FORMATS[output](findings, len(cluster.items) + len(cluster.problems)), color=wants_colour())
     sys.exit(FINDINGS if any(finding.severity < Severity.NOTE for finding in findings) else 0)
 

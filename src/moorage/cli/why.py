@@ -13,7 +13,6 @@ import msgspec
 from moorage.api.node import Node
 from moorage.cli.options import FINDINGS, cannot_run, feature_gates, read, wants_colour
 from moorage.features import Gates
-from moorage.match.expressions import NoExpressions
 from moorage.tools.why import Explainer, Explanation, Fit, NodeSet, Refused
 
 _SHOWN = 3
@@ -43,7 +42,7 @@ def why(paths: tuple[str, ...], output: str, gates: Gates) -> None:
     if cluster.problems:
         cannot_run("\n".join(str(problem) for problem in cluster.problems))
     exact = output != "text" or len(cluster.of(Node)) <= _SMALL
-    explainer = Explainer(cluster, gates, NoExpressions(), exact=exact)
+    explainer = Explainer(cluster, gates, exact=exact)
     if not explainer.pod_count:
         cannot_run(f"no pods and no pod templates in {', '.join(paths)}")
     if not len(explainer.nodes):

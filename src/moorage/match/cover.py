@@ -13,7 +13,10 @@ from moorage.semver import VersionError, parse_tolerant
 
 
 def covers(wide: Toleration, narrow: Toleration) -> bool:
-    """Whether every taint that `narrow` tolerates is tolerated by `wide` too. False may mean that it is not known."""
+    """Whether every taint that `narrow` tolerates is tolerated by `wide` too, with all gates on.
+
+    False may mean that it is not known.
+    """
     if wide.expression or narrow.expression:
         return wide.expression == narrow.expression
     if wide.effect not in ("", narrow.effect) or not _key_covers(wide.key, narrow.key):
@@ -36,7 +39,7 @@ def threshold(toleration: Toleration) -> Any:
 def _key_covers(wide: str, narrow: str) -> bool:
     if not wide or wide == narrow:
         return True
-    return "*" in wide and bool(narrow) and "*" not in narrow and compile_glob(wide)(narrow)
+    return "*" in wide and bool(narrow) and compile_glob(wide)(narrow)
 
 
 def _value_covers(wide: Toleration, narrow: Toleration) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from moorage.api.node import Taint
 from moorage.api.pod import Toleration
 from moorage.features import Gate, Gates
+from moorage.match.expressions import TaintExpression
 from moorage.match.glob import compile_glob
 from moorage.match.selector import Condition
 from moorage.match.tolerations import EQUAL, GATE_OF_OPERATOR, Tolerations
@@ -74,10 +75,10 @@ class _Complainant:
         text, toleration = self._text, self._toleration
         if self._settled:
             return self._settled
+        if toleration.expression:
+            return Lack(text, TaintExpression(toleration.expression).why(taint))
         if verdict.error:
             return Lack(f"error {text}", f"{verdict.error}, so {text} cannot match")
-        if toleration.expression:
-            return Lack(text, f"{text} is false")
         if toleration.effect and toleration.effect != taint.effect:
             return Lack(f"effect {text}", f"the toleration {text} is for {toleration.effect} only")
         if self._relation:
@@ -117,6 +118,8 @@ def unsatisfied(condition: Condition, labels: Mapping[str, str], verdict: Verdic
     text = f"`{condition.text}`"
     if condition.gate:
         return Lack(text, gate_off(text, condition.gate))
+    if condition.expression:
+        return Lack(text, condition.expression.why(labels))
     if verdict.error:
         return Lack(f"error {text}", f"{text}: {verdict.error}")
     if condition.keys is None or len(condition.keys) != 1:

@@ -1,54 +1,163 @@
-"""Where CEL enters the matcher: a compiler of expressions over `taint` and over `node`."""
+"""Expressions over `taint` and over `node`: the two CEL environments of the matcher, and programs kept for reuse."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, Protocol
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from moorage.api.node import Taint
-from moorage.match.verdict import Verdict
+from moorage.cel import types
+from moorage.cel.cache import Counters, ProgramCache
+from moorage.cel.env import Field, kubernetes
+from moorage.cel.errors import CompileError
+from moorage.cel.explain import explain
+from moorage.cel.library import EvalError
+from moorage.cel.program import Program
+from moorage.cel.reads import reads, unguarded
+from moorage.cel.types import Type
+from moorage.cel.values import Timestamp
+from moorage.match.verdict import MATCH, NO_MATCH, Verdict
+
+MAX_BYTES = 10_240
+MAX_COST = 1_000_000
+"""The most that one evaluation may cost. What can cost more is never evaluated, so nothing need be counted."""
+
+TAINT_ENV = kubernetes(
+    {"taint": types.object_of("kubernetes.Taint")},
+    {
+        "kubernetes.Taint": {
+            "key": Field(types.STRING, "key"),
+            "value": Field(types.STRING, "value"),
+            "effect": Field(types.STRING, "effect"),
+            "timeAdded": Field(types.TIMESTAMP, "time_added", optional=True),
+        }
+    },
+    sizes={("taint", "key"): 317, ("taint", "value"): 63, ("taint", "effect"): 16},
+)
+NODE_ENV = kubernetes(
+    {"node": types.object_of("kubernetes.Node")},
+    {"kubernetes.Node": {"labels": Field(types.map_of(types.STRING, types.STRING), "labels")}},
+    sizes={("node", "labels"): 256, ("node", "labels", "@keys"): 317, ("node", "labels", "@values"): 63},
+)
+
+_TAINTS, _NODES = ProgramCache(TAINT_ENV), ProgramCache(NODE_ENV)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class TaintExpression(NamedTuple):
-    """A compiled toleration expression."""
+class _TimedTaint(NamedTuple):
+    """A taint whose age CEL can read."""
 
-    verdict: Callable[[Taint], Verdict]
-    problem: str = ""
-    """Why it does not compile, empty when it does; then every verdict is an error."""
-    cost: int = 0
-    """The most that one evaluation can cost."""
-
-
-class NodeExpression(NamedTuple):
-    """A compiled node selector expression."""
-
-    verdict: Callable[[Mapping[str, str]], Verdict]
-    keys: frozenset[str] | None
-    """The label keys that the result depends on; None when it may depend on all."""
-    problem: str = ""
-    cost: int = 0
+    key: str
+    value: str
+    effect: str
+    time_added: Timestamp | None
 
 
-class Expressions(Protocol):
-    """What compiles expressions."""
-
-    def taint(self, source: str) -> TaintExpression:
-        """Compile the `expression` of a toleration."""
-
-    def node(self, source: str) -> NodeExpression:
-        """Compile one of a term's `matchCELExpressions`."""
+class _Node(NamedTuple):
+    labels: Mapping[str, str]
 
 
-class NoExpressions:
-    """Answers for every expression that nothing here can evaluate it."""
+class Expression:
+    """A compiled expression, or what keeps it from being one."""
 
-    _PROBLEM = "CEL expressions cannot be evaluated by this version"
-    _UNAVAILABLE = Verdict(False, _PROBLEM, "CEL is not available")
+    def __init__(self, source: str, cache: ProgramCache) -> None:
+        self.source = source
+        self.problem = ""
+        """Why it cannot be evaluated, empty when it can; then every verdict is an error."""
+        self.cost = 0
+        """The most that one evaluation can cost."""
+        self.type: Type | None = None
+        self._program: Program | None = None
+        try:
+            program = cache.compile(source)
+        except CompileError as error:
+            self.problem = str(error)
+            return
+        self.type = program.type
+        if program.type not in (types.BOOL, types.DYN):
+            self.problem = f"must evaluate to bool, not {program.type}"
+        else:
+            self._program, self.cost = program, program.cost.max
 
-    def taint(self, source: str) -> TaintExpression:  # noqa: ARG002
-        """An expression that answers with an error."""
-        return TaintExpression(lambda _: self._UNAVAILABLE, self._PROBLEM)
+    @cached_property
+    def evaluate(self) -> Callable[[Any], Verdict]:
+        """A function from what the expression is about to a verdict."""
+        if self._program is None or self.cost > MAX_COST:
+            refused = Verdict(False, self.problem or "the expression exceeds the cost limit", "CEL expression refused")
+            return lambda _: refused
+        function = self._program.evaluate
 
-    def node(self, source: str) -> NodeExpression:  # noqa: ARG002
-        """An expression that answers with an error."""
-        return NodeExpression(lambda _: self._UNAVAILABLE, frozenset(), self._PROBLEM)
+        def verdict(subject: Any) -> Verdict:
+            try:
+                value = function(subject)
+            except EvalError as error:
+                return Verdict(False, str(error), "CEL expression failed to evaluate")
+            if value is True:
+                return MATCH
+            return (
+                NO_MATCH if value is False else Verdict(False, "the value is not a bool", "CEL expression is no bool")
+            )
+
+        return verdict
+
+    def explain(self, subject: Any) -> str:
+        """Which part decided, or failed, with the values that it read."""
+        return explain(self._program, subject) if self._program else self.problem
+
+
+class TaintExpression(Expression):
+    """The `expression` of a toleration."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__(source, _TAINTS)
+        self._reads_time = "timeAdded" in source
+
+    @property
+    def verdict(self) -> Callable[[Taint], Verdict]:
+        """A function from a taint to a verdict."""
+        evaluate = self.evaluate
+        return (lambda taint: evaluate(_timed(taint))) if self._reads_time else evaluate
+
+    def why(self, taint: Taint) -> str:
+        """Which part decided about a taint."""
+        return self.explain(_timed(taint) if self._reads_time else taint)
+
+
+class NodeExpression(Expression):
+    """One of the `matchCELExpressions` of a node selector term."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__(source, _NODES)
+
+    @property
+    def verdict(self) -> Callable[[Mapping[str, str]], Verdict]:
+        """A function from a node's labels to a verdict."""
+        evaluate = self.evaluate
+        return lambda labels: evaluate(_Node(labels))
+
+    def why(self, labels: Mapping[str, str]) -> str:
+        """Which part decided about a node."""
+        return self.explain(_Node(labels))
+
+    @property
+    def keys(self) -> frozenset[str] | None:
+        """The label keys that the verdict depends on; None when it may depend on all."""
+        return reads(self._program.checked, ("node", "labels")) if self._program else frozenset()
+
+    @property
+    def unguarded_keys(self) -> frozenset[str]:
+        """The labels that are looked up without a test that the node has them."""
+        return unguarded(self._program.checked, ("node", "labels")) if self._program else frozenset()
+
+
+def cache_counters() -> dict[str, Counters]:
+    """How often compiled expressions were found, not found and dropped, for tolerations and for node selectors."""
+    return {"toleration": _TAINTS.counters, "node_selector": _NODES.counters}
+
+
+def _timed(taint: Taint) -> _TimedTaint:
+    added = taint.time_added
+    time = None if added is None else Timestamp((added - _EPOCH) // timedelta(microseconds=1) * 1000)
+    return _TimedTaint(taint.key, taint.value, taint.effect, time)

@@ -10,7 +10,7 @@ from moorage.api.node import NodeSelector, NodeSelectorRequirement, NodeSelector
 from moorage.api.pod import PodSpec
 from moorage.features import Gate, Gates
 from moorage.gotext import quote
-from moorage.match.expressions import Expressions
+from moorage.match.expressions import NodeExpression
 from moorage.match.verdict import MATCH, NO_MATCH, Verdict
 from moorage.names import label_key_errors, label_value_errors, lenient_int64
 from moorage.semver import VersionError, parse_tolerant
@@ -34,6 +34,7 @@ class Condition:
     reads_name: bool = False
     gate: Gate | None = None
     """The gate without which the condition never holds, when it is off."""
+    expression: NodeExpression | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,29 +140,27 @@ def keys_of(conditions: Iterable[Condition]) -> frozenset[str] | None:
     return keys
 
 
-def compile_selector(selector: NodeSelector | None, gates: Gates, expressions: Expressions) -> Selector:
+def compile_selector(selector: NodeSelector | None, gates: Gates) -> Selector:
     """A node selector as PersistentVolumes and devices have it. None excludes no node."""
     if selector is None:
         return Selector()
-    return Selector(tuple(compile_term(term, gates, expressions) for term in selector.node_selector_terms))
+    return Selector(tuple(compile_term(term, gates) for term in selector.node_selector_terms))
 
 
-def compile_pod_selector(spec: PodSpec, gates: Gates, expressions: Expressions) -> Selector:
+def compile_pod_selector(spec: PodSpec, gates: Gates) -> Selector:
     """All that a pod demands of a node's labels and name: its nodeSelector and its required node affinity."""
     affinity = spec.affinity and spec.affinity.node_affinity
     required = affinity and affinity.required_during_scheduling_ignored_during_execution
-    selector = compile_selector(required or None, gates, expressions)
+    selector = compile_selector(required or None, gates)
     always = tuple(_label_equals(key, value) for key, value in spec.node_selector.items())
     return Selector(selector.terms, always)
 
 
-def compile_preferences(
-    terms: Iterable[PreferredSchedulingTerm], gates: Gates, expressions: Expressions
-) -> Preferences:
+def compile_preferences(terms: Iterable[PreferredSchedulingTerm], gates: Gates) -> Preferences:
     """The preferred terms of a pod; a term without weight or conditions says nothing."""
     return Preferences(
         tuple(
-            compile_term(each.preference, gates, expressions, each.weight)
+            compile_term(each.preference, gates, each.weight)
             for each in terms
             if each.weight and each.preference != _EMPTY_TERM
         )
@@ -171,7 +170,7 @@ def compile_preferences(
 _EMPTY_TERM = NodeSelectorTerm()
 
 
-def compile_term(term: NodeSelectorTerm, gates: Gates, expressions: Expressions, weight: int = 0) -> Term:
+def compile_term(term: NodeSelectorTerm, gates: Gates, weight: int = 0) -> Term:
     """One term, with the errors of all requirements that do not parse."""
     conditions: list[Condition] = []
     errors: list[str] = []
@@ -185,7 +184,7 @@ def compile_term(term: NodeSelectorTerm, gates: Gates, expressions: Expressions,
         errors += problems
         if not problems:
             conditions.append(_field_condition(requirement))
-    conditions += (_expression_condition(source, gates, expressions) for source in term.match_cel_expressions)
+    conditions += (_expression_condition(source, gates) for source in term.match_cel_expressions)
     return Term(tuple(conditions), tuple(errors), weight)
 
 
@@ -297,12 +296,12 @@ def _field_condition(requirement: NodeSelectorRequirement) -> Condition:
     return Condition(_text(requirement), frozenset(), verdict, reads_name=True)
 
 
-def _expression_condition(source: str, gates: Gates, expressions: Expressions) -> Condition:
+def _expression_condition(source: str, gates: Gates) -> Condition:
     if not gates.enabled(Gate.CEL):
         return Condition(source, frozenset(), _never, gate=Gate.CEL)
-    expression = expressions.node(source)
+    expression = NodeExpression(source)
     test = expression.verdict
-    return Condition(source, expression.keys, lambda labels, _: test(labels))
+    return Condition(source, expression.keys, lambda labels, _: test(labels), expression=expression)
 
 
 def _never(_: Labels, __: str) -> Verdict:

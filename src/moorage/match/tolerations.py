@@ -11,7 +11,7 @@ from moorage.api.node import Taint
 from moorage.api.pod import Toleration
 from moorage.features import Gate, Gates
 from moorage.gotext import quote
-from moorage.match.expressions import Expressions
+from moorage.match.expressions import TaintExpression
 from moorage.match.glob import compile_glob
 from moorage.match.verdict import MATCH, NO_MATCH, Verdict
 from moorage.names import canonical_int64
@@ -34,13 +34,13 @@ class Tolerations:
 
     __slots__ = ("_preferred", "_tests", "tolerations")
 
-    def __init__(self, tolerations: Iterable[Toleration], gates: Gates, expressions: Expressions) -> None:
+    def __init__(self, tolerations: Iterable[Toleration], gates: Gates) -> None:
         self.tolerations = tuple(tolerations)
-        self._tests = tuple(compile_toleration(each, gates, expressions) for each in self.tolerations)
+        self._tests = tuple(compile_toleration(each, gates) for each in self.tolerations)
         self._preferred = tuple(
             test
             for each, test in zip(self.tolerations, self._tests, strict=True)
-            if each.effect in ("", PREFER_NO_SCHEDULE)
+            if each.expression or each.effect in ("", PREFER_NO_SCHEDULE)
         )
 
     def verdict(self, taint: Taint) -> Verdict:
@@ -84,10 +84,10 @@ class Tolerations:
         return grace
 
 
-def compile_toleration(toleration: Toleration, gates: Gates, expressions: Expressions) -> Test:
+def compile_toleration(toleration: Toleration, gates: Gates) -> Test:
     """The test that one toleration is."""
     if toleration.expression:
-        return expressions.taint(toleration.expression).verdict if gates.enabled(Gate.CEL) else _never
+        return TaintExpression(toleration.expression).verdict if gates.enabled(Gate.CEL) else _never
     if "*" in toleration.key and gates.enabled(Gate.WILDCARD):
         return _for_key(compile_glob(toleration.key), toleration.effect, _value_test(toleration, gates))
     if toleration.key and toleration.operator in ("", EQUAL, EXISTS):

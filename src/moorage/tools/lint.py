@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from moorage.api.meta import Object
 from moorage.api.node import Node
 from moorage.features import Gates
-from moorage.match.expressions import Expressions
 from moorage.tools.cluster import Cluster, Item
 from moorage.validation import admission_errors, template_errors
 from moorage.validation.advice import ADVICE, Context, Found, Rule, Severity, context_of
@@ -35,7 +34,7 @@ class Finding:
 
 
 def _refused(item: Object, context: Context) -> Found:
-    judged = item, context.gates, context.expressions
+    judged = item, context.gates
     for error in (*admission_errors(*judged), *template_errors(*judged)):
         yield error.field, error.body
 
@@ -58,10 +57,10 @@ RULES = {rule.id: rule for rule in (UNREADABLE, ADMISSION, *ADVICE)}
 _ORDER = {rule_id: place for place, rule_id in enumerate(RULES)}
 
 
-def lint(cluster: Cluster, nodes: Cluster, gates: Gates, expressions: Expressions) -> list[Finding]:
+def lint(cluster: Cluster, nodes: Cluster, gates: Gates) -> list[Finding]:
     """All findings, object by object; of each the eviction trap first, then the gravest."""
     findings = [Finding(UNREADABLE, each.file, each.line, "", "", each.message) for each in cluster.problems]
-    context = context_of((node for _, node in nodes.of(Node)), gates, expressions)
+    context = context_of((node for _, node in nodes.of(Node)), gates)
     for item in cluster.items:
         findings += sorted(_findings(item, context), key=_order)
     return findings

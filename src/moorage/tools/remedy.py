@@ -10,7 +10,6 @@ from typing import NamedTuple
 from moorage.api.node import NodeSelectorRequirement, NodeSelectorTerm, Taint
 from moorage.api.pod import PodSpec, Toleration
 from moorage.features import Gates
-from moorage.match.expressions import Expressions
 from moorage.match.selector import SEMANTIC, Term, compile_term
 from moorage.match.tolerations import GATE_OF_OPERATOR, NO_EXECUTE, NO_SCHEDULE, NUMERIC, Tolerations
 from moorage.names import canonical_int64, lenient_int64
@@ -62,9 +61,9 @@ def _edits(edits: Iterable[Edit]) -> _Edits:
     return _Edits(len(ordered), sum(edit.depth for edit in ordered), ordered)
 
 
-def smallest_change(spec: PodSpec, table: GroupTable, gates: Gates, expressions: Expressions) -> Remedy | None:
+def smallest_change(spec: PodSpec, table: GroupTable, gates: Gates) -> Remedy | None:
     """The fewest and mildest edits that admit some node; None when no small change helps."""
-    finder = _Finder(spec, gates, expressions)
+    finder = _Finder(spec, gates)
     by_marks = [_edits(finder.toleration_edits(marks)) for marks in table.marks]
     by_view = [finder.selector_edits(view) for view in table.views]
     best: tuple[int, int, _Edits, _Edits] | None = None
@@ -84,11 +83,10 @@ def smallest_change(spec: PodSpec, table: GroupTable, gates: Gates, expressions:
 class _Finder:
     """Finds what would have to change in one pod."""
 
-    def __init__(self, spec: PodSpec, gates: Gates, expressions: Expressions) -> None:
+    def __init__(self, spec: PodSpec, gates: Gates) -> None:
         self._spec = spec
         self._gates = gates
-        self._expressions = expressions
-        self._tolerations = Tolerations(spec.tolerations, gates, expressions)
+        self._tolerations = Tolerations(spec.tolerations, gates)
         self._terms = self._split(spec)
 
     def selector_edits(self, view: View) -> _Edits | None:
@@ -153,7 +151,7 @@ class _Finder:
         return split
 
     def _compiled(self, term: NodeSelectorTerm) -> Term:
-        return compile_term(term, self._gates, self._expressions)
+        return compile_term(term, self._gates)
 
 
 def _requirement_edit(requirement: NodeSelectorRequirement, view: View) -> Edit:

@@ -12,7 +12,6 @@ from moorage.api.pod import Pod, PodSpec
 from moorage.api.volume import PersistentVolume, PersistentVolumeClaim
 from moorage.features import Gate, Gates
 from moorage.match.explain import Complaint, Lack, unsatisfied
-from moorage.match.expressions import Expressions
 from moorage.match.selector import (
     Preferences,
     Selector,
@@ -138,10 +137,9 @@ class _Question:
 class Explainer:
     """Answers for the pods of one cluster under one set of gates."""
 
-    def __init__(self, cluster: Cluster, gates: Gates, expressions: Expressions, *, exact: bool = False) -> None:
+    def __init__(self, cluster: Cluster, gates: Gates, *, exact: bool = False) -> None:
         self._gates = gates
         self._exact = exact
-        self._expressions = expressions
         self.nodes = Nodes([node for _, node in cluster.of(Node)])
         self._volumes = {volume.metadata.name: volume for _, volume in cluster.of(PersistentVolume)}
         self._claims = {
@@ -165,7 +163,7 @@ class Explainer:
         spec = kinds.of(item.object).pod_spec_of(item.object)
         assert spec is not None  # only items with a pod specification are kept
         check = admission_errors if isinstance(item.object, Pod) else template_errors
-        errors = check(item.object, self._gates, self._expressions)
+        errors = check(item.object, self._gates)
         leaves, after = self._stay(spec)
         answer = self._answer(spec, item.object.metadata.namespace or "default")
         return Explanation(item, answer, [str(error) for error in errors], spec.node_name, leaves, after)
@@ -186,7 +184,7 @@ class Explainer:
         affinity = spec.affinity and spec.affinity.node_affinity
         preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
         volumes, notes = self._volume_selectors(namespace, claims, gates)
-        tolerations = Tolerations(spec.tolerations, gates, self._expressions)
+        tolerations = Tolerations(spec.tolerations, gates)
         return _Question(
             spec,
             namespace,
@@ -194,9 +192,9 @@ class Explainer:
             gates,
             tolerations,
             Complaint(tolerations, gates),
-            Tolerations(spec.tolerations, gates.for_eviction(), self._expressions),
-            compile_pod_selector(spec, gates, self._expressions),
-            compile_preferences(preferred, gates, self._expressions),
+            Tolerations(spec.tolerations, gates.for_eviction()),
+            compile_pod_selector(spec, gates),
+            compile_preferences(preferred, gates),
             volumes,
             notes,
             self._exact,
@@ -214,7 +212,7 @@ class Explainer:
                 notes.append(f"claim {name} {missing}: where its volume can be reached is not considered")
             elif volume.spec.node_affinity:
                 required = volume.spec.node_affinity.required
-                selector = compile_selector(required, gates, self._expressions)
+                selector = compile_selector(required, gates)
                 selectors.append((f"volume {volume.metadata.name}", selector))
         return tuple(selectors), tuple(notes)
 
@@ -262,13 +260,13 @@ class Explainer:
             answer = self._ask(self._question(question.spec, question.namespace, question.claims, gates))
             if nodes := tuple(name for fit in answer.fits for name in fit.nodes):
                 return Remedy((f"turning on {' and '.join(gate.value for gate in missing)}",), nodes)
-        return smallest_change(question.spec, self._table(question), self._gates, self._expressions)
+        return smallest_change(question.spec, self._table(question), self._gates)
 
     def _stay(self, spec: PodSpec) -> tuple[str, int | None]:
         """Why a pod that is on a node has to leave it, and after how many seconds; None when it may stay."""
         node = self.nodes.by_name.get(spec.node_name)
         gates = self._gates.for_eviction()
-        tolerations = Tolerations(spec.tolerations, gates, self._expressions)
+        tolerations = Tolerations(spec.tolerations, gates)
         seconds = tolerations.grace_seconds(node.spec.taints) if node else None
         if node is None or seconds is None:
             return "", None

@@ -18,10 +18,8 @@ from moorage.api.resource import (
 )
 from moorage.api.volume import PersistentVolume
 from moorage.features import Gates
-from moorage.match.expressions import Expressions
 from moorage.validation.field import FieldError, required
 from moorage.validation.gates import gates_needed
-from moorage.validation.rules import Rules
 from moorage.validation.selector import node_affinity_errors, selector_errors
 from moorage.validation.tolerations import (
     device_taint_errors,
@@ -33,76 +31,73 @@ from moorage.validation.tolerations import (
 from moorage.validation.update import pod_update_errors, volume_update_errors
 
 
-def admission_errors(
-    item: Object, gates: Gates, expressions: Expressions, old: Object | None = None
-) -> list[FieldError]:
+def admission_errors(item: Object, gates: Gates, old: Object | None = None) -> list[FieldError]:
     """What the API server refuses a new object for, or an update of `old`.
 
     What the old object already uses stays allowed when its gate is off. A pod template is stored as it is given;
     `template_errors` says what its controller will meet.
     """
-    rules = Rules(gates.including(gates_needed(old)) if old else gates, expressions)
-    return _once(_errors(item, rules, old))
+    return _once(_errors(item, gates.including(gates_needed(old)) if old else gates, old))
 
 
-def template_errors(item: Object, gates: Gates, expressions: Expressions) -> list[FieldError]:
+def template_errors(item: Object, gates: Gates) -> list[FieldError]:
     """What the API server will refuse the pods of a workload for; nothing when the object holds no pod template."""
     kind = kinds.of(item)
     spec = kind.pod_spec_of(item)
     if spec is None or isinstance(item, Pod):
         return []
-    return _once(_pod_spec(kind.pod_spec, spec, Rules(gates, expressions)))
+    return _once(_pod_spec(kind.pod_spec, spec, gates))
 
 
-def _errors(item: Object, rules: Rules, old: Object | None) -> Iterator[FieldError]:
+def _errors(item: Object, gates: Gates, old: Object | None) -> Iterator[FieldError]:
     match item:
         case Pod():
-            yield from _pod_spec("spec", item.spec, rules)
+            yield from _pod_spec("spec", item.spec, gates)
             if isinstance(old, Pod):
                 yield from pod_update_errors("spec", item.spec, old.spec)
         case Node():
             yield from taint_errors("spec.taints", item.spec.taints)
         case PersistentVolume():
-            yield from _volume(item, rules, old)
+            yield from _volume(item, gates, old)
         case ResourceSlice():
-            yield from _slice(item, rules)
+            yield from _slice(item, gates)
         case ResourceClaim():
-            yield from _claim("spec.devices.requests", item, rules)
+            yield from _claim("spec.devices.requests", item, gates)
         case ResourceClaimTemplate():
-            yield from _claim("spec.spec.devices.requests", item.spec, rules)
+            yield from _claim("spec.spec.devices.requests", item.spec, gates)
         case DeviceTaintRule():
             yield from device_taint_errors("spec.taint", item.spec.taint)
 
 
-def _pod_spec(path: str, spec: PodSpec, rules: Rules) -> Iterator[FieldError]:
+def _pod_spec(path: str, spec: PodSpec, gates: Gates) -> Iterator[FieldError]:
     if affinity := spec.affinity and spec.affinity.node_affinity:
-        yield from node_affinity_errors(f"{path}.affinity.nodeAffinity", affinity, rules, path)
-    yield from toleration_errors(f"{path}.tolerations", spec.tolerations, rules, path)
+        yield from node_affinity_errors(f"{path}.affinity.nodeAffinity", affinity, gates, path)
+    yield from toleration_errors(f"{path}.tolerations", spec.tolerations, gates, path)
 
 
-def _volume(volume: PersistentVolume, rules: Rules, old: Object | None) -> Iterator[FieldError]:
+def _volume(volume: PersistentVolume, gates: Gates, old: Object | None) -> Iterator[FieldError]:
     path, affinity = "spec.nodeAffinity", volume.spec.node_affinity
     if affinity and affinity.required:
-        yield from selector_errors(f"{path}.required", affinity.required, rules, "spec")
+        yield from selector_errors(f"{path}.required", affinity.required, gates, "spec")
     elif affinity:
         yield required(f"{path}.required", "must specify required node constraints")
     if isinstance(old, PersistentVolume):
         yield from volume_update_errors(path, affinity, old.spec.node_affinity)
 
 
-def _slice(item: ResourceSlice, rules: Rules) -> Iterator[FieldError]:
+def _slice(item: ResourceSlice, gates: Gates) -> Iterator[FieldError]:
     if item.spec.node_selector:
-        yield from selector_errors("spec.nodeSelector", item.spec.node_selector, rules, "spec")
+        yield from selector_errors("spec.nodeSelector", item.spec.node_selector, gates, "spec")
     for index, device in enumerate(item.spec.devices):
         path = f"spec.devices[{index}]"
         if device.node_selector:
-            yield from selector_errors(f"{path}.nodeSelector", device.node_selector, rules, "spec")
+            yield from selector_errors(f"{path}.nodeSelector", device.node_selector, gates, "spec")
         yield from device_taint_list_errors(f"{path}.taints", device.taints)
 
 
-def _claim(path: str, holder: ResourceClaim | ResourceClaimTemplateSpec, rules: Rules) -> Iterator[FieldError]:
+def _claim(path: str, holder: ResourceClaim | ResourceClaimTemplateSpec, gates: Gates) -> Iterator[FieldError]:
     for place, tolerations in request_tolerations(path, holder.spec.devices.requests):
-        yield from device_toleration_errors(place, tolerations, rules, "spec")
+        yield from device_toleration_errors(place, tolerations, gates, "spec")
 
 
 def _once(errors: Iterator[FieldError]) -> list[FieldError]:

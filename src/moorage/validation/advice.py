@@ -14,7 +14,7 @@ from moorage.api.pod import Toleration
 from moorage.features import Gate, Gates
 from moorage.match.cover import covers, overlap, threshold
 from moorage.match.explain import toleration_text
-from moorage.match.expressions import Expressions
+from moorage.match.expressions import MAX_COST, NodeExpression, TaintExpression
 from moorage.match.glob import compile_glob
 from moorage.match.tolerations import EXISTS, NO_EXECUTE, NUMERIC, SEMANTIC, Tolerations
 from moorage.semver import VersionError, parse_tolerant
@@ -45,7 +45,6 @@ class Context:
     """What rules may look at beside the object itself: the gates, and what is known of the nodes."""
 
     gates: Gates
-    expressions: Expressions
     taints: dict[str, frozenset[Taint]]
     """The taints of the nodes, by key."""
     labels: dict[str, frozenset[str]]
@@ -67,7 +66,7 @@ class Rule:
     check: Callable[[Object, Context], Found]
 
 
-def context_of(nodes: Iterable[Node], gates: Gates, expressions: Expressions) -> Context:
+def context_of(nodes: Iterable[Node], gates: Gates) -> Context:
     """What some nodes contribute to the judgement of objects."""
     taints: dict[str, set[Taint]] = {}
     labels: dict[str, set[str]] = {}
@@ -78,7 +77,6 @@ def context_of(nodes: Iterable[Node], gates: Gates, expressions: Expressions) ->
             labels.setdefault(key, set()).add(value)
     return Context(
         gates,
-        expressions,
         {key: frozenset(values) for key, values in taints.items()},
         {key: frozenset(values) for key, values in labels.items()},
     )
@@ -153,7 +151,7 @@ def never_matches(item: Object, context: Context) -> Found:
         elif toleration.operator == "Lt" and threshold(toleration) == _INT64_MIN:
             yield f"{path}.value", "no integer is less than this"
         elif taints := _compared(toleration, context):
-            test = Tolerations([toleration], context.gates, context.expressions)
+            test = Tolerations([toleration], context.gates)
             parsed = [taint for taint in taints if not test.verdict(taint).error]
             if parsed and not any(test.verdict(taint).matched for taint in parsed):
                 values = ", ".join(sorted({taint.value for taint in parsed})[:5])
@@ -170,7 +168,7 @@ def always_matches(item: Object, context: Context) -> Found:
         if (toleration.operator, bound) in (("Gt", _INT64_MIN), ("Lt", _INT64_MAX)):
             yield f"{path}.value", f"`{toleration_text(toleration)}` matches every integer but this one"
         elif len(taints := _compared(toleration, context)) > 1:
-            test = Tolerations([toleration], context.gates, context.expressions)
+            test = Tolerations([toleration], context.gates)
             if all(test.verdict(taint).matched for taint in taints):
                 count = len({taint.value for taint in taints})
                 yield (
@@ -192,7 +190,7 @@ def _compared(toleration: Toleration, context: Context) -> frozenset[Taint]:
 def unparsable(item: Object, context: Context) -> Found:
     """Find comparisons whose other side, on the given nodes, is not a number or a version."""
     for path, toleration in _tolerations(item):
-        test = Tolerations([toleration], context.gates, context.expressions)
+        test = Tolerations([toleration], context.gates)
         for taint in sorted(_compared(toleration, context), key=str):
             if error := test.verdict(taint).error:
                 yield path, f"taint {taint}: {error}, so `{toleration_text(toleration)}` cannot match"
@@ -254,9 +252,12 @@ def broad_toleration(item: Object, _: Context) -> Found:
     """Find tolerations that reach far beyond what stands beside them."""
     for path, tolerations in tolerations_of(item):
         for index, toleration in enumerate(tolerations):
-            if toleration.expression:
-                continue
             here = f"{path}[{index}].key"
+            if toleration.expression:
+                if "taint.key" not in toleration.expression:
+                    message = "the expression does not look at taint.key: it may tolerate taints of any owner"
+                    yield f"{path}[{index}].expression", message
+                continue
             if not toleration.key and toleration.operator == EXISTS:
                 others = len(tolerations) - 1
                 beside = f", so the {others} beside it do{'es' if others == 1 else ''} nothing" if others else ""
@@ -290,6 +291,33 @@ def shadowed_toleration(item: Object, _: Context) -> Found:
                 f"{path}[{first}]",
                 f"`{toleration_text(earlier)}` adds nothing: [{second}] tolerates all that it does",
             )
+
+
+def _expressions(item: Object) -> Iterator[tuple[str, TaintExpression | NodeExpression]]:
+    """Every expression that compiles."""
+    for path, toleration in _tolerations(item):
+        if toleration.expression and not (taint := TaintExpression(toleration.expression)).problem:
+            yield f"{path}.expression", taint
+    for path, term in terms_of(item):
+        for index, source in enumerate(term.match_cel_expressions):
+            if not (node := NodeExpression(source)).problem:
+                yield f"{path}.matchCELExpressions[{index}]", node
+
+
+def costly_expression(item: Object, _: Context) -> Found:
+    """Find expressions whose cost comes near the limit."""
+    for path, expression in _expressions(item):
+        if MAX_COST // 2 <= expression.cost <= MAX_COST:
+            share = expression.cost / MAX_COST
+            yield path, f"one evaluation can cost {expression.cost}, {share:.0%} of the limit"
+
+
+def unguarded_label(item: Object, _: Context) -> Found:
+    """Find look-ups of labels that a node may not have."""
+    for path, expression in _expressions(item):
+        if isinstance(expression, NodeExpression):
+            for key in sorted(expression.unguarded_keys):
+                yield path, f"on a node without the label {key} this fails, also where it is negated"
 
 
 def autoscaler(item: Object, _: Context) -> Found:
@@ -394,6 +422,20 @@ ADVICE = (
         "a toleration that another one includes changes nothing",
         "remove it, or narrow the wider one",
         shadowed_toleration,
+    ),
+    Rule(
+        "costly-expression",
+        Severity.WARNING,
+        "an expression near the cost limit is slow, and a small addition makes admission refuse it",
+        "test keys and prefixes before anything that loops, or split the expression",
+        costly_expression,
+    ),
+    Rule(
+        "unguarded-label",
+        Severity.NOTE,
+        "looking up a label that a node does not have is an error, and an error never matches",
+        "test `'KEY' in node.labels` first, or give a default: `node.labels[?'KEY'].orValue('')`",
+        unguarded_label,
     ),
     Rule(
         "autoscaler",

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from moorage.match.expressions import NodeExpression, TaintExpression
+from moorage.match.expressions import MAX_BYTES, MAX_COST, NodeExpression, TaintExpression
 from moorage.validation.field import FieldError, forbidden, invalid, too_long
-
-MAX_BYTES = 10_240
-MAX_COST = 1_000_000
 
 Compile = Callable[[str], TaintExpression | NodeExpression]
 

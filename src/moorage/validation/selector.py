@@ -7,55 +7,56 @@ from collections.abc import Iterator
 from moorage.api.node import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from moorage.api.places import PREFERRED, REQUIRED
 from moorage.api.pod import NodeAffinity
-from moorage.features import Gate
+from moorage.features import Gate, Gates
+from moorage.match.expressions import NodeExpression
 from moorage.match.selector import NAME_FIELD, SEMANTIC
 from moorage.names import subdomain_errors
 from moorage.semver import VersionError, parse_tolerant
 from moorage.validation.expressions import expression_errors
 from moorage.validation.field import FieldError, forbidden, invalid, required
-from moorage.validation.rules import Rules, gate_is_off, label_key, label_value
+from moorage.validation.syntax import gate_is_off, label_key, label_value
 
 
-def node_affinity_errors(path: str, affinity: NodeAffinity, rules: Rules, spec_path: str) -> Iterator[FieldError]:
+def node_affinity_errors(path: str, affinity: NodeAffinity, gates: Gates, spec_path: str) -> Iterator[FieldError]:
     """What is wrong with the node affinity of a pod."""
     needed = affinity.required_during_scheduling_ignored_during_execution
     if needed is not None:
-        yield from selector_errors(f"{path}.{REQUIRED}", needed, rules, spec_path)
+        yield from selector_errors(f"{path}.{REQUIRED}", needed, gates, spec_path)
     for index, preferred in enumerate(affinity.preferred_during_scheduling_ignored_during_execution):
         here = f"{path}.{PREFERRED}[{index}]"
         if not 1 <= preferred.weight <= 100:
             yield invalid(f"{here}.weight", preferred.weight, "must be in the range 1-100")
-        yield from _term(f"{here}.preference", preferred.preference, rules, spec_path, check_values=False)
+        yield from _term(f"{here}.preference", preferred.preference, gates, spec_path, check_values=False)
 
 
-def selector_errors(path: str, selector: NodeSelector, rules: Rules, spec_path: str) -> Iterator[FieldError]:
+def selector_errors(path: str, selector: NodeSelector, gates: Gates, spec_path: str) -> Iterator[FieldError]:
     """What is wrong with a node selector."""
     if not selector.node_selector_terms:
         yield required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")
     for index, term in enumerate(selector.node_selector_terms):
-        yield from _term(f"{path}.nodeSelectorTerms[{index}]", term, rules, spec_path, check_values=True)
+        yield from _term(f"{path}.nodeSelectorTerms[{index}]", term, gates, spec_path, check_values=True)
 
 
 def _term(
-    path: str, term: NodeSelectorTerm, rules: Rules, spec_path: str, *, check_values: bool
+    path: str, term: NodeSelectorTerm, gates: Gates, spec_path: str, *, check_values: bool
 ) -> Iterator[FieldError]:
     for index, requirement in enumerate(term.match_expressions):
         here = f"{path}.matchExpressions[{index}]"
-        yield from _requirement(here, requirement, rules)
+        yield from _requirement(here, requirement, gates)
         # A preference with a bad value is only useless; Kubernetes lets it pass.
         for place, value in enumerate(requirement.values if check_values else ()):
             yield from label_value(f"{here}.values[{place}]", value)
     for index, requirement in enumerate(term.match_fields):
         yield from _field_requirement(f"{path}.matchFields[{index}]", requirement)
-    if term.match_cel_expressions and not rules.gates.enabled(Gate.CEL):
+    if term.match_cel_expressions and not gates.enabled(Gate.CEL):
         yield gate_is_off(f"{path}.matchCELExpressions", Gate.CEL)
         return
     for index, source in enumerate(term.match_cel_expressions):
         here = f"{path}.matchCELExpressions[{index}]"
-        yield from expression_errors(here, source, rules.expressions.node, spec_path)
+        yield from expression_errors(here, source, NodeExpression, spec_path)
 
 
-def _requirement(path: str, requirement: NodeSelectorRequirement, rules: Rules) -> Iterator[FieldError]:
+def _requirement(path: str, requirement: NodeSelectorRequirement, gates: Gates) -> Iterator[FieldError]:
     operator, values = requirement.operator, requirement.values
     if operator in ("In", "NotIn"):
         if not values:
@@ -66,7 +67,7 @@ def _requirement(path: str, requirement: NodeSelectorRequirement, rules: Rules) 
     elif operator in ("Gt", "Lt"):
         if len(values) != 1:
             yield required(f"{path}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
-    elif operator in SEMANTIC and rules.gates.enabled(Gate.SEMVER):
+    elif operator in SEMANTIC and gates.enabled(Gate.SEMVER):
         yield from _semver_values(f"{path}.values", values)
     else:
         yield invalid(f"{path}.operator", operator, "not a valid selector operator")

@@ -6,14 +6,15 @@ from collections.abc import Iterable, Iterator
 
 from moorage.api.node import Taint
 from moorage.api.pod import Toleration
-from moorage.features import Gate
+from moorage.features import Gate, Gates
 from moorage.gotext import quote
+from moorage.match.expressions import TaintExpression
 from moorage.match.tolerations import EQUAL, EXISTS, GATE_OF_OPERATOR, NO_EXECUTE, NUMERIC
 from moorage.names import canonical_int64_errors, label_key_errors, label_value_errors
 from moorage.semver import VersionError, parse_tolerant
 from moorage.validation.expressions import expression_errors
 from moorage.validation.field import FieldError, duplicate, forbidden, invalid, not_supported, required, too_many
-from moorage.validation.rules import Rules, gate_is_off, label_key, label_value
+from moorage.validation.syntax import gate_is_off, label_key, label_value
 
 NODE_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 DEVICE_EFFECTS = ("NoExecute", "NoSchedule", "None")
@@ -21,18 +22,18 @@ MAX_DEVICE_TAINTS = MAX_DEVICE_TOLERATIONS = 16
 
 
 def toleration_errors(
-    path: str, tolerations: Iterable[Toleration], rules: Rules, spec_path: str
+    path: str, tolerations: Iterable[Toleration], gates: Gates, spec_path: str
 ) -> Iterator[FieldError]:
     """What is wrong with the tolerations of a pod."""
     for index, toleration in enumerate(tolerations):
-        yield from _pod_toleration(f"{path}[{index}]", toleration, rules, spec_path)
+        yield from _pod_toleration(f"{path}[{index}]", toleration, gates, spec_path)
 
 
-def _pod_toleration(path: str, toleration: Toleration, rules: Rules, spec_path: str) -> Iterator[FieldError]:
+def _pod_toleration(path: str, toleration: Toleration, gates: Gates, spec_path: str) -> Iterator[FieldError]:
     if toleration.expression:
-        yield from _expression(path, toleration, rules, spec_path)
+        yield from _expression(path, toleration, gates, spec_path)
         return
-    yield from _key(f"{path}.key", toleration.key, rules)
+    yield from _key(f"{path}.key", toleration.key, gates)
     if not toleration.key and toleration.operator != EXISTS:
         detail = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
         yield invalid(f"{path}.operator", toleration.operator, detail)
@@ -48,13 +49,13 @@ def _pod_toleration(path: str, toleration: Toleration, rules: Rules, spec_path: 
             detail = "value must be empty when `operator` is 'Exists'"
             yield invalid(f"{path}.operator", toleration.value, detail)
     else:
-        yield from _comparison(path, toleration, rules)
+        yield from _comparison(path, toleration, gates)
     if toleration.effect and toleration.effect not in NODE_EFFECTS:
         yield not_supported(f"{path}.effect", toleration.effect, NODE_EFFECTS)
 
 
 def device_toleration_errors(
-    path: str, tolerations: tuple[Toleration, ...], rules: Rules, spec_path: str
+    path: str, tolerations: tuple[Toleration, ...], gates: Gates, spec_path: str
 ) -> Iterator[FieldError]:
     """What is wrong with the tolerations of a device request. An empty operator is Equal, as defaulting makes it."""
     if len(tolerations) > MAX_DEVICE_TOLERATIONS:
@@ -62,16 +63,16 @@ def device_toleration_errors(
     for index, toleration in enumerate(tolerations):
         here = f"{path}[{index}]"
         if toleration.expression:
-            yield from _expression(here, toleration, rules, spec_path)
+            yield from _expression(here, toleration, gates, spec_path)
             continue
-        yield from _key(f"{here}.key", toleration.key, rules)
+        yield from _key(f"{here}.key", toleration.key, gates)
         if toleration.operator == EXISTS:
             if toleration.value:
                 yield invalid(f"{here}.value", toleration.value, "must be empty for operator `Exists`")
         elif toleration.operator in ("", EQUAL):
             yield from label_value(f"{here}.value", toleration.value)
         else:
-            yield from _comparison(here, toleration, rules)
+            yield from _comparison(here, toleration, gates)
         if toleration.effect and toleration.effect not in DEVICE_EFFECTS:
             yield not_supported(f"{here}.effect", toleration.effect, DEVICE_EFFECTS)
 
@@ -105,9 +106,9 @@ def device_taint_errors(path: str, taint: Taint) -> Iterator[FieldError]:
     yield from _taint_effect(f"{path}.effect", taint.effect, DEVICE_EFFECTS)
 
 
-def supported_operators(rules: Rules) -> list[str]:
+def supported_operators(gates: Gates) -> list[str]:
     """The operators that the gates allow now."""
-    gated = sorted(name for name, gate in GATE_OF_OPERATOR.items() if rules.gates.enabled(gate))
+    gated = sorted(name for name, gate in GATE_OF_OPERATOR.items() if gates.enabled(gate))
     return [EQUAL, EXISTS, *gated]
 
 
@@ -118,8 +119,8 @@ def _taint_effect(path: str, effect: str, effects: tuple[str, ...]) -> Iterator[
         yield not_supported(path, effect, effects)
 
 
-def _key(path: str, key: str, rules: Rules) -> Iterator[FieldError]:
-    if not rules.gates.enabled(Gate.WILDCARD):
+def _key(path: str, key: str, gates: Gates) -> Iterator[FieldError]:
+    if not gates.enabled(Gate.WILDCARD):
         if key:
             yield from label_key(path, key)
     elif odd := sorted(set(key).intersection("?[]\\")):
@@ -131,11 +132,11 @@ def _key(path: str, key: str, rules: Rules) -> Iterator[FieldError]:
             yield invalid(path, key, problem)
 
 
-def _comparison(path: str, toleration: Toleration, rules: Rules) -> Iterator[FieldError]:
+def _comparison(path: str, toleration: Toleration, gates: Gates) -> Iterator[FieldError]:
     operator, value = toleration.operator, toleration.value
     gate = GATE_OF_OPERATOR.get(operator)
-    if gate is None or not rules.gates.enabled(gate):
-        yield not_supported(f"{path}.operator", operator, supported_operators(rules))
+    if gate is None or not gates.enabled(gate):
+        yield not_supported(f"{path}.operator", operator, supported_operators(gates))
     elif operator in NUMERIC:
         for problem in canonical_int64_errors(value):
             yield invalid(f"{path}.value", value, problem)
@@ -146,11 +147,11 @@ def _comparison(path: str, toleration: Toleration, rules: Rules) -> Iterator[Fie
             yield invalid(f"{path}.value", value, str(error))
 
 
-def _expression(path: str, toleration: Toleration, rules: Rules, spec_path: str) -> Iterator[FieldError]:
+def _expression(path: str, toleration: Toleration, gates: Gates, spec_path: str) -> Iterator[FieldError]:
     for name in ("key", "operator", "value", "effect"):
         if getattr(toleration, name):
             yield forbidden(f"{path}.{name}", "may not be set when `expression` is set")
-    if rules.gates.enabled(Gate.CEL):
-        yield from expression_errors(f"{path}.expression", toleration.expression, rules.expressions.taint, spec_path)
+    if gates.enabled(Gate.CEL):
+        yield from expression_errors(f"{path}.expression", toleration.expression, TaintExpression, spec_path)
     else:
         yield gate_is_off(f"{path}.expression", Gate.CEL)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from moorage.api.node import NodeSelector, NodeSelectorTerm
+from moorage.api.node import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from moorage.api.places import REQUIRED
 from moorage.api.pod import NodeAffinity, PodSpec, Toleration
 from moorage.api.volume import VolumeNodeAffinity
@@ -88,20 +88,24 @@ def _only_adds(new: NodeSelectorTerm, old: NodeSelectorTerm) -> bool:
 
 
 def _with_ga_labels(old: VolumeNodeAffinity, new: VolumeNodeAffinity | None) -> VolumeNodeAffinity:
-    """The old affinity with those beta labels respelled that the new one respells."""
+    """The old affinity with each beta label respelled that the new one respells in the same place."""
     if old.required is None or new is None or new.required is None:
         return old
-    keys = {each.key for term in new.required.node_selector_terms for each in term.match_expressions}
+    new_terms = new.required.node_selector_terms
     terms = tuple(
-        msgspec.structs.replace(
-            term,
-            match_expressions=tuple(
-                msgspec.structs.replace(each, key=_GA_LABELS[each.key])
-                if each.key not in keys and _GA_LABELS.get(each.key) in keys
-                else each
-                for each in term.match_expressions
-            ),
-        )
-        for term in old.required.node_selector_terms
+        msgspec.structs.replace(term, match_expressions=_respelled(term, new_terms[index]))
+        if index < len(new_terms)
+        else term
+        for index, term in enumerate(old.required.node_selector_terms)
     )
     return VolumeNodeAffinity(NodeSelector(terms))
+
+
+def _respelled(old: NodeSelectorTerm, new: NodeSelectorTerm) -> tuple[NodeSelectorRequirement, ...]:
+    keys = [each.key for each in new.match_expressions]
+    return tuple(
+        msgspec.structs.replace(each, key=_GA_LABELS[each.key])
+        if _GA_LABELS.get(each.key) in keys[at : at + 1]
+        else each
+        for at, each in enumerate(old.match_expressions)
+    )

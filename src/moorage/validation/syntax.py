@@ -1,22 +1,12 @@
-"""What all checks share: the gates in force and the compiler of expressions."""
+"""Checks that many fields share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from moorage.features import Gate, Gates
-from moorage.match.expressions import Expressions
+from moorage.features import Gate
 from moorage.names import label_key_errors, label_value_errors
 from moorage.validation.field import FieldError, forbidden, invalid
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """The circumstances under which an object is judged."""
-
-    gates: Gates
-    expressions: Expressions
 
 
 def label_key(path: str, key: str) -> Iterator[FieldError]:

@@ -1,0 +1,1 @@
+"""A typed, costed CEL engine with the Kubernetes libraries. It knows nothing about pods."""

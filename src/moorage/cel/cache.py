@@ -1,0 +1,76 @@
+"""Compiled expressions, kept as long as they are among the most recently used."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import NamedTuple
+
+from moorage.cel.env import Env
+from moorage.cel.errors import CompileError
+from moorage.cel.program import Program
+
+
+class Counters(NamedTuple):
+    """How often an expression was found, was not found, and was dropped to make room."""
+
+    hits: int
+    misses: int
+    evictions: int
+
+
+class ProgramCache:
+    """Programs of one environment by their text. An expression that does not compile is kept as its error."""
+
+    def __init__(self, env: Env, size: int = 1024) -> None:
+        self._env = env
+        self._size = size
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._lock = threading.Lock()
+        self._hits = self._misses = self._evictions = 0
+
+    def compile(self, text: str) -> Program:
+        """The program of an expression; CompileError when it has none. Each is compiled once, whoever asks first."""
+        with self._lock:
+            entry = self._entries.get(text)
+            if entry is not None:
+                self._hits += 1
+                self._entries.move_to_end(text)
+            else:
+                self._misses += 1
+                entry = self._entries[text] = _Entry()
+                if len(self._entries) > self._size:
+                    self._entries.popitem(last=False)
+                    self._evictions += 1
+        outcome = entry.outcome or entry.make(self._env, text)
+        if isinstance(outcome, CompileError):
+            # Without this the error would remember every place that ever raised it.
+            raise outcome.with_traceback(None)
+        return outcome
+
+    @property
+    def counters(self) -> Counters:
+        """What has happened so far."""
+        with self._lock:
+            return Counters(self._hits, self._misses, self._evictions)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+class _Entry:
+    __slots__ = ("lock", "outcome")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.outcome: Program | CompileError | None = None
+
+    def make(self, env: Env, text: str) -> Program | CompileError:
+        """Compile, unless another thread has just done so."""
+        with self.lock:
+            if self.outcome is None:
+                try:
+                    self.outcome = env.compile(text)
+                except CompileError as error:
+                    self.outcome = error
+            return self.outcome

@@ -1,0 +1,1 @@
+"""The extension libraries, one module each: declarations, implementations, cost."""

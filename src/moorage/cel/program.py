@@ -1,0 +1,107 @@
+"""A compiled expression, ready to be evaluated many times."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cached_property
+from typing import Any, TypeVar
+
+from moorage.cel import cost
+from moorage.cel.ast import Call, Comprehension
+from moorage.cel.checker import Checked
+from moorage.cel.codegen import NotNativeError, generate
+from moorage.cel.evaluator import Evaluator, Trace
+from moorage.cel.folds import shape
+from moorage.cel.library import Cost, EvalError
+from moorage.cel.operators import no_such_key
+from moorage.cel.parser import children
+from moorage.cel.types import Type
+
+T = TypeVar("T")
+
+
+class Program:
+    """A checked expression and the function that evaluates it.
+
+    `evaluate` takes the values of the environment's variables, in the order of their declaration, and returns the value
+    of the expression or raises EvalError. It is a plain function: fetch it once, call it often, from any thread.
+    """
+
+    def __init__(self, checked: Checked) -> None:
+        self.checked = checked
+        self.type: Type = checked.type
+        self.evaluate: Callable[..., Any] = self._compiled()
+
+    def _compiled(self) -> Callable[..., Any]:
+        if self.checked.failures:
+            return self._walk
+        try:
+            return generate(self.checked, self._recover)
+        except NotNativeError:
+            return self._walk
+
+    def _recover(self, error: Exception, *values: Any) -> Any:
+        """Decide what an exception of the native code means: an error of evaluation, unless something absorbs it."""
+        if not self.absorbs:
+            if isinstance(error, EvalError):
+                raise error
+            if isinstance(error, KeyError):
+                raise no_such_key(error.args[0]) from None
+        return self._walk(*values)
+
+    def _walk(self, *values: Any) -> Any:
+        return on_enough_stack(lambda: Evaluator(self.checked, values).eval(self.checked.expr))
+
+    def trace(self, *values: Any) -> Trace:
+        """What every sub-expression that was evaluated gave, by node id: its value (in a loop, the last) or error."""
+        trace: Trace = {}
+
+        def run() -> None:
+            with suppress(EvalError):  # the trace has it
+                Evaluator(self.checked, values, trace).eval(self.checked.expr)
+
+        on_enough_stack(run)
+        return trace
+
+    @cached_property
+    def absorbs(self) -> bool:
+        """Whether an error of a part can be without consequence for the whole."""
+        waiting = [self.checked.expr]
+        while waiting:
+            expr = waiting.pop()
+            if isinstance(expr, Call) and expr.function in ("_&&_", "_||_"):
+                return True
+            if isinstance(expr, Comprehension) and shape(expr) is None:
+                return True
+            waiting += children(expr)
+        return False
+
+    @cached_property
+    def cost(self) -> Cost:
+        """The least and the most that an evaluation can cost, given the sizes that the environment declares."""
+        return on_enough_stack(lambda: cost.estimate(self.checked, self.checked.env.sizes))
+
+
+def on_enough_stack(function: Callable[[], T]) -> T:
+    """Call a function; when the caller has used up the stack, call it again on a thread's fresh one."""
+    try:
+        return function()
+    except RecursionError:
+        pass
+    outcome: list[T] = []
+    failure: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            outcome.append(function())
+        except BaseException as error:  # noqa: BLE001 - it is raised again where the result is awaited
+            failure.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]
+    return outcome[0]

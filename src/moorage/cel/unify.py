@@ -1,0 +1,125 @@
+"""Whether one type can stand where another is expected, and what that says about type parameters."""
+
+from __future__ import annotations
+
+import operator
+
+from moorage.cel.types import DYN, Kind, Type
+
+Bindings = dict[str, Type]
+"""What is known about type variables, by name."""
+
+_WILD = frozenset((Kind.DYN, Kind.ERROR))
+_NULLABLE = frozenset((Kind.OPAQUE, Kind.OBJECT, Kind.DURATION, Kind.TIMESTAMP))
+_PARAMETERISED = frozenset((Kind.OPAQUE, Kind.LIST, Kind.MAP))
+
+
+def substitute(bindings: Bindings, kind: Type) -> Type:
+    """The type with its variables replaced by what is known about them."""
+    if kind.kind is Kind.PARAM:
+        bound = bindings.get(kind.name)
+        return kind if bound is None else substitute(bindings, bound)
+    if not kind.params:
+        return kind
+    params = [substitute(bindings, param) for param in kind.params]
+    # Identity, not equality: equality would look through nested types again at each of their levels.
+    return kind if all(map(operator.is_, params, kind.params)) else Type(kind.kind, kind.name, tuple(params))
+
+
+def settle(bindings: Bindings, kind: Type, settled: dict[int, Type]) -> Type:
+    """The type without variables: one that nothing is known about is dyn. Types that were settled before are shared."""
+    if not kind.params and kind.kind is not Kind.PARAM:
+        return kind
+    done = settled.get(id(kind))
+    if done is None:
+        if kind.kind is Kind.PARAM:
+            done = settle(bindings, bindings.get(kind.name, DYN), settled)
+        else:
+            params = tuple([settle(bindings, param, settled) for param in kind.params])
+            done = Type(kind.kind, kind.name, params)
+        settled[id(kind)] = done
+    return done
+
+
+def has_variables(kind: Type) -> bool:
+    """Whether type variables occur in the type."""
+    return kind.kind is Kind.PARAM or any(map(has_variables, kind.params))
+
+
+def assignable(bindings: Bindings, given: Type, expected: Type) -> bool:
+    """Whether a value of type `given` may stand for `expected`. Binds variables, also when the answer is no."""
+    if expected.kind is Kind.PARAM:
+        valid, bound = _bind(bindings, given, expected)
+        if valid or bound:
+            return valid
+    if given.kind is Kind.PARAM:
+        return _bind(bindings, expected, given)[0]
+    if given is expected or given.kind in _WILD or expected.kind in _WILD:
+        return True
+    if given.kind is Kind.NULL or expected.kind is Kind.NULL:
+        return given.kind is expected.kind or given.kind in _NULLABLE or expected.kind in _NULLABLE
+    if given.kind is not expected.kind:
+        return False
+    if given.kind is Kind.TYPE:
+        return True
+    if given.name != expected.name or len(given.params) != len(expected.params):
+        return False
+    return all(assignable(bindings, a, b) for a, b in zip(given.params, expected.params, strict=True))
+
+
+def _bind(bindings: Bindings, kind: Type, variable: Type) -> tuple[bool, bool]:
+    """Whether `variable` can stand for `kind`, and whether anything was known about it before."""
+    if kind == variable:
+        return True, True
+    bound = bindings.get(variable.name)
+    if bound is None:
+        if _occurs(bindings, variable, kind):
+            return False, False
+        bindings[variable.name] = kind
+        return True, False
+    if kind == bound:
+        return True, True
+    if not assignable(bindings, kind, bound):
+        return False, True
+    general = most_general(kind, bound)
+    if not _occurs(bindings, variable, general):
+        bindings[variable.name] = general
+    return True, True
+
+
+def most_general(a: Type, b: Type) -> Type:
+    """The less specific of two types that agree."""
+    return a if _less_specific(a, b) else b
+
+
+def _less_specific(a: Type, b: Type) -> bool:
+    if a.kind is Kind.DYN or a.kind is Kind.PARAM:
+        return True
+    if b.kind is Kind.DYN or b.kind is Kind.PARAM or a.kind is not b.kind:
+        return False
+    if a.kind is Kind.TYPE:
+        return True
+    if a.kind not in _PARAMETERISED:
+        return a == b
+    if a.name != b.name or len(a.params) != len(b.params):
+        return False
+    return all(_less_specific(x, y) for x, y in zip(a.params, b.params, strict=True))
+
+
+def _occurs(bindings: Bindings, variable: Type, kind: Type) -> bool:
+    if kind == variable:
+        return True
+    if kind.kind is Kind.PARAM:
+        bound = bindings.get(kind.name)
+        return bound is not None and _occurs(bindings, variable, bound)
+    return any(_occurs(bindings, variable, param) for param in kind.params)
+
+
+_SHORT_NAMES = {Kind.DURATION: "duration", Kind.TIMESTAMP: "timestamp"}
+
+
+def show(kind: Type) -> str:
+    """A type as error messages write it."""
+    if kind.params:
+        return f"{kind.name}({', '.join(map(show, kind.params))})"
+    return _SHORT_NAMES.get(kind.kind, kind.name)
