@@ -87,7 +87,7 @@ def without_nulls(data: Any) -> Any:
 def _without_nulls(name: str, value: Any) -> Any:
     # A pod's nodeSelector is a map of strings; that of a device inventory is not.
     if name in _STRING_MAPS and isinstance(value, dict) and "nodeSelectorTerms" not in value:
-        return {key: "" if each is None else each for key, each in value.items()}
+        return {key: "" if each is None else without_nulls(each) for key, each in value.items()}
     return without_nulls(value)
 
 
