@@ -151,6 +151,8 @@ def parse_constraint(text: str) -> Constraint:
             alternatives[-1].append(_comparison(word))
     if not all(alternatives):
         raise VersionError(f"constraint {quote(text)} has no comparison {'beside ||' if '||' in text else 'in it'}")
+    if len(alternatives) == len(alternatives[0]) == 1:
+        return alternatives[0][0]
     return lambda version: any(all(test(version) for test in tests) for tests in alternatives)
 
 

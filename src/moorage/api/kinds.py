@@ -14,15 +14,18 @@ from moorage.api.pod import PodSpec
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A sort of object: how it is named, where it lives, how it is read."""
+    """A sort of object: how it is named, where it lives, how it is read and what can be done with it."""
 
     group: str
     version: str
     kind: str
     plural: str
-    struct: type[Object]
+    struct: type[Object] = Object
+    """What reads the fields that placement depends on; a kind with none of those is only an object."""
     short_names: tuple[str, ...] = ()
     namespaced: bool = True
+    subresources: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
     older_versions: tuple[str, ...] = ()
     """Versions that are read too, through `upgrade`."""
     upgrade: Callable[[dict[str, Any]], dict[str, Any]] | None = None
@@ -33,6 +36,16 @@ class Kind:
     def api_version(self) -> str:
         """Group and version as objects spell them."""
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def singular(self) -> str:
+        """The name of one, as it stands in a command."""
+        return self.kind.lower()
+
+    @property
+    def resource(self) -> str:
+        """The name that messages use: `pods`, `deployments.apps`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def pod_spec_of(self, item: Object) -> PodSpec | None:
         """The pod specification inside of an object of this kind."""
@@ -48,36 +61,70 @@ _ATTRIBUTES = {_CRON_TEMPLATE: "spec.job_template.spec.template.spec"}
 _OLDER_DEVICES = ("v1alpha3", "v1alpha4", "v1beta1", "v1beta2")
 
 
-def _device(kind: str, plural: str, struct: type[Object], *, namespaced: bool = False) -> Kind:
-    return Kind(
-        "resource.k8s.io", "v1", kind, plural, struct,
-        namespaced=namespaced, older_versions=_OLDER_DEVICES, upgrade=resource.to_v1,
-    )  # fmt: skip
+_STATUS, _SCALE, _ALL = ("status",), ("status", "scale"), ("all",)
+_POD_SUBRESOURCES = (
+    "status", "binding", "eviction", "ephemeralcontainers", "resize", "log", "exec", "attach", "portforward", "proxy",
+)  # fmt: skip
+
+
+def _core(kind: str, plural: str, struct: type[Object] = Object, *short_names: str, **more: Any) -> Kind:
+    return Kind("", "v1", kind, plural, struct, short_names, **more)
+
+
+def _workload(group: str, kind: str, struct: type[Object], *short_names: str, **more: Any) -> Kind:
+    more = {"subresources": _SCALE, "pod_spec": _TEMPLATE, **more}
+    return Kind(group, "v1", kind, f"{kind.lower()}s", struct, short_names, categories=_ALL, **more)
+
+
+def _device(kind: str, struct: type[Object], **more: Any) -> Kind:
+    plural = f"{kind.lower()}{'es' if kind.endswith('s') else 's'}"
+    more = {"namespaced": False, "older_versions": _OLDER_DEVICES, "upgrade": resource.to_v1, **more}
+    return Kind("resource.k8s.io", "v1", kind, plural, struct, **more)
+
+
+def _cluster_wide(group: str, kind: str, plural: str, struct: type[Object] = Object, *short_names: str) -> Kind:
+    return Kind(group, "v1", kind, plural, struct, short_names, namespaced=False)
 
 
 KINDS = (
-    Kind("", "v1", "Namespace", "namespaces", cluster.Namespace, ("ns",), namespaced=False),
-    Kind("", "v1", "Node", "nodes", node.Node, ("no",), namespaced=False),
-    Kind("", "v1", "Pod", "pods", pod.Pod, ("po",), pod_spec="spec"),
-    Kind("", "v1", "PersistentVolume", "persistentvolumes", volume.PersistentVolume, ("pv",), namespaced=False),
-    Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", volume.PersistentVolumeClaim, ("pvc",)),
-    Kind("", "v1", "Event", "events", cluster.Event, ("ev",)),
-    Kind("apps", "v1", "Deployment", "deployments", workload.Deployment, ("deploy",), pod_spec=_TEMPLATE),
-    Kind("apps", "v1", "ReplicaSet", "replicasets", workload.ReplicaSet, ("rs",), pod_spec=_TEMPLATE),
-    Kind("apps", "v1", "StatefulSet", "statefulsets", workload.StatefulSet, ("sts",), pod_spec=_TEMPLATE),
-    Kind("apps", "v1", "DaemonSet", "daemonsets", workload.DaemonSet, ("ds",), pod_spec=_TEMPLATE),
-    Kind("batch", "v1", "Job", "jobs", workload.Job, pod_spec=_TEMPLATE),
-    Kind("batch", "v1", "CronJob", "cronjobs", workload.CronJob, ("cj",), pod_spec=_CRON_TEMPLATE),
-    Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", pod.PodDisruptionBudget, ("pdb",)),
-    Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", pod.PriorityClass, ("pc",), namespaced=False),
-    Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", volume.StorageClass, ("sc",), namespaced=False),
+    _core("Namespace", "namespaces", cluster.Namespace, "ns", namespaced=False, subresources=("status", "finalize")),
+    _core("Node", "nodes", node.Node, "no", namespaced=False, subresources=_STATUS),
+    _core("Pod", "pods", pod.Pod, "po", categories=_ALL, subresources=_POD_SUBRESOURCES, pod_spec="spec"),
+    _core("PersistentVolume", "persistentvolumes", volume.PersistentVolume, "pv", namespaced=False,
+          subresources=_STATUS),
+    _core("PersistentVolumeClaim", "persistentvolumeclaims", volume.PersistentVolumeClaim, "pvc", subresources=_STATUS),
+    _core("ConfigMap", "configmaps", Object, "cm"),
+    _core("Secret", "secrets"),
+    _core("Service", "services", Object, "svc", categories=_ALL, subresources=_STATUS),
+    _core("ServiceAccount", "serviceaccounts", Object, "sa", subresources=("token",)),
+    _core("Event", "events", cluster.Event, "ev"),
+    _workload("apps", "Deployment", workload.Deployment, "deploy"),
+    _workload("apps", "ReplicaSet", workload.ReplicaSet, "rs"),
+    _workload("apps", "StatefulSet", workload.StatefulSet, "sts"),
+    _workload("apps", "DaemonSet", workload.DaemonSet, "ds", subresources=_STATUS),
+    Kind("apps", "v1", "ControllerRevision", "controllerrevisions"),
+    _workload("batch", "Job", workload.Job, subresources=_STATUS),
+    _workload("batch", "CronJob", workload.CronJob, "cj", subresources=_STATUS, pod_spec=_CRON_TEMPLATE),
+    Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", pod.PodDisruptionBudget, ("pdb",),
+         subresources=_STATUS),
+    _cluster_wide("scheduling.k8s.io", "PriorityClass", "priorityclasses", pod.PriorityClass, "pc"),
+    _cluster_wide("storage.k8s.io", "StorageClass", "storageclasses", volume.StorageClass, "sc"),
+    _cluster_wide("storage.k8s.io", "CSINode", "csinodes"),
+    _cluster_wide("storage.k8s.io", "CSIDriver", "csidrivers"),
+    _cluster_wide("storage.k8s.io", "VolumeAttachment", "volumeattachments"),
+    Kind("storage.k8s.io", "v1", "CSIStorageCapacity", "csistoragecapacities"),
     Kind("coordination.k8s.io", "v1", "Lease", "leases", cluster.Lease),
-    _device("ResourceSlice", "resourceslices", resource.ResourceSlice),
-    _device("ResourceClaim", "resourceclaims", resource.ResourceClaim, namespaced=True),
-    _device("ResourceClaimTemplate", "resourceclaimtemplates", resource.ResourceClaimTemplate, namespaced=True),
-    _device("DeviceClass", "deviceclasses", resource.DeviceClass),
-    _device("DeviceTaintRule", "devicetaintrules", resource.DeviceTaintRule),
-)
+    Kind("events.k8s.io", "v1", "Event", "events", short_names=("ev",)),
+    Kind("rbac.authorization.k8s.io", "v1", "Role", "roles"),
+    Kind("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings"),
+    _cluster_wide("rbac.authorization.k8s.io", "ClusterRole", "clusterroles"),
+    _cluster_wide("rbac.authorization.k8s.io", "ClusterRoleBinding", "clusterrolebindings"),
+    _device("ResourceSlice", resource.ResourceSlice),
+    _device("ResourceClaim", resource.ResourceClaim, namespaced=True, subresources=_STATUS),
+    _device("ResourceClaimTemplate", resource.ResourceClaimTemplate, namespaced=True),
+    _device("DeviceClass", resource.DeviceClass),
+    _device("DeviceTaintRule", resource.DeviceTaintRule, subresources=_STATUS),
+)  # fmt: skip
 
 
 def _spellings(kind: Kind) -> Iterator[tuple[str, str]]:
@@ -87,7 +134,10 @@ def _spellings(kind: Kind) -> Iterator[tuple[str, str]]:
 
 
 _BY_NAME = {spelling: kind for kind in KINDS for spelling in _spellings(kind)}
-_BY_STRUCT = {kind.struct: kind for kind in KINDS}
+_BY_STRUCT = {kind.struct: kind for kind in KINDS if kind.struct is not Object}
+
+
+_UNKNOWN = Kind("", "v1", "Object", "objects")
 
 
 def find(api_version: str, kind: str) -> Kind | None:
@@ -96,5 +146,5 @@ def find(api_version: str, kind: str) -> Kind | None:
 
 
 def of(item: Object) -> Kind:
-    """The row of an object that was decoded by this table."""
-    return _BY_STRUCT[type(item)]
+    """The row of an object that was decoded by this table, by its struct or by what it says of itself."""
+    return _BY_STRUCT.get(type(item)) or _BY_NAME.get((item.api_version, item.kind)) or _UNKNOWN
