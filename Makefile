@@ -1,12 +1,14 @@
-# Moorage: `make up` runs it, `make test` tests it. Both set up what they need under this folder.
+# Moorage: `make up` runs it, `make stories` asks why for every example, `make test` tests it. Both set up what they need under this folder.
 PYTHON ?= python3
 BIN := .venv/bin
 GATES := AllAlpha=true
 
-.PHONY: up setup test lint format bench lock clean
+.PHONY: up stories setup test lint format bench lock clean
 
 up: .venv/.runtime
-	@echo "== asking why, for every story in examples/"
+	@$(BIN)/moorage up --feature-gates $(GATES)
+
+stories: .venv/.runtime
 	@for story in examples/*/; do echo "-- $$story"; $(BIN)/moorage why -f $$story --feature-gates $(GATES) || test $$? -eq 1 || exit 2; done
 
 setup: .venv/.dev

@@ -43,4 +43,4 @@ def test_every_command_is_documented() -> None:
 
     text = "\n".join(page.read_text() for page in PAGES)
     for name in main.commands:
-        assert f"$ moorage {name}" in text
+        assert f"moorage {name}" in text

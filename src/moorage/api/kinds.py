@@ -145,6 +145,11 @@ def find(api_version: str, kind: str) -> Kind | None:
     return _BY_NAME.get((api_version, kind))
 
 
+def row(api_version: str, kind: str) -> Kind:
+    """The row of a kind that is known to be there."""
+    return _BY_NAME[api_version, kind]
+
+
 def of(item: Object) -> Kind:
     """The row of an object that was decoded by this table, by its struct or by what it says of itself."""
     return _BY_STRUCT.get(type(item)) or _BY_NAME.get((item.api_version, item.kind)) or _UNKNOWN

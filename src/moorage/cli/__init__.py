@@ -6,6 +6,7 @@ import click
 
 from moorage.cli.cel import cel
 from moorage.cli.lint import lint
+from moorage.cli.up import apiserver, up
 from moorage.cli.why import why
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -18,6 +19,7 @@ def main() -> None:
 
     \b
     Examples:
+      moorage up                                 a control plane for kubectl on this machine
       moorage why -f pods.yaml -f nodes.yaml     which nodes each pod may run on, and why not the others
       moorage lint manifests/                    what admission refuses, and what is probably wrong
       moorage cel check --env node EXPRESSION    whether an expression is admitted, and what it costs
@@ -29,3 +31,5 @@ def main() -> None:
 main.add_command(why)
 main.add_command(lint)
 main.add_command(cel)
+main.add_command(up)
+main.add_command(apiserver)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import click
 
@@ -15,17 +16,25 @@ from moorage.tools.cluster import Cluster, read_cluster
 FINDINGS, CANNOT_RUN = 1, 2
 
 
-def _parse_gates(_: click.Context, __: click.Parameter, text: str) -> features.Gates:
+def parse_gates(text: str) -> features.Gates:
+    """Read gates, or end the command with the known ones."""
     try:
         return features.parse(text)
     except features.GateError as error:
         raise click.BadParameter(str(error)) from None
 
 
+def gates_option(flag: str, name: str, what: str) -> Callable[[Any], Any]:
+    """An option for feature gates, as text: an empty one says nothing."""
+    known = ", ".join(gate.value for gate in features.Gate)
+    text = f"{what}, as A=true,B=false: {known}, or {features.ALL_ALPHA}. All are off by default, as in Kubernetes."
+    return click.option(flag, name, default="", metavar="GATES", help=text)
+
+
 feature_gates = click.option(
     "--feature-gates",
     "gates",
-    callback=_parse_gates,
+    callback=lambda _, __, text: parse_gates(text),
     default="",
     metavar="GATES",
     help=f"Gates to turn on, as A=true,B=false: {', '.join(gate.value for gate in features.Gate)}, "

@@ -22,6 +22,7 @@ class ErrorType(Enum):
     FORBIDDEN = ("FieldValueForbidden", "Forbidden")
     TOO_LONG = ("FieldValueTooLong", "Too long")
     TOO_MANY = ("FieldValueTooMany", "Too many")
+    NOT_FOUND = ("FieldValueNotFound", "Not found")
 
     @property
     def reason(self) -> str:
@@ -90,3 +91,8 @@ def too_many(field: str, count: int, limit: int) -> FieldError:
 def duplicate(field: str, value: Any, detail: str = "") -> FieldError:
     """A value stands twice where each must be unique."""
     return FieldError(ErrorType.DUPLICATE, field, value, detail)
+
+
+def not_found(field: str, value: Any, detail: str = "") -> FieldError:
+    """A value names something that is not there."""
+    return FieldError(ErrorType.NOT_FOUND, field, value, detail)

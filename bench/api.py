@@ -1,0 +1,132 @@
+"""How fast the API server takes pods over HTTPS, lists them, and tells watchers about them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import yaml
+
+PODS = "/api/v1/namespaces/default/pods"
+CONNECTIONS, COUNT, WATCHERS, WATCHED = 32, 10_000, 200, 200
+
+
+def pod(name: str) -> bytes:
+    container = {"name": "c", "image": "pause:3.10", "resources": {"requests": {"cpu": "100m", "memory": "100Mi"}}}
+    toleration = {"key": "example.com/sla", "operator": "Gt", "value": "850", "effect": "NoSchedule"}
+    spec = {"containers": [container], "tolerations": [toleration]}
+    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}).encode()
+
+
+async def create(session: aiohttp.ClientSession, names: list[str]) -> list[float]:
+    waiting, taken = iter(names), []
+
+    async def worker() -> None:
+        for name in waiting:
+            start = time.perf_counter()
+            async with session.post(PODS, data=pod(name)) as answer:
+                await answer.read()
+                assert answer.status == 201, answer.status
+            taken.append(time.perf_counter() - start)
+
+    await asyncio.gather(*(worker() for _ in range(CONNECTIONS)))
+    return sorted(taken)
+
+
+async def fan_out(session: aiohttp.ClientSession) -> float:
+    """Seconds from the first of some creates until every watcher has heard of all."""
+    async with session.get(f"{PODS}?limit=1") as answer:
+        version = (await answer.json())["metadata"]["resourceVersion"]
+    ready = asyncio.Semaphore(0)
+
+    async def watcher() -> None:
+        async with session.get(f"{PODS}?watch=1&resourceVersion={version}") as stream:
+            ready.release()
+            for _ in range(WATCHED):
+                await stream.content.readline()
+
+    watchers = [asyncio.create_task(watcher()) for _ in range(WATCHERS)]
+    for _ in watchers:
+        await ready.acquire()
+    start = time.perf_counter()
+    await create(session, [f"fan-{index}" for index in range(WATCHED)])
+    await asyncio.gather(*watchers)
+    return time.perf_counter() - start
+
+
+def memory(process: int) -> float:
+    """Megabytes that a process has in memory."""
+    text = Path(f"/proc/{process}/status").read_text()
+    found = re.search(r"VmRSS:\s+(\d+)", text)
+    return int(found[1]) / 1024 if found else 0
+
+
+async def measure(url: str, token: str, authority: str, process: int) -> None:
+    tls = ssl.create_default_context(cafile=authority)
+    head = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    pool = aiohttp.TCPConnector(ssl=tls, limit=0)
+    never: Any = aiohttp.ClientTimeout(total=None)
+    async with aiohttp.ClientSession(url, headers=head, connector=pool, timeout=never) as session:
+        await create(session, [f"warm-{index}" for index in range(200)])
+        before = memory(process)
+        start = time.perf_counter()
+        taken = await create(session, [f"pod-{index}" for index in range(COUNT)])
+        rate, p99 = COUNT / (time.perf_counter() - start), taken[int(COUNT * 0.99)] * 1000
+        grown = memory(process) - before
+        met = rate >= 1500 and p99 < 60
+        times = f"p50 {taken[COUNT // 2] * 1000:.1f} ms, p99 {p99:.1f} ms"
+        print(f"create: {rate:,.0f} pods/s, {times} from {CONNECTIONS} connections", end=" ")
+        print(f"(target: 1,500/s, p99 under 60 ms: {'met' if met else 'missed'})")
+        start = time.perf_counter()
+        async with session.get(PODS) as answer:
+            size = len(await answer.read())
+        seconds = time.perf_counter() - start
+        print(f"list: {COUNT:,} pods ({size / 2**20:.1f} MiB) in {seconds:.2f} s (target: under 0.5 s: "
+              f"{'met' if seconds < 0.5 else 'missed'})")  # fmt: skip
+        print(f"memory: {grown:.0f} MB for {COUNT:,} pods")
+        seconds = await fan_out(session)
+        print(f"watch: {WATCHED} creates told to {WATCHERS} watchers in {seconds:.2f} s, "
+              f"{WATCHED * WATCHERS / seconds:,.0f} events/s")  # fmt: skip
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        command = [
+            sys.executable,
+            "-m",
+            "moorage",
+            "up",
+            "--data-dir",
+            folder,
+            "--port",
+            "0",
+            "--feature-gates",
+            "AllAlpha=true",
+        ]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+            assert server.stdout is not None
+            text = ""
+            for line in server.stdout:
+                text += line
+                if "Ctrl-C" in line:
+                    break
+            found = re.search(r"https://\S+", text)
+            assert found, text
+            token = yaml.safe_load((Path(folder) / "kubeconfig").read_text())["users"][0]["user"]["token"]
+            try:
+                asyncio.run(measure(found[0], token, f"{folder}/ca.crt", server.pid))
+            finally:
+                server.terminate()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The API server: what Kubernetes clients talk to."""

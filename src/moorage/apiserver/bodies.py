@@ -1,0 +1,99 @@
+"""The body of a request as data: JSON, YAML or protobuf, of the kind that the path names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from moorage.api.kinds import Kind, find
+from moorage.api.yamltext import YAMLTextError, parse
+from moorage.apiserver import protobuf
+from moorage.apiserver.events import to_core
+from moorage.apiserver.failures import bad_request, unsupported_media_type
+from moorage.apiserver.http import Request
+from moorage.apiserver.objects import Data
+from moorage.apiserver.routes import Route
+from moorage.apiserver.strictness import BodyError, Level, check, level_of, repeated_keys
+
+READ = ("application/json", "application/yaml", protobuf.MEDIA_TYPE)
+
+
+def media_type(request: Request) -> str:
+    """The type of the body, without parameters."""
+    return request.headers.get("content-type").partition(";")[0].strip().lower()
+
+
+def parsed(request: Request) -> Any:
+    """The body as data."""
+    kind = media_type(request) or "application/json"
+    if kind == "application/json":
+        try:
+            return msgspec.json.decode(request.body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise bad_request(f"the object provided is unrecognized (must be of type JSON): {error}") from None
+    if kind in ("application/yaml", "application/apply-patch+yaml"):
+        return from_yaml(request.body)
+    if kind == protobuf.MEDIA_TYPE:
+        try:
+            return protobuf.decode(request.body)
+        except protobuf.ProtobufError as error:
+            raise bad_request(f"the object provided is unrecognized (must be of type Protobuf): {error}") from None
+    raise unsupported_media_type(READ)
+
+
+def from_yaml(body: bytes) -> Any:
+    """The first document of a YAML body."""
+    try:
+        root = next(parse(body.decode()), None)
+    except (YAMLTextError, UnicodeDecodeError) as error:
+        raise bad_request(f"error parsing YAML: {error}") from None
+    return root and root.data
+
+
+def check_fields(kind: Kind, request: Request, data: Data) -> list[str]:
+    """What is to be warned of in the fields of a body; Refused when it is read strictly and there is anything."""
+    level = level_of(request.parameter("fieldValidation"))
+    if not isinstance(level, Level):
+        raise bad_request(str(level))
+    problems = repeated_keys(request.body, data, level) if media_type(request) in ("", "application/json") else ()
+    try:
+        return check(kind, data, level, problems)
+    except BodyError as error:
+        raise bad_request(str(error)) from None
+
+
+def read(route: Route, request: Request) -> Data:
+    """The object in the body, in the version that is stored; Refused when it is another one than the path names."""
+    data = parsed(request)
+    if not isinstance(data, dict):
+        raise bad_request("the body must be an object")
+    return normalised(route, data)
+
+
+def normalised(route: Route, data: Data) -> Data:
+    """The object in the version that is stored, with metadata, in the namespace of the path."""
+    api_version = data.setdefault("apiVersion", route.api_version)
+    name = data.setdefault("kind", route.kind.kind)
+    if (api_version, name) != (route.api_version, route.kind.kind):
+        kind: Kind | None = find(api_version, name) if isinstance(api_version, str) and isinstance(name, str) else None
+        if kind is not route.kind:
+            expected = f"{route.kind.kind} {route.api_version}"
+            raise bad_request(f"the API version and kind in the data ({name} {api_version}) do not match {expected}")
+    if route.kind.upgrade is not None and api_version != route.kind.api_version:
+        data = route.kind.upgrade(data) | {"apiVersion": route.kind.api_version}
+    elif route.kind.group == "events.k8s.io":
+        data = to_core(data)
+    metadata = data.get("metadata")
+    if metadata is None:
+        metadata = data["metadata"] = {}
+    if not isinstance(metadata, dict):
+        raise bad_request("metadata must be an object")
+    namespace = metadata.get("namespace")
+    if route.kind.namespaced:
+        if namespace and namespace != route.namespace:
+            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        metadata["namespace"] = route.namespace
+    elif namespace:
+        del metadata["namespace"]
+    return data

@@ -1,0 +1,223 @@
+"""Label selectors: from the text of a query or from a LabelSelector to a test of labels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+from moorage.api.meta import LabelSelector
+from moorage.gotext import quote
+from moorage.names import label_key_errors, label_value_errors, lenient_int64
+
+Labels = Mapping[str, str]
+Test = Callable[[Labels], bool]
+
+
+class SelectorError(ValueError):
+    """The selector cannot be understood; Kubernetes' words say why."""
+
+
+class Requirement(NamedTuple):
+    """One condition on one label. The operators are `=`, `==`, `!=`, `in`, `notin`, `>`, `<`, `exists` and `!`."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if self.operator in ("exists", "!"):
+            return self.key if self.operator == "exists" else f"!{self.key}"
+        if self.operator in ("in", "notin"):
+            return f"{self.key} {self.operator} ({','.join(sorted(self.values))})"
+        return f"{self.key}{self.operator}{self.values[0]}"
+
+
+class Selector:
+    """All of some requirements. Without any it picks everything."""
+
+    __slots__ = ("matches", "requirements")
+
+    def __init__(self, requirements: Iterable[Requirement]) -> None:
+        self.requirements = tuple(sorted(requirements, key=lambda each: each.key))
+        self.matches: Test = _all([_test(each) for each in self.requirements])
+        """Whether an object with these labels is picked."""
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.requirements))
+
+
+def _all(tests: list[Test]) -> Test:
+    if not tests:
+        return lambda _: True
+    if len(tests) == 1:
+        return tests[0]
+    if len(tests) == 2:
+        first, second = tests
+        return lambda labels: first(labels) and second(labels)
+    return lambda labels: all(test(labels) for test in tests)
+
+
+def _test(requirement: Requirement) -> Test:
+    key, operator, values = requirement
+    if operator in ("=", "==", "in"):
+        if len(values) == 1:
+            value = values[0]
+            return lambda labels: labels.get(key) == value
+        wanted = frozenset(values)
+        return lambda labels: labels.get(key) in wanted
+    if operator in ("!=", "notin"):
+        unwanted = frozenset(values)
+        return lambda labels: labels.get(key) not in unwanted
+    if operator in (">", "<"):
+        return _number_test(requirement)
+    return (lambda labels: key in labels) if operator == "exists" else (lambda labels: key not in labels)
+
+
+def _number_test(requirement: Requirement) -> Test:
+    key, operator, values = requirement
+    bound = lenient_int64(values[0])
+    assert bound is not None  # _checked() saw to it
+
+    def test(labels: Labels) -> bool:
+        number = lenient_int64(labels.get(key, ""))
+        if number is None:
+            return False
+        return number > bound if operator == ">" else number < bound
+
+    return test
+
+
+EVERYTHING = Selector(())
+NOTHING = Selector(())
+NOTHING.matches = lambda _: False
+
+_OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
+
+
+def from_struct(selector: LabelSelector | None) -> Selector:
+    """The selector that an object holds. None picks nothing, an empty one everything."""
+    if selector is None:
+        return NOTHING
+    requirements = [_checked(key, "=", (value,)) for key, value in selector.match_labels.items()]
+    for expression in selector.match_expressions:
+        if expression.operator not in _OPERATORS:
+            raise SelectorError(f"{quote(expression.operator)} is not a valid label selector operator")
+        requirements.append(_checked(expression.key, _OPERATORS[expression.operator], expression.values))
+    return Selector(requirements)
+
+
+@lru_cache(maxsize=1024)
+def parse(text: str) -> Selector:
+    """The selector of a query, such as `app=web,tier in (front,back),!canary`."""
+    return Selector(_Parser(text).requirements())
+
+
+def _checked(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
+    errors = []
+    if problems := label_key_errors(key):
+        errors.append(_invalid("key", key, "; ".join(problems)))
+    if operator in ("in", "notin") and not values:
+        errors.append("values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty")
+    if operator in ("exists", "!") and values:
+        shown = "[" + ",".join(map(quote, values)) + "]"
+        errors.append(f"values: Invalid value: {shown}: values set must be empty for exists and does not exist")
+    for index, value in enumerate(values):
+        if operator in (">", "<") and lenient_int64(value) is None:
+            reason = "for 'Gt', 'Lt' operators, the value must be an integer"
+            errors.append(_invalid(f"values[{index}]", value, reason))
+        if wrong := label_value_errors(value):
+            errors.append(_invalid(f"values[{index}][{key}]", value, "; ".join(wrong)))
+    if errors:
+        raise SelectorError(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
+    return Requirement(key, operator, values)
+
+
+def _invalid(path: str, value: str, reason: str) -> str:
+    return f"{path}: Invalid value: {quote(value)}: {reason}"
+
+
+_TOKEN = re.compile(r"==|!=|[=!(),<>]|[^=!(),<> \t\r\n]+")
+_SYMBOLS = frozenset(("==", "!=", "=", "!", "(", ")", ",", "<", ">"))
+_END = ""
+_BINARY = ("in", "notin", "=", "==", "!=", ">", "<")
+
+
+class _Parser:
+    """Reads requirements from left to right; what is expected next is said as Kubernetes says it."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens: list[str] = [*_TOKEN.findall(text), _END]
+        self._place = 0
+
+    def requirements(self) -> list[Requirement]:
+        found = []
+        while self._next() != _END:
+            if self._next() != "!" and not self._at_word():
+                raise SelectorError(f"found '{self._next()}', expected: !, identifier, or 'end of string'")
+            try:
+                found.append(self._requirement())
+            except SelectorError as error:
+                raise SelectorError(f"unable to parse requirement: {error}") from None
+            token = self._take()
+            if token == _END:
+                break
+            if token != ",":
+                raise SelectorError(f"found '{token}', expected: ',' or 'end of string'")
+            if self._next() != "!" and not self._at_word():
+                raise SelectorError(f"found '{self._next()}', expected: identifier after ','")
+        return found
+
+    def _requirement(self) -> Requirement:
+        absent = self._next() == "!"
+        if absent:
+            self._take()
+        key = self._word()
+        if problems := label_key_errors(key):
+            raise SelectorError(_invalid("<nil>", key, "; ".join(problems)))
+        if self._next() in (_END, ",") or absent:
+            return _checked(key, "!" if absent else "exists", ())
+        operator = self._take()
+        if operator not in _BINARY:
+            raise SelectorError(f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
+        values = self._list() if operator in ("in", "notin") else (self._value(),)
+        return _checked(key, operator, tuple(sorted(set(values))))
+
+    def _list(self) -> tuple[str, ...]:
+        if (token := self._take()) != "(":
+            raise SelectorError(f"found '{token}' expected: '('")
+        values = [self._item("',', ')' or identifier")]
+        while self._next() == ",":
+            self._take()
+            values.append(self._item("',', or identifier"))
+        if (token := self._take()) != ")":
+            raise SelectorError(f"found '{token}', expected: ',' or ')'")
+        return tuple(values)
+
+    def _item(self, expected: str) -> str:
+        """A value of a list, which may be empty."""
+        if self._next() in (",", ")"):
+            return ""
+        if not self._at_word():
+            raise SelectorError(f"found '{self._next()}', expected: {expected}")
+        return self._take()
+
+    def _value(self) -> str:
+        return "" if self._next() in (_END, ",") else self._word()
+
+    def _word(self) -> str:
+        if not self._at_word():
+            raise SelectorError(f"found '{self._next()}', expected: identifier")
+        return self._take()
+
+    def _at_word(self) -> bool:
+        return self._next() != _END and self._next() not in _SYMBOLS
+
+    def _next(self) -> str:
+        return self._tokens[self._place]
+
+    def _take(self) -> str:
+        token = self._next()
+        self._place = min(self._place + 1, len(self._tokens) - 1)
+        return token

@@ -1,0 +1,72 @@
+"""Which form of an answer a client wants: its Accept header against what can be had."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+JSON = "application/json"
+
+
+class Form(NamedTuple):
+    """An answer that is not the object itself but made of it: a Table, bare metadata, aggregated discovery."""
+
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+
+    @property
+    def content_type(self) -> str:
+        """The label with which a client knows aggregated discovery; objects in other forms are plainly JSON."""
+        return f"{JSON};g={self.group};v={self.version};as={self.kind}" if self.kind else JSON
+
+
+PLAIN = Form()
+TABLE = Form("meta.k8s.io", "v1", "Table")
+PARTIAL = Form("meta.k8s.io", "v1", "PartialObjectMetadata")
+PARTIAL_LIST = Form("meta.k8s.io", "v1", "PartialObjectMetadataList")
+
+
+class _Clause(NamedTuple):
+    type: str
+    subtype: str
+    quality: float
+    parameters: Mapping[str, str]
+
+
+def negotiate(accept: str, offers: Collection[Form] = (PLAIN,)) -> Form | None:
+    """The first form, in the client's order, that is on offer; None when nothing of what it accepts is."""
+    if not accept:
+        return PLAIN if PLAIN in offers else None
+    for form in _wanted(accept):
+        if form in offers:
+            return form
+    return None
+
+
+@lru_cache(maxsize=128)
+def _wanted(accept: str) -> tuple[Form, ...]:
+    """The forms of JSON that a header asks for, best first."""
+    clauses = [clause for clause in _clauses(accept) if clause.quality > 0]
+    clauses.sort(key=lambda clause: (-clause.quality, clause.type == "*", clause.subtype == "*"))
+    return tuple(
+        Form(*(clause.parameters.get(name, "") for name in ("g", "v", "as")))
+        for clause in clauses
+        if clause.type in ("application", "*") and clause.subtype in ("json", "*")
+    )
+
+
+def _clauses(accept: str) -> Iterator[_Clause]:
+    for text in accept.split(","):
+        media, *rest = (part.strip() for part in text.split(";"))
+        type_, slash, subtype = media.lower().partition("/")
+        if not slash and type_ != "*":
+            continue
+        pairs = (part.partition("=") for part in rest)
+        parameters = {name.strip().lower(): value.strip().strip('"') for name, _, value in pairs}
+        try:
+            quality = float(parameters.get("q", "1"))
+        except ValueError:
+            quality = 1.0
+        yield _Clause(type_, subtype if slash else "*", quality, parameters)

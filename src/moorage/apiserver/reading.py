@@ -1,0 +1,182 @@
+"""Get and list: objects as they are now, or were at a revision, in the form that the client wants."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from moorage.apiserver import tables
+from moorage.apiserver.documents import not_acceptable
+from moorage.apiserver.failures import bad_request, expired, not_found
+from moorage.apiserver.http import Refused, Request, Response
+from moorage.apiserver.media import JSON, PARTIAL, PARTIAL_LIST, PLAIN, TABLE, Form, negotiate
+from moorage.apiserver.objects import Data, decode, decoded, key, prefix
+from moorage.apiserver.routes import Route
+from moorage.apiserver.selection import Selection, selection
+from moorage.store.protocol import Compacted, Item, Page, Store
+
+_TOO_OLD = "The provided continue parameter is too old to display a consistent list result."
+_FUTURE = "Too large resource version"
+
+
+class _Continue(msgspec.Struct, rename={"revision": "rv", "after": "start"}):
+    """Where a list goes on: after a key, as of the revision of its first page."""
+
+    revision: int
+    after: str
+
+
+def convert_out(route: Route) -> Callable[[Data], Data] | None:
+    """How stored data becomes what this route answers with; None when it stays as it is."""
+    from moorage.apiserver.events import to_events_v1
+
+    return to_events_v1 if route.kind.group == "events.k8s.io" else None
+
+
+def form_of(request: Request, *offers: Form) -> Form:
+    """The form that a client wants of those on offer; Refused (406) when it wants none of them."""
+    wanted = negotiate(request.headers.get("accept"), offers)
+    if wanted is None:
+        raise Refused(not_acceptable(JSON))
+    return wanted
+
+
+ONE = (PLAIN, TABLE, PARTIAL)
+"""The forms of one object."""
+
+
+async def get(store: Store, route: Route, request: Request) -> Response:
+    """One object."""
+    wanted = form_of(request, *ONE)
+    item = await store.get(key(route.kind, route.namespace, route.name))
+    if item is None:
+        raise not_found(route.kind, route.name)
+    return Response(200, body_of(route, item, wanted, request))
+
+
+def body_of(route: Route, item: Item, wanted: Form, request: Request) -> bytes:
+    """One object in a form."""
+    convert = convert_out(route)
+    if wanted == PLAIN and convert is None:
+        return item.body
+    data = convert(decode(item)) if convert else decode(item)
+    if wanted == PLAIN:
+        return msgspec.json.encode(data)
+    if wanted == TABLE:
+        return msgspec.json.encode(_table(route, [data], str(item.revision), request))
+    return msgspec.json.encode(tables.partial(data))
+
+
+async def list_objects(store: Store, route: Route, request: Request) -> Response:
+    """The objects of a kind, all of them as of one revision, perhaps a page at a time."""
+    wanted = form_of(request, PLAIN, TABLE, PARTIAL_LIST)
+    chosen = selection(route, request)
+    limit = _number(request, "limit")
+    revision, after = await _start(store, request)
+    try:
+        page, last = await _page(store, route, chosen, revision, limit, after)
+    except Compacted:
+        raise expired(_TOO_OLD) from None
+    metadata: dict[str, Any] = {"resourceVersion": str(page.revision)}
+    if page.remaining:
+        token = msgspec.json.encode(_Continue(page.revision, last))
+        metadata["continue"] = base64.urlsafe_b64encode(token).decode()
+        if chosen.matches is None:
+            metadata["remainingItemCount"] = page.remaining
+    return Response(200, _listed(route, page.items, metadata, wanted, request))
+
+
+def _listed(
+    route: Route, items: list[Item], metadata: dict[str, Any], wanted: Form, request: Request
+) -> bytes | list[bytes]:
+    convert = convert_out(route)
+    if wanted == PLAIN and convert is None:
+        head = {"kind": f"{route.kind.kind}List", "apiVersion": route.kind.api_version, "metadata": metadata}
+        return [msgspec.json.encode(head)[:-1], b',"items":[', b",".join([item.body for item in items]), b"]}\n"]
+    # One by one: ten thousand decoded objects at once would keep the garbage collector busy.
+    objects: Iterable[Data] = (convert(decode(item)) if convert else decode(item) for item in items)
+    if wanted == TABLE:
+        table = _table(route, objects, metadata["resourceVersion"], request)
+        table["metadata"] = metadata
+        return msgspec.json.encode(table)
+    if wanted != PLAIN:
+        objects = (tables.partial(each) for each in objects)
+        head = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+    else:
+        head = {"kind": f"{route.kind.kind}List", "apiVersion": route.api_version, "metadata": metadata}
+    return msgspec.json.encode({**head, "items": list(objects)})
+
+
+def _table(route: Route, objects: Iterable[Data], revision: str, request: Request) -> Data:
+    include = request.parameter("includeObject", "Metadata")
+    if problem := tables.include_error(include):
+        raise bad_request(problem)
+    table: Data = tables.render(route.kind, objects, now=datetime.now(UTC), include=include)
+    table["metadata"] = {"resourceVersion": revision}
+    return table
+
+
+async def _start(store: Store, request: Request) -> tuple[int, str]:
+    """The revision that a list is as of (0: now) and the key that it starts after."""
+    token, version = request.parameter("continue"), request.parameter("resourceVersion")
+    match = request.parameter("resourceVersionMatch")
+    if token:
+        if version not in ("", "0"):
+            raise bad_request("specifying resource version is not allowed when using continue")
+        try:
+            start = msgspec.json.decode(base64.urlsafe_b64decode(token.encode()), type=_Continue)
+        except (ValueError, msgspec.DecodeError):
+            raise bad_request("continue key is not valid: it was not made by this server") from None
+        return start.revision, start.after
+    if not version:
+        return 0, ""
+    revision = _revision(version)
+    if revision > await store.revision():
+        raise bad_request(f"{_FUTURE}: {revision}")
+    # Without a match the revision only says how old an answer may be, and ours is never old.
+    return (revision if match == "Exact" else 0), ""
+
+
+def _revision(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 19:
+        raise bad_request(f"invalid resource version {text!r}: must be a non-negative integer")
+    return int(text)
+
+
+def _number(request: Request, name: str) -> int:
+    text = request.parameter(name, "0")
+    if not text.isascii() or not text.isdigit() or len(text) > 12:
+        raise bad_request(f"{name} must be a non-negative integer, not {text!r}")
+    return int(text)
+
+
+async def _page(
+    store: Store, route: Route, chosen: Selection, revision: int, limit: int, after: str
+) -> tuple[Page, str]:
+    """The next items that are selected, and the last key that was looked at."""
+    begin = prefix(route.kind, route.namespace)
+    if chosen.name and route.namespace and not revision:
+        item = await store.get(begin + chosen.name)
+        found = [item] if item and chosen.matches and chosen.matches(decoded(item)) else []
+        return Page(found, await store.revision(), 0), ""
+    matches = chosen.matches
+    if matches is None or not limit:
+        page = await store.list(begin, revision=revision, limit=limit, after=after)
+        items = page.items if matches is None else [item for item in page.items if matches(decoded(item))]
+        return page._replace(items=items), page.items[-1].key if page.items else after
+    found = []
+    while True:
+        page = await store.list(begin, revision=revision, limit=max(limit, 500), after=after)
+        revision = page.revision
+        for index, item in enumerate(page.items):
+            after = item.key
+            if matches(decoded(item)):
+                found.append(item)
+                if len(found) == limit:
+                    return Page(found, revision, page.remaining + len(page.items) - index - 1), after
+        if not page.remaining:
+            return Page(found, revision, 0), after

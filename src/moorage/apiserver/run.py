@@ -1,0 +1,88 @@
+"""An API server from its data directory: certificates, tokens, store, index, and the address it listens on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from moorage.apiserver import certificates, tokens
+from moorage.apiserver.app import App
+from moorage.apiserver.authentication import Authenticator
+from moorage.apiserver.authorization import Rbac
+from moorage.apiserver.bootstrap import bootstrap
+from moorage.apiserver.certificates import CertificateError
+from moorage.apiserver.index import Index
+from moorage.apiserver.listener import Server
+from moorage.apiserver.serviceaccounts import ServiceAccountTokens
+from moorage.apiserver.tokens import TokenError
+from moorage.features import Gates
+from moorage.store import open_store
+from moorage.store.protocol import Store, StoreError
+
+KUBECONFIG = "kubeconfig"
+
+
+@dataclass(slots=True)
+class APIServer:
+    """A server that runs."""
+
+    url: str
+    kubeconfig: Path
+    token: str
+    _server: Server
+    _index: Index
+    _app: App
+    _store: Store
+
+    async def stop(self, grace: float = 10) -> None:
+        """Finish what was begun, then close the store."""
+        await self._server.stop(grace)
+        await self._index.stop()
+        await self._app.namespaces.stop()
+        await self._store.close()
+
+
+class CannotStart(Exception):
+    """The server cannot start; the sentence says why."""
+
+
+async def start(directory: Path, address: str, gates: Gates, bind: str, port: int) -> APIServer:
+    """Start a server on a data directory and the store at an address. Raises CannotStart."""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        store = await open_store(address, directory)
+    except (StoreError, OSError) as error:
+        raise CannotStart(_sentence(error, str(directory))) from None
+    try:
+        return await _started(directory, store, gates, bind, port)
+    except (StoreError, CertificateError, TokenError, OSError) as error:
+        await store.close()
+        raise CannotStart(_sentence(error, f"{bind}:{port}")) from None
+
+
+def _sentence(error: Exception, place: str) -> str:
+    if isinstance(error, OSError):
+        return f"{error.filename or place}: {error.strerror or error}"
+    return str(error)
+
+
+async def _started(directory: Path, store: Store, gates: Gates, bind: str, port: int) -> APIServer:
+    material = certificates.prepare(directory, bind)
+    known = tokens.prepare(directory)
+    rbac = Rbac()
+    index = Index(store, rbac)
+    accounts = ServiceAccountTokens(material.service_account_key, index.exists)
+    users = tokens.Tokens(tokens.load(directory / tokens.FILE))
+    authenticator = Authenticator(users, accounts, material.authority.certificate)
+    app = App(store, gates, authenticator, accounts, rbac)
+    server = Server(app.handle, material.tls(), bind, port)
+    await bootstrap(store)
+    await index.start()
+    await app.namespaces.start()
+    await server.start()
+    host = f"[{bind}]" if ":" in bind else bind
+    url = f"https://{host}:{server.port}"
+    file = directory / KUBECONFIG
+    admin = known[tokens.ADMIN.name]
+    certificates.write_private(file, certificates.kubeconfig(url, material.authority.certificate_pem, admin).encode())
+    return APIServer(url, file, admin, server, index, app, store)

@@ -1,0 +1,69 @@
+"""How strictly a body is read: keys given twice and fields that do not exist are refused, warned of or let pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+
+from moorage.api.kinds import Kind
+from moorage.apiserver import duplicates, schema
+from moorage.apiserver.schema import Data, ShapeError
+from moorage.gotext import quote
+from moorage.validation.field import FieldError, not_supported
+
+_MOST = 100
+"""Kubernetes tells of no more problems than these."""
+
+
+class Level(Enum):
+    """What `fieldValidation` in a query asks for."""
+
+    STRICT = "Strict"
+    WARN = "Warn"
+    IGNORE = "Ignore"
+
+
+class BodyError(Exception):
+    """The body is not an object of the kind that was asked for. The message is that of a 400."""
+
+    def __init__(self, kind: Kind, problem: str) -> None:
+        super().__init__(f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {problem}')
+        self.problem = problem
+
+
+def level_of(text: str) -> Level | FieldError:
+    """The level that a query names; an empty text is the default."""
+    try:
+        return Level(text) if text else Level.WARN
+    except ValueError:
+        return not_supported("fieldValidation", text, ("", "Ignore", "Strict", "Warn"))
+
+
+def repeated_keys(body: bytes, data: object, level: Level) -> list[str]:
+    """What is said of keys that a JSON body gives twice."""
+    if level is Level.IGNORE:
+        return []
+    return [f"duplicate field {quote(place)}" for place in duplicates.in_json(body, data)]
+
+
+def repeated_yaml_keys(text: str) -> tuple[list[str], str]:
+    """What is said of keys that a YAML body gives twice, and the text in which only the last of each is left."""
+    return duplicates.in_yaml(text)
+
+
+def check(kind: Kind, obj: Data, level: Level, problems: Iterable[str] = ()) -> list[str]:
+    """Bring an object to the form that is kept, and give the warnings.
+
+    `problems` are those that were found before. BodyError when a field holds what it cannot hold, and when the level
+    is strict and there is anything to say.
+    """
+    try:
+        unknown = schema.read(kind, obj)
+    except ShapeError as error:
+        raise BodyError(kind, str(error)) from None
+    if level is Level.IGNORE or not (unknown or problems):
+        return []
+    said = list(dict.fromkeys([*problems, *(f"unknown field {quote(place)}" for place in unknown)]))[:_MOST]
+    if level is Level.STRICT:
+        raise BodyError(kind, f"strict decoding error: {', '.join(said)}")
+    return said

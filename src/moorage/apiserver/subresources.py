@@ -1,0 +1,202 @@
+"""Parts of objects with rules of their own: scale, binding and eviction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from moorage.api import kinds
+from moorage.api.decode import convert
+from moorage.api.meta import LabelSelector
+from moorage.api.pod import PodDisruptionBudget
+from moorage.apiserver import labels, mergepatch
+from moorage.apiserver.bodies import media_type, parsed
+from moorage.apiserver.failures import bad_request, conflict, not_found, unsupported_media_type
+from moorage.apiserver.http import Reason, Refused, Request, Response, status
+from moorage.apiserver.objects import Data, decode, encode, key, prefix
+from moorage.apiserver.patching import PatchError
+from moorage.apiserver.routes import Route
+from moorage.apiserver.writing import Writer, is_dry, now, timestamp
+from moorage.store.protocol import Conflict, Item
+
+_POD = kinds.row("v1", "Pod")
+_BUDGET = kinds.row("policy/v1", "PodDisruptionBudget")
+_BUDGET_MESSAGE = "Cannot evict pod as it would violate the pod's disruption budget."
+
+
+def _body(request: Request) -> Data:
+    data = parsed(request)
+    if not isinstance(data, dict):
+        raise bad_request("the body must be an object")
+    return data
+
+
+async def get_scale(writer: Writer, route: Route) -> Response:
+    """How many replicas a workload is to have and has."""
+    item = await writer.store.get(key(route.kind, route.namespace, route.name))
+    if item is None:
+        raise not_found(route.kind, route.name)
+    return Response(200, msgspec.json.encode(_scale(decode(item))))
+
+
+async def put_scale(writer: Writer, route: Route, request: Request) -> Response:
+    """Say how many replicas a workload is to have."""
+    return await _set_scale(writer, route, request, _body(request))
+
+
+async def patch_scale(writer: Writer, route: Route, request: Request) -> Response:
+    """The same by a patch of the scale."""
+    if media_type(request) not in ("application/merge-patch+json", "application/strategic-merge-patch+json"):
+        raise unsupported_media_type(("application/merge-patch+json", "application/strategic-merge-patch+json"))
+    try:
+        patch = msgspec.json.decode(request.body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise bad_request(f"error decoding patch: {error}") from None
+    current = await get_scale(writer, route)
+    assert isinstance(current.body, bytes)
+    try:
+        patched = mergepatch.apply(msgspec.json.decode(current.body), patch)
+    except PatchError as error:
+        raise bad_request(error.message) from None
+    patched["metadata"].pop("resourceVersion", None)
+    return await _set_scale(writer, route, request, patched)
+
+
+async def _set_scale(writer: Writer, route: Route, request: Request, sent: Any) -> Response:
+    replicas = (sent.get("spec") or {}).get("replicas", 0)
+    if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0:
+        raise bad_request("spec.replicas: must be a non-negative integer")
+
+    async def change(data: Data) -> Data:
+        data["spec"]["replicas"] = replicas
+        return data
+
+    expected = (sent.get("metadata") or {}).get("resourceVersion") or ""
+    whole = Route("update", route.kind, route.version, route.namespace, route.name)
+    response = await writer.change(whole, request, change, expected=expected)
+    assert isinstance(response.body, bytes)
+    return Response(200, msgspec.json.encode(_scale(msgspec.json.decode(response.body))))
+
+
+def _scale(data: Data) -> Data:
+    metadata = data["metadata"]
+    kept = {name: metadata[name] for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")}
+    selector = convert(data["spec"].get("selector") or {}, LabelSelector)
+    current = {"replicas": (data.get("status") or {}).get("replicas", 0), "selector": str(labels.from_struct(selector))}
+    spec = {"replicas": data["spec"].get("replicas", 0)}
+    return {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": kept, "spec": spec, "status": current}
+
+
+async def bind(writer: Writer, route: Route, request: Request) -> Response:
+    """Assign a pod to a node, once."""
+    sent = _body(request)
+    target = sent.get("target") or {}
+    node, metadata = target.get("name"), sent.get("metadata") or {}
+    if not isinstance(node, str) or not node:
+        raise bad_request("target.name: Required value: the node to bind to")
+
+    async def assign(data: Data) -> Data:
+        spec = data["spec"]
+        if data["metadata"].get("deletionTimestamp"):
+            raise _binding_conflict(route, f"pod {route.name} is being deleted, cannot be assigned to a host")
+        if metadata.get("uid") and metadata["uid"] != data["metadata"]["uid"]:
+            raise _binding_conflict(route, "the pod with this UID is gone")
+        if spec.get("nodeName"):
+            raise _binding_conflict(route, f'pod {route.name} is already assigned to node "{spec["nodeName"]}"')
+        if spec.get("schedulingGates"):
+            raise _binding_conflict(route, f"pod {route.name} has non-empty .spec.schedulingGates")
+        spec["nodeName"] = node
+        if metadata.get("annotations"):
+            data["metadata"]["annotations"] = (data["metadata"].get("annotations") or {}) | metadata["annotations"]
+        bound = {
+            "type": "PodScheduled",
+            "status": "True",
+            "lastProbeTime": None,
+            "lastTransitionTime": timestamp(now()),
+        }
+        conditions = [each for each in data["status"].get("conditions") or () if each.get("type") != "PodScheduled"]
+        data["status"]["conditions"] = [*conditions, bound]
+        return data
+
+    await _store(writer, route, request, assign)
+    body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+    return Response(201, msgspec.json.encode(body))
+
+
+async def _store(writer: Writer, route: Route, request: Request, change: Any) -> None:
+    """Store a change that admission has no say in."""
+    where = key(route.kind, route.namespace, route.name)
+    dry = is_dry(request)
+    while True:
+        item = await writer.store.get(where)
+        if item is None:
+            raise not_found(route.kind, route.name)
+        data = await change(decode(item))
+        if dry:
+            return
+        try:
+            await writer.store.update(where, encode(data), item.revision)
+        except Conflict:
+            continue
+        return
+
+
+def _binding_conflict(route: Route, why: str) -> Refused:
+    return conflict(route.kind, route.name, why, of="pods/binding")
+
+
+async def evict(writer: Writer, route: Route, request: Request) -> Response:
+    """Delete a pod if the disruption budgets allow it."""
+    sent = _body(request) if request.body else {}
+    options = sent.get("deleteOptions") or {}
+    item = await writer.store.get(key(_POD, route.namespace, route.name))
+    if item is None:
+        raise not_found(_POD, route.name)
+    pod = decode(item)
+    budgets = await _budgets(writer, route.namespace, pod)
+    if len(budgets) > 1:
+        message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        raise Refused(status(500, Reason.INTERNAL_ERROR, message))
+    running = (pod.get("status") or {}).get("phase") not in ("Pending", "Succeeded", "Failed")
+    if budgets and running and not pod["metadata"].get("deletionTimestamp"):
+        await _spend(writer, budgets[0], pod, dry=is_dry(request, options))
+    plain = Request(request.method, request.path, request.segments, request.query, request.headers)
+    one = Route("delete", _POD, "v1", route.namespace, route.name)
+    await writer.delete_latest(one, plain, item, options)
+    body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+    return Response(201, msgspec.json.encode(body))
+
+
+async def _budgets(writer: Writer, namespace: str, pod: Data) -> list[Item]:
+    found = []
+    pod_labels = pod["metadata"].get("labels") or {}
+    for item in (await writer.store.list(prefix(_BUDGET, namespace))).items:
+        budget = convert(decode(item), PodDisruptionBudget)
+        if budget.spec.selector is not None and labels.from_struct(budget.spec.selector).matches(pod_labels):
+            found.append(item)
+    return found
+
+
+async def _spend(writer: Writer, item: Item, pod: Data, *, dry: bool) -> None:
+    """Take one of the disruptions that a budget allows; Refused (429) when there is none."""
+    while True:
+        budget = decode(item)
+        state = budget.setdefault("status", {})
+        name = budget["metadata"]["name"]
+        allowed = state.get("disruptionsAllowed", 0)
+        if allowed <= 0 or state.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
+            healthy, desired = state.get("currentHealthy", 0), state.get("desiredHealthy", 0)
+            why = f"The disruption budget {name} needs {desired} healthy pods and has {healthy} currently"
+            causes = [{"reason": "DisruptionBudget", "message": why}]
+            raise Refused(status(429, Reason.TOO_MANY_REQUESTS, _BUDGET_MESSAGE, {"causes": causes}))
+        if dry:
+            return
+        state["disruptionsAllowed"] = allowed - 1
+        state.setdefault("disruptedPods", {})[pod["metadata"]["name"]] = timestamp(now())
+        try:
+            await writer.store.update(item.key, encode(budget), item.revision)
+        except Conflict as error:
+            item = error.current
+        else:
+            return

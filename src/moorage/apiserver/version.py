@@ -1,0 +1,36 @@
+"""What this server says it is: a Kubernetes version for clients, Moorage's own behind it."""
+
+from __future__ import annotations
+
+import platform
+from functools import cache
+from importlib.metadata import version
+
+import msgspec
+
+MAJOR, MINOR = "1", "36"
+_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+def git_version() -> str:
+    """The Kubernetes version that clients may count on, marked as ours."""
+    return f"v{MAJOR}.{MINOR}.0+moorage-{version('moorage')}"
+
+
+@cache
+def document() -> bytes:
+    """The answer to `/version`."""
+    machine = platform.machine()
+    return msgspec.json.encode(
+        {
+            "major": MAJOR,
+            "minor": MINOR,
+            "gitVersion": git_version(),
+            "gitCommit": "",
+            "gitTreeState": "",
+            "buildDate": "1970-01-01T00:00:00Z",
+            "goVersion": f"python{platform.python_version()}",
+            "compiler": platform.python_implementation().lower(),
+            "platform": f"{platform.system().lower()}/{_MACHINES.get(machine, machine)}",
+        }
+    )

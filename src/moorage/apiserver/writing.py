@@ -1,0 +1,405 @@
+"""Create, update, patch and delete: one write at a time, against the object as it is now."""
+
+from __future__ import annotations
+
+import random
+import secrets
+import uuid
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from moorage.apiserver import apply, jsonpatch, managed, mergepatch, strategic
+from moorage.apiserver.admission import Admission
+from moorage.apiserver.authorization import Rbac
+from moorage.apiserver.bodies import check_fields, from_yaml, media_type, normalised, parsed, read
+from moorage.apiserver.defaults import apply_defaults
+from moorage.apiserver.escalation import escalation
+from moorage.apiserver.failures import (
+    already_exists,
+    bad_request,
+    conflict,
+    forbidden,
+    not_found,
+    unsupported_media_type,
+)
+from moorage.apiserver.http import JSON, Refused, Request, Response, status
+from moorage.apiserver.media import PLAIN
+from moorage.apiserver.metadata import MetadataError, prepare_create, prepare_update
+from moorage.apiserver.namespaces import NAMESPACE, EndingNamespaces
+from moorage.apiserver.objects import Data, decode, encode, key, prefix
+from moorage.apiserver.patching import PatchError
+from moorage.apiserver.reading import ONE, body_of, form_of
+from moorage.apiserver.roles import RBAC_GROUP
+from moorage.apiserver.routes import Route
+from moorage.apiserver.selection import selection
+from moorage.store.protocol import Conflict, Exists, Item, Missing, Store
+
+_ATTEMPTS = 10
+_LASTING_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_PROPAGATION = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
+_PATCHES = (
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+)
+
+Change = Callable[[Data], Awaitable[Data]]
+"""Makes of the data of an object, which it may change, the data that is to be stored."""
+
+
+class Writer:
+    """Writes objects through admission into the store."""
+
+    def __init__(self, store: Store, admission: Admission, namespaces: EndingNamespaces, rbac: Rbac) -> None:
+        self.store = store
+        self.admission = admission
+        self.namespaces = namespaces
+        self._rbac = rbac
+
+    async def create(self, route: Route, request: Request) -> Response:
+        """Put a new object."""
+        data = read(route, request)
+        return await self.create_data(route, request, data, check_fields(route.kind, request, data))
+
+    async def create_data(
+        self, route: Route, request: Request, data: Data, warned: list[str], *, track: bool = True
+    ) -> Response:
+        """Put a new object that is already read."""
+        kind = route.kind
+        moment = now()
+        try:
+            prepare_create(kind, data, route.namespace, timestamp(moment), new_uid())
+        except MetadataError as error:
+            raise bad_request(str(error)) from None
+        apply_defaults(kind, data, timestamp(moment))
+        self._check_escalation(route, request, data, None)
+        verdict = await self.admission.admit(kind, data, None)
+        if track:
+            data = managed.track(self._write(route, request, moment), None, data)
+        name = data["metadata"]["name"]
+        where = key(kind, route.namespace, name)
+        if is_dry(request):
+            if await self.store.get(where):
+                raise already_exists(kind, name)
+            item = Item(where, encode(data), 0)
+        else:
+            try:
+                item = await self.store.create(where, encode(data))
+            except Exists:
+                raise already_exists(kind, name) from None
+        return self._answer(route, request, item, [*warned, *verdict.warnings], 201)
+
+    async def update(self, route: Route, request: Request) -> Response:
+        """Replace an object, or the part of it that a sub-resource is."""
+        sent = read(route, request)
+        warned = check_fields(route.kind, request, sent)
+        name = sent["metadata"].setdefault("name", route.name)
+        if name != route.name:
+            raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({route.name})")
+        expected = sent["metadata"].get("resourceVersion") or ""
+
+        async def replace(_: Data) -> Data:
+            return sent
+
+        return await self.change(route, request, replace, warned, expected=expected)
+
+    async def change(
+        self,
+        route: Route,
+        request: Request,
+        change: Change,
+        warned: Iterable[str] = (),
+        *,
+        expected: str = "",
+        track: bool = True,
+    ) -> Response:
+        """Change an object that exists; once more from the start when somebody else was faster and nobody minds."""
+        where = key(route.kind, route.namespace, route.name)
+        for _ in range(_ATTEMPTS):
+            item = await self.store.get(where)
+            if item is None:
+                raise not_found(route.kind, route.name)
+            if expected and expected != str(item.revision):
+                raise conflict(route.kind, route.name)
+            old = decode(item)
+            new = await change(decode(item))
+            try:
+                return await self._store_change(route, request, old, new, item, warned, track=track)
+            except Conflict:
+                if expected:
+                    raise conflict(route.kind, route.name) from None
+            except Missing:
+                raise not_found(route.kind, route.name) from None
+        raise conflict(route.kind, route.name)
+
+    async def _store_change(
+        self, route: Route, request: Request, old: Data, new: Data, item: Item, warned: Iterable[str], *, track: bool
+    ) -> Response:
+        kind = route.kind
+        version = new.get("metadata", {}).get("resourceVersion")
+        if version and version != str(item.revision):
+            raise conflict(kind, route.name)
+        moment = now()
+        try:
+            prepare_update(kind, new, old, route.subresource, timestamp(moment))
+        except MetadataError as error:
+            raise bad_request(str(error)) from None
+        apply_defaults(kind, new, timestamp(moment))
+        self._check_escalation(route, request, new, old)
+        verdict = await self.admission.admit(kind, new, old, route.subresource)
+        if track:
+            new = managed.track(self._write(route, request, moment), old, new)
+        value = encode(new)
+        if is_dry(request) or value == item.value:
+            changed = item._replace(value=value)
+        elif new["metadata"].get("deletionTimestamp") and not new["metadata"].get("finalizers") and _is_over(kind, new):
+            changed = await self.store.delete(item.key, item.revision)
+            changed = changed._replace(value=value)
+        else:
+            changed = await self.store.update(item.key, value, item.revision)
+        return self._answer(route, request, changed, [*warned, *verdict.warnings], 200)
+
+    async def patch(self, route: Route, request: Request) -> Response:
+        """Change parts of an object."""
+        how = media_type(request)
+        if how not in _PATCHES:
+            raise unsupported_media_type(_PATCHES)
+        if how == "application/apply-patch+yaml":
+            return await self._apply(route, request)
+        try:
+            sent = msgspec.json.decode(request.body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise bad_request(f"error decoding patch: {error}") from None
+        warned: list[str] = []
+
+        async def patched(data: Data) -> Data:
+            try:
+                if how == "application/json-patch+json":
+                    new = jsonpatch.apply(data, sent)
+                elif how == "application/merge-patch+json":
+                    new = mergepatch.apply(data, sent)
+                else:
+                    new = strategic.apply(data, sent, self._write(route, request, now()).shape)
+            except PatchError as error:
+                raise _refused(error) from None
+            if not isinstance(new, dict):
+                raise bad_request("the patched object is not an object")
+            warned[:] = check_fields(route.kind, request, new)
+            return normalised(route, new)
+
+        return await self.change(route, request, patched, warned)
+
+    async def _apply(self, route: Route, request: Request) -> Response:
+        config = from_yaml(request.body)
+        if not request.parameter("fieldManager"):
+            raise bad_request(
+                'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
+            )
+        force = request.parameter("force").lower() in ("true", "1")
+        if isinstance(config, dict):
+            config = normalised(route, config)
+            config["metadata"].setdefault("name", route.name)
+        write = self._write(route, request, now())
+        warned = check_fields(route.kind, request, config) if isinstance(config, dict) else []
+
+        async def applied(data: Data) -> Data:
+            try:
+                return apply.apply(write, data, config, force=force)
+            except PatchError as error:
+                raise _refused(error) from None
+
+        if route.subresource or await self.store.get(key(route.kind, route.namespace, route.name)):
+            return await self.change(route, request, applied, warned, track=False)
+        try:
+            new = apply.apply(write, None, config, force=force)
+        except PatchError as error:
+            raise _refused(error) from None
+        # What admission adds belongs to nobody: the next time the same is applied, there is nothing to object to.
+        return await self.create_data(route, request, new, warned, track=False)
+
+    async def delete(self, route: Route, request: Request) -> Response:
+        """Remove an object, at once or when its grace period and its finalizers are over."""
+        options = _delete_options(request)
+        where = key(route.kind, route.namespace, route.name)
+        for _ in range(_ATTEMPTS):
+            item = await self.store.get(where)
+            if item is None:
+                raise not_found(route.kind, route.name)
+            try:
+                return await self.delete_item(route, request, item, options)
+            except Conflict:
+                continue
+            except Missing:
+                raise not_found(route.kind, route.name) from None
+        raise conflict(route.kind, route.name)
+
+    async def delete_item(self, route: Route, request: Request, item: Item, options: Data) -> Response:
+        """Remove an object that is as it was read; Conflict when it is not."""
+        kind, data = route.kind, decode(item)
+        dry = is_dry(request, options)
+        metadata = data["metadata"]
+        name = metadata["name"]
+        if kind is NAMESPACE and name in _LASTING_NAMESPACES:
+            raise forbidden(kind, name, "this namespace may not be deleted")
+        _check_preconditions(route, metadata, options)
+        grace = _grace_seconds(kind, data, options)
+        finalizers = list(metadata.get("finalizers") or ())
+        added = _PROPAGATION.get(options.get("propagationPolicy") or "")
+        if added and added not in finalizers and not metadata.get("deletionTimestamp"):
+            finalizers.append(added)
+        if kind is NAMESPACE:
+            # It stays, marked, until it is empty; its own finalizer keeps it.
+            data.setdefault("status", {})["phase"] = "Terminating"
+        elif not finalizers and not grace:
+            if not dry:
+                item = await self.store.delete(item.key, item.revision)
+            return self._deleted(route, request, item)
+        until = timestamp(now() + timedelta(seconds=grace))
+        if not metadata.get("deletionTimestamp") or grace < metadata.get("deletionGracePeriodSeconds", 0):
+            metadata |= {"deletionTimestamp": until, "deletionGracePeriodSeconds": grace}
+            metadata["generation"] = metadata.get("generation", 0) + 1
+        if finalizers:
+            metadata["finalizers"] = finalizers
+        value = encode(data)
+        if not dry and value != item.value:
+            item = await self.store.update(item.key, value, item.revision)
+        if kind is NAMESPACE and not dry:
+            self.namespaces.end(name)
+        return self._answer(route, request, item, (), 200)
+
+    async def delete_collection(self, route: Route, request: Request) -> Response:
+        """Remove all objects that are selected."""
+        chosen = selection(route, request)
+        options = _delete_options(request)
+        page = await self.store.list(prefix(route.kind, route.namespace))
+        for item in page.items:
+            metadata = decode(item)["metadata"]
+            if chosen.matches is None or chosen.matches(decode(item)):
+                one = Route("delete", route.kind, route.version, metadata.get("namespace", ""), metadata["name"])
+                with suppress(Missing):
+                    await self.delete_latest(one, request, item, options)
+        body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+        return Response(200, msgspec.json.encode(body))
+
+    async def delete_latest(self, route: Route, request: Request, item: Item, options: Data) -> None:
+        """Remove an object, whatever has happened to it since it was read; Missing when it is gone."""
+        for _ in range(_ATTEMPTS):
+            try:
+                await self.delete_item(route, request, item, options)
+            except Conflict as error:
+                item = error.current
+            else:
+                return
+
+    def _check_escalation(self, route: Route, request: Request, new: Data, old: Data | None) -> None:
+        """Refuse a role or binding that gives more than its author has."""
+        if route.kind.group == RBAC_GROUP and request.user is not None:
+            problem = escalation(self._rbac, request.user, route.kind.kind, route.namespace, new, old)
+            if problem is not None:
+                raise Refused(problem)
+
+    def _deleted(self, route: Route, request: Request, item: Item) -> Response:
+        if route.kind.kind == "Pod":
+            return self._answer(route, request, item, (), 200)
+        metadata = decode(item)["metadata"]
+        details = {
+            "name": metadata["name"],
+            "group": route.kind.group,
+            "kind": route.kind.plural,
+            "uid": metadata["uid"],
+        }
+        body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+        return Response(200, msgspec.json.encode(body))
+
+    def _answer(self, route: Route, request: Request, item: Item, warned: Iterable[str], code: int) -> Response:
+        wanted = form_of(request, *ONE)
+        headers = [*JSON, *(("Warning", f'299 - "{_header(text)}"') for text in warned)]
+        body = body_of(route, item, wanted, request) if item.revision or wanted != PLAIN else item.value
+        return Response(code, body, headers)
+
+    def _write(self, route: Route, request: Request, time: datetime) -> managed.Write:
+        manager = managed.manager_name(request.parameter("fieldManager"), request.headers.get("user-agent"))
+        return managed.Write(route.kind.api_version, route.kind.kind, manager, timestamp(time), route.subresource)
+
+
+def _refused(error: PatchError) -> Refused:
+    causes = [{"reason": each.type, "message": each.message, "field": each.field} for each in error.causes]
+    reason = {400: "BadRequest", 409: "Conflict", 422: "Invalid"}.get(int(error.status), "")
+    return Refused(status(int(error.status), reason, error.message, {"causes": causes}))
+
+
+_RANDOM = random.Random(secrets.randbits(128))
+
+
+def new_uid() -> str:
+    """A name for an object that no other object ever has. It is no secret, so it need not come from the kernel."""
+    return str(uuid.UUID(int=_RANDOM.getrandbits(128), version=4))
+
+
+def now() -> datetime:
+    """The time, in whole seconds as objects have it."""
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+@lru_cache(maxsize=16)
+def timestamp(time: datetime) -> str:
+    """A time as objects spell it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def is_dry(request: Request, options: Data | None = None) -> bool:
+    """Whether nothing is to be stored: the query says so, or the options in the body of a deletion do."""
+    values = list((request.query.get("dryRun") if request.query else None) or (options or {}).get("dryRun") or ())
+    if values and values != ["All"]:
+        raise bad_request(f'dryRun: Unsupported value: "{values[0]}": supported values: "All"')
+    return bool(values)
+
+
+def _header(text: str) -> str:
+    """A text as a header can carry it: printable, escaped, not too long."""
+    flat = "".join(char if char.isprintable() and char.isascii() else "?" for char in text)
+    return flat[:4000].replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _delete_options(request: Request) -> Data:
+    options: Any = parsed(request) if request.body else {}
+    if not isinstance(options, dict):
+        raise bad_request("the body must be DeleteOptions")
+    for name in ("gracePeriodSeconds", "propagationPolicy"):
+        if value := request.parameter(name):
+            options[name] = int(value) if value.lstrip("-").isdigit() else value
+    return options
+
+
+def _check_preconditions(route: Route, metadata: Data, options: Data) -> None:
+    wanted = options.get("preconditions") or {}
+    for name, words in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+        expected, found = wanted.get(name), metadata.get(name)
+        if expected and expected != found:
+            why = f"Precondition failed: {words} in precondition: {expected}, {words} in object meta: {found}"
+            raise conflict(route.kind, route.name, why)
+
+
+def _grace_seconds(kind: Any, data: Data, options: Data) -> int:
+    """How long an object may take to end: only a pod that runs somewhere needs time."""
+    if kind.kind != "Pod":
+        return 0
+    if not data["spec"].get("nodeName") or (data.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        return 0
+    seconds = options.get("gracePeriodSeconds")
+    if not isinstance(seconds, int):
+        seconds = data["spec"].get("terminationGracePeriodSeconds", 30)
+    return max(0, seconds)
+
+
+def _is_over(kind: Any, data: Data) -> bool:
+    """Whether an object that is to be deleted and has no finalizers left waits for nothing else."""
+    if kind is NAMESPACE:
+        return False
+    return kind.kind != "Pod" or not data["metadata"].get("deletionGracePeriodSeconds")

@@ -1,0 +1,169 @@
+"""The latest changes of a store, and the watchers that wait for the next ones."""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Iterable
+from operator import attrgetter
+from types import TracebackType
+from typing import Self
+
+from moorage.store.protocol import Batch, Compacted, Event, Item, StoreError
+
+MAX_EVENTS = 100_000
+MAX_BYTES = 128 * 1024 * 1024
+MAX_SHARED, MAX_SHARED_EVENTS = 1000, 1000
+
+_revision = attrgetter("item.revision")
+
+
+class History:
+    """A bounded log of changes. Watchers read it at their own pace: one that is slower than the log is told so."""
+
+    def __init__(self, revision: int, *, max_events: int = MAX_EVENTS, max_bytes: int = MAX_BYTES) -> None:
+        self.start = revision
+        """Everything that happened after this revision is here."""
+        self.revision = revision
+        """The revision of the latest change."""
+        self.read = asyncio.Event()
+        """Whether somebody has read everything that is here."""
+        self.read.set()
+        self._max_events, self._max_bytes = max_events, max_bytes
+        self._events: list[Event] = []
+        self._bytes = 0
+        self._idle: dict[str, set[Watcher]] = {}
+        self._shared: dict[tuple[str, int], Batch] = {}
+        self._failure: StoreError | None = None
+
+    def append(self, events: list[Event], revision: int) -> None:
+        """Add changes that have become durable, and hand them to those who wait for them."""
+        self._events += events
+        self._bytes += sum(len(event.item.value) for event in events)
+        self.revision = revision
+        self._shared.clear()
+        self._trim(len(self._events) - len(events))
+        if events:
+            self.read.clear()
+        keys = [event.item.key for event in events]
+        for prefix, watchers in list(self._idle.items()):
+            if any(key.startswith(prefix) for key in keys):
+                self._wake(prefix, nothing=False)
+            else:
+                for watcher in watchers:
+                    watcher.seen = max(watcher.seen, revision)
+
+    def after(self, prefix: str, revision: int) -> Batch:
+        """The changes below a prefix after a revision. Raises Compacted."""
+        if self._failure:
+            raise self._failure.with_traceback(None)
+        batch = self._shared.get((prefix, revision))
+        if batch is None:
+            changes = (event for event in self._since(revision) if event.item.key.startswith(prefix))
+            batch = Batch(changes, max(revision, self.revision))
+            # Those who follow ask for the same few changes; those who come back after a while ask for many, and alone.
+            if len(batch) < MAX_SHARED_EVENTS and len(self._shared) < MAX_SHARED:
+                self._shared[prefix, revision] = batch
+        self.read.set()
+        return batch
+
+    def undone(self, prefix: str, revision: int) -> dict[str, Item | None]:
+        """What those keys below a prefix held at a revision that have changed since. Raises Compacted."""
+        held: dict[str, Item | None] = {}
+        for event in self._since(revision):
+            if event.item.key.startswith(prefix):
+                held.setdefault(event.item.key, event.previous)
+        return held
+
+    def watch(self, prefix: str, after: int) -> Watcher:
+        """Follow the changes below a prefix after a revision."""
+        return Watcher(self, prefix, after)
+
+    def compact(self, revision: int) -> None:
+        """Forget what happened up to a revision."""
+        self._drop(bisect_right(self._events, revision, key=_revision))
+        self.start = max(self.start, min(revision, self.revision))
+        self._shared.clear()
+
+    def report(self) -> None:
+        """Tell all who wait that nothing happened."""
+        for prefix in list(self._idle):
+            self._wake(prefix, nothing=True)
+
+    def fail(self, failure: StoreError) -> None:
+        """End all watches, present and future, with an error: the first that is given."""
+        self._failure = self._failure or failure
+        self.report()
+
+    async def change(self, watcher: Watcher) -> bool:
+        """Wait for a change below a watcher's prefix, or for word that there is none: then the answer is True."""
+        watchers = self._idle.setdefault(watcher.prefix, set())
+        watchers.add(watcher)
+        watcher.woken = asyncio.get_running_loop().create_future()
+        try:
+            return await watcher.woken
+        finally:
+            watchers.discard(watcher)
+            if not watchers and self._idle.get(watcher.prefix) is watchers:
+                del self._idle[watcher.prefix]
+
+    def _wake(self, prefix: str, *, nothing: bool) -> None:
+        # Who is woken is no longer idle: what comes before it reads must not count as seen.
+        for watcher in self._idle.pop(prefix):
+            if watcher.woken and not watcher.woken.done():
+                watcher.woken.set_result(nothing)
+
+    def _since(self, revision: int) -> Iterable[Event]:
+        if revision < self.start:
+            raise Compacted(f"revision {revision} is too old: changes are known from revision {self.start} on")
+        return self._events[bisect_right(self._events, revision, key=_revision) :]
+
+    def _trim(self, old: int) -> None:
+        """Make the log shorter if it is too long, by some of its old changes: the newest nobody has read yet."""
+        if len(self._events) <= self._max_events and self._bytes <= self._max_bytes:
+            return
+        # Room is made for many changes at once: to move the rest of the list for each of them would be slow.
+        most_events, most_bytes = self._max_events * 9 // 10, self._max_bytes * 9 // 10
+        events, size, count = len(self._events), self._bytes, 0
+        while count < old and (events - count > most_events or size > most_bytes):
+            size -= len(self._events[count].item.value)
+            count += 1
+        self._drop(count)
+
+    def _drop(self, count: int) -> None:
+        if count:
+            self.start = max(self.start, self._events[count - 1].revision)
+            self._bytes -= sum(len(event.item.value) for event in self._events[:count])
+            del self._events[:count]
+
+
+class Watcher:
+    """One watch: a context manager, and the iterator that it gives."""
+
+    __slots__ = ("_history", "prefix", "seen", "woken")
+
+    def __init__(self, history: History, prefix: str, after: int) -> None:
+        self.prefix = prefix
+        self.seen = after
+        self.woken: asyncio.Future[bool] | None = None
+        self._history = history
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Batch:
+        nothing = False
+        while True:
+            batch = self._history.after(self.prefix, self.seen)
+            self.seen = batch.revision
+            if batch or nothing:
+                return batch
+            nothing = await self._history.change(self)

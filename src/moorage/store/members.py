@@ -1,0 +1,214 @@
+"""The members of an etcd cluster: every call goes to one that is connected, and to another when that one fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import grpc
+from grpc import aio
+
+from moorage.store import messages
+from moorage.store.protocol import CannotOpen, Compacted, StoreError, Unavailable
+
+Request = TypeVar("Request")
+Response = TypeVar("Response")
+
+PAUSE_SECONDS = 0.05
+_OPTIONS = (
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+)
+# A member that is cut off from the others says so at once instead of waiting for them.
+_METADATA = (("hasleader", "true"),)
+
+_TROUBLE = {
+    grpc.StatusCode.ABORTED,
+    grpc.StatusCode.CANCELLED,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.INTERNAL,
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.UNKNOWN,
+}
+_NOT_BEGUN = {"etcdserver: no leader", "etcdserver: too many requests", "raft proposal dropped"}
+_FINAL: dict[str, tuple[type[StoreError], str]] = {
+    "etcdserver: mvcc: required revision has been compacted": (Compacted, "the revision is too old: etcd forgot it"),
+    "etcdserver: mvcc: required revision is a future revision": (Unavailable, "the revision is still to come"),
+    "etcdserver: mvcc: database space exceeded": (
+        Unavailable,
+        "etcd's space is used up: compact and defragment it, raise its --quota-backend-bytes, then disarm its alarm",
+    ),
+    "etcdserver: request is too large": (
+        StoreError,
+        "the object is too large for etcd: make it smaller, or raise etcd's --max-request-bytes",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """Files in PEM: whom to trust (the system's authorities when None), and who we are."""
+
+    ca: Path | None = None
+    cert: Path | None = None
+    key: Path | None = None
+
+    def credentials(self) -> grpc.ChannelCredentials:
+        """What a connection needs. Raises CannotOpen."""
+        try:
+            ca, cert, key = (path.read_bytes() if path else None for path in (self.ca, self.cert, self.key))
+        except OSError as error:
+            raise CannotOpen(f"{error.filename} cannot be read: {error.strerror}") from error
+        return grpc.ssl_channel_credentials(ca, key, cert)
+
+
+@dataclass(frozen=True, slots=True)
+class Method(Generic[Request, Response]):
+    """A call that etcd answers once."""
+
+    path: str
+    request: type[Request]
+    response: type[Response]
+
+
+RANGE = Method("/etcdserverpb.KV/Range", messages.RangeRequest, messages.RangeResponse)
+TXN = Method("/etcdserverpb.KV/Txn", messages.TxnRequest, messages.TxnResponse)
+COMPACT = Method("/etcdserverpb.KV/Compact", messages.CompactionRequest, messages.CompactionResponse)
+
+
+class Lost(Exception):
+    """A call was sent and its answer did not come: it may or may not have been done."""
+
+
+class Members:
+    """A cluster. The member that answered last is asked first."""
+
+    def __init__(self, endpoints: Sequence[str], tls: Tls | None, timeout: float) -> None:
+        self.endpoints = tuple(endpoints)
+        self._timeout = timeout
+        credentials = tls.credentials() if tls else None
+        self._members = [_Member(endpoint, credentials) for endpoint in endpoints]
+        self._preferred = 0
+        self._closed = False
+
+    async def read(self, method: Method[Request, Response], request: Request) -> Response:
+        """Call a method that changes nothing, or that may be done twice; repeat it until the time is up."""
+        return await self._call(method, request, repeat=True)
+
+    async def write(self, method: Method[Request, Response], request: Request) -> Response:
+        """Call a method that must be done once at most. Raises Lost."""
+        return await self._call(method, request, repeat=False)
+
+    async def watch(self, request: messages.WatchRequest) -> AsyncGenerator[messages.WatchResponse, None]:
+        """What a member says about a watch, until it fails or lets go."""
+        member = await self._connected(self._now() + self._timeout)
+        call = member.watch(metadata=_METADATA)
+        try:
+            await call.write(request)
+            while (response := await call.read()) is not aio.EOF:
+                assert isinstance(response, messages.WatchResponse)
+                yield response
+            self._leave(member)
+        except aio.AioRpcError as error:
+            self._leave(member)
+            raise Unavailable(f"the watch was lost: {error.details()}") from error
+        finally:
+            call.cancel()
+
+    async def close(self) -> None:
+        """Wait for the calls that are under way, and hang up."""
+        self._closed = True
+        await asyncio.gather(*(member.channel.close(self._timeout) for member in self._members))
+
+    async def _call(self, method: Method[Request, Response], request: Request, *, repeat: bool) -> Response:
+        deadline = self._now() + self._timeout
+        while True:
+            member = await self._connected(deadline)
+            try:
+                # A member that hangs must leave time for another.
+                return await member.call(method)(request, timeout=self._timeout / 3, metadata=_METADATA)
+            except aio.AioRpcError as error:
+                details = error.details() or ""
+                if details in _FINAL:
+                    kind, sentence = _FINAL[details]
+                    raise kind(sentence) from error
+                if error.code() not in _TROUBLE:
+                    raise Unavailable(f"etcd does not do it: {details}") from error
+                self._leave(member)
+                if not repeat and details not in _NOT_BEGUN:
+                    raise Lost(details) from error
+                if self._now() > deadline:
+                    raise Unavailable(f"etcd does not answer: {details}") from error
+            await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _connected(self, deadline: float) -> _Member:
+        while True:
+            if self._closed:
+                raise Unavailable("the store is closed")
+            for index in self._rotation():
+                if self._members[index].ready():
+                    self._preferred = index
+                    return self._members[index]
+            if self._now() > deadline:
+                raise Unavailable(f"no etcd member answers at {', '.join(self.endpoints)}: {await self._reason()}")
+            await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _reason(self) -> str | None:
+        try:
+            await self._members[self._preferred].call(RANGE)(messages.RangeRequest(key=b"\0"), timeout=1)
+        except aio.AioRpcError as error:
+            return error.details()
+        return "it does now"
+
+    def _rotation(self) -> Iterator[int]:
+        return (index % len(self._members) for index in range(self._preferred, self._preferred + len(self._members)))
+
+    def _leave(self, member: _Member) -> None:
+        # Of many calls that fail together only the first moves on: the rest would skip the members after it.
+        if self._members[self._preferred] is member:
+            self._preferred = (self._preferred + 1) % len(self._members)
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
+class _Member:
+    """A connection to one member, made when it is needed and again when it is lost."""
+
+    def __init__(self, endpoint: str, credentials: grpc.ChannelCredentials | None) -> None:
+        self.channel = (
+            aio.secure_channel(endpoint, credentials, _OPTIONS)
+            if credentials
+            else aio.insecure_channel(endpoint, _OPTIONS)
+        )
+        self.watch: aio.StreamStreamMultiCallable[messages.WatchRequest, messages.WatchResponse] = (
+            self.channel.stream_stream("/etcdserverpb.Watch/Watch", _encode, _decoder(messages.WatchResponse))
+        )
+        self._calls: dict[str, aio.UnaryUnaryMultiCallable[Any, Any]] = {}
+
+    def ready(self) -> bool:
+        """Whether the member is connected; if not, it is being connected now."""
+        return self.channel.get_state(try_to_connect=True) is grpc.ChannelConnectivity.READY
+
+    def call(self, method: Method[Request, Response]) -> aio.UnaryUnaryMultiCallable[Request, Response]:
+        """How to call a method of this member."""
+        if method.path not in self._calls:
+            self._calls[method.path] = self.channel.unary_unary(method.path, _encode, _decoder(method.response))
+        return self._calls[method.path]
+
+
+def _encode(message: Any) -> bytes:
+    encoded: bytes = message.SerializeToString()
+    return encoded
+
+
+def _decoder(response: Any) -> Callable[[bytes], Any]:
+    decoder: Callable[[bytes], Any] = response.FromString
+    return decoder

@@ -1,0 +1,145 @@
+"""What a store is: objects under keys, one revision a change, and a watch that misses none."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+HEAD = b'{"metadata":{"resourceVersion":"'
+"""Every stored value begins with this and an empty resourceVersion: the revision is known only once it is written."""
+
+
+class Item(NamedTuple):
+    """An object as it is stored. `value` is its JSON with an empty resourceVersion in front."""
+
+    key: str
+    value: bytes
+    revision: int
+    """The revision of its last change."""
+
+    @property
+    def body(self) -> bytes:
+        """The JSON with the revision filled in: what clients get, byte for byte."""
+        return b"%b%d%b" % (HEAD, self.revision, self.value[len(HEAD) :])
+
+
+class Change(Enum):
+    """What happened to a key."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One change. A deletion carries the last value, with the revision of the deletion."""
+
+    change: Change
+    item: Item
+    previous: Item | None
+    """What was there before; None for an addition."""
+
+    @property
+    def revision(self) -> int:
+        """The revision of the change."""
+        return self.item.revision
+
+
+class Batch(list[Event]):
+    """Some changes in their order. Batches may be shared between watchers: read only."""
+
+    __slots__ = ("revision",)
+
+    def __init__(self, events: Iterable[Event], revision: int) -> None:
+        super().__init__(events)
+        self.revision = revision
+        """The revision up to which the watcher has now seen everything: from here it may resume."""
+
+
+class Page(NamedTuple):
+    """Part of a list, all of it as of one revision."""
+
+    items: list[Item]
+    revision: int
+    remaining: int
+    """How many items follow; 0 on the last page."""
+
+
+class StoreError(Exception):
+    """The store did not do what was asked."""
+
+
+class CannotOpen(StoreError):
+    """The store cannot be used at all: the sentence says what is wrong with its file or its address."""
+
+
+class Exists(StoreError):
+    """There is an object under this key already."""
+
+
+class Missing(StoreError):
+    """There is no object under this key."""
+
+
+class Conflict(StoreError):
+    """The object has changed since it was read. `current` is what it is now."""
+
+    def __init__(self, current: Item) -> None:
+        super().__init__(f"{current.key} is at revision {current.revision}")
+        self.current = current
+
+
+class Compacted(StoreError):
+    """The revision is too old: what happened since then is no longer known. List again."""
+
+
+class Unavailable(StoreError):
+    """The store cannot answer now: its disk is full, its cluster has no leader.
+
+    What was asked may or may not be done.
+    """
+
+
+class Store(Protocol):
+    """Objects by key, in the order of keys. Every method may raise Unavailable."""
+
+    async def revision(self) -> int:
+        """The revision of the latest change."""
+
+    async def get(self, key: str) -> Item | None:
+        """What is under a key now."""
+
+    async def list(self, prefix: str, *, revision: int = 0, limit: int = 0, after: str = "") -> Page:
+        """The items whose keys begin with a prefix, as of a revision (0: now), those after a key, a limited number.
+
+        Raises Compacted when the revision is too old.
+        """
+
+    async def create(self, key: str, value: bytes) -> Item:
+        """Put a new object; returns once it is durable. Raises Exists."""
+
+    async def update(self, key: str, value: bytes, revision: int) -> Item:
+        """Replace an object that is still at a revision; returns once it is durable. Raises Missing, Conflict."""
+
+    async def delete(self, key: str, revision: int) -> Item:
+        """Remove an object that is still at a revision. Returns it with the revision of the deletion.
+
+        Raises Missing, Conflict.
+        """
+
+    def watch(self, prefix: str, after: int) -> AbstractAsyncContextManager[AsyncIterator[Batch]]:
+        """All changes below a prefix after a revision, in order, in batches, each change once and only when durable.
+
+        The iterator raises Compacted when the revision is too old or the watcher too slow; an empty batch says that
+        nothing happened up to now.
+        """
+
+    async def compact(self, revision: int) -> None:
+        """Forget what happened before a revision; the present state stays."""
+
+    async def close(self) -> None:
+        """Finish what was begun and release everything."""

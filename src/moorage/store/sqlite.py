@@ -1,0 +1,231 @@
+"""The store of a single server: all of it in memory, and every change in an SQLite file before anyone hears of it."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+from moorage.store.database import FIRST_REVISION, Database, Row
+from moorage.store.history import MAX_BYTES, MAX_EVENTS, History, Watcher
+from moorage.store.keys import SortedKeys
+from moorage.store.protocol import Change, Conflict, Event, Exists, Item, Missing, Page, StoreError, Unavailable
+
+MAX_BATCH = 512
+PROGRESS_SECONDS = 5.0
+
+_CLOSED = "the store is closed"
+_FAILURES = (sqlite3.Error, OverflowError, MemoryError)
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """A change on its way to the disk."""
+
+    key: str
+    value: bytes | None
+    previous: Item | None
+    done: asyncio.Future[Item]
+
+    def event(self, revision: int) -> Event:
+        """The change, once it has happened."""
+        if self.value is None:
+            assert self.previous is not None
+            return Event(Change.DELETED, self.previous._replace(revision=revision), self.previous)
+        change = Change.MODIFIED if self.previous else Change.ADDED
+        return Event(change, Item(self.key, self.value, revision), self.previous)
+
+
+class SqliteStore:
+    """Objects in memory and in a file. Reads and checks happen in the event loop, commits in a thread.
+
+    A key has at most one change on its way; who wants to change it again waits and then sees what became of the first.
+    So nobody learns of a change that is not durable, and a batch that fails takes no other with it.
+    """
+
+    def __init__(self, database: Database, items: dict[str, Item], history: History) -> None:
+        self._items = items
+        self._keys = SortedKeys(items)
+        self._history = history
+        self._pending: dict[str, list[asyncio.Future[None]]] = {}
+        self._queue: SimpleQueue[_Write | None] = SimpleQueue()
+        self._loop = asyncio.get_running_loop()
+        self._closed = False
+        self._finished: asyncio.Future[None] = self._loop.create_future()
+        self._reports = self._loop.call_later(PROGRESS_SECONDS, self._report)
+        writer = threading.Thread(target=self._write_batches, args=(database, history.revision), daemon=True)
+        writer.name = "store-writer"
+        writer.start()
+
+    @classmethod
+    async def open(cls, path: Path, *, max_events: int = MAX_EVENTS, max_bytes: int = MAX_BYTES) -> SqliteStore:
+        """Open a database file, or make a new one. Raises CannotOpen."""
+        database, items, revision = await asyncio.to_thread(_read, path)
+        history = History(revision, max_events=max_events, max_bytes=max_bytes)
+        if revision == FIRST_REVISION:
+            history.start = 0
+        return cls(database, items, history)
+
+    async def revision(self) -> int:
+        """The revision of the latest change."""
+        return self._history.revision
+
+    async def get(self, key: str) -> Item | None:
+        """What is under a key now."""
+        return self._items.get(key)
+
+    async def list(self, prefix: str, *, revision: int = 0, limit: int = 0, after: str = "") -> Page:
+        """The items whose keys begin with a prefix, as of a revision (0: now), those after a key, a limited number."""
+        self._check_reached(revision)
+        held = self._history.undone(prefix, revision) if revision else {}
+        if after:
+            held = {key: item for key, item in held.items() if key > after}
+        keys = self._keys.first(prefix, after, limit and limit + len(held))
+        total = len(keys) if not limit else self._keys.count(prefix, after)
+        if held:
+            total += sum(item is not None for item in held.values()) - sum(key in self._items for key in held)
+            keys = sorted([key for key in keys if key not in held] + [key for key, item in held.items() if item])
+        if limit:
+            del keys[limit:]
+        items = [held.get(key) or self._items[key] for key in keys] if held else [self._items[key] for key in keys]
+        return Page(items, revision or self._history.revision, total - len(items))
+
+    async def create(self, key: str, value: bytes) -> Item:
+        """Put a new object; returns once it is durable."""
+        if await self._current(key):
+            raise Exists(f"{key} exists")
+        return await self._write(key, value, None)
+
+    async def update(self, key: str, value: bytes, revision: int) -> Item:
+        """Replace an object that is still at a revision; returns once it is durable."""
+        return await self._write(key, value, await self._current_at(key, revision))
+
+    async def delete(self, key: str, revision: int) -> Item:
+        """Remove an object that is still at a revision. Returns it with the revision of the deletion."""
+        return await self._write(key, None, await self._current_at(key, revision))
+
+    def watch(self, prefix: str, after: int) -> Watcher:
+        """All changes below a prefix after a revision, in order, in batches."""
+        return self._history.watch(prefix, after)
+
+    async def compact(self, revision: int) -> None:
+        """Forget what happened before a revision; the present state stays."""
+        self._check_reached(revision)
+        self._history.compact(revision)
+
+    async def close(self) -> None:
+        """Finish what was begun and release everything."""
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
+        await asyncio.shield(self._finished)
+
+    def _check_reached(self, revision: int) -> None:
+        if revision > self._history.revision:
+            raise Unavailable(f"revision {revision} is still to come: the latest is {self._history.revision}")
+
+    async def _current(self, key: str) -> Item | None:
+        while (waiting := self._pending.get(key)) is not None:
+            turn: asyncio.Future[None] = self._loop.create_future()
+            waiting.append(turn)
+            await turn
+        return self._items.get(key)
+
+    async def _current_at(self, key: str, revision: int) -> Item:
+        current = await self._current(key)
+        if current is None:
+            raise Missing(f"{key} does not exist")
+        if current.revision != revision:
+            raise Conflict(current)
+        return current
+
+    async def _write(self, key: str, value: bytes | None, previous: Item | None) -> Item:
+        if self._closed:
+            raise Unavailable(_CLOSED)
+        key.encode()  # what SQLite would refuse is refused here: there it would fail the whole batch
+        done: asyncio.Future[Item] = self._loop.create_future()
+        self._pending[key] = []
+        self._queue.put(_Write(key, value, previous, done))
+        return await done
+
+    def _write_batches(self, database: Database, revision: int) -> None:
+        """The writer thread: commit what has gathered while the last batch was being committed."""
+        while writes := self._gathered():
+            rows = [Row(revision + place, write.key, write.value) for place, write in enumerate(writes, 1)]
+            try:
+                database.commit(rows)
+            except _FAILURES as error:
+                self._loop.call_soon_threadsafe(self._fail, writes, f"the database cannot be written: {error}")
+                database.tidy(now=True)
+            else:
+                self._loop.call_soon_threadsafe(self._apply, writes, revision)
+                revision += len(writes)
+                database.tidy()
+        database.close()
+        self._loop.call_soon_threadsafe(self._finish)
+
+    def _gathered(self) -> Sequence[_Write]:
+        writes: list[_Write] = []
+        write = self._queue.get()
+        while write is not None:
+            writes.append(write)
+            if len(writes) == MAX_BATCH:
+                return writes
+            try:
+                write = self._queue.get_nowait()
+            except Empty:
+                return writes
+        if writes:
+            self._queue.put(None)
+        return writes
+
+    def _apply(self, writes: Sequence[_Write], revision: int) -> None:
+        """Make a batch that is on disk visible to reads, to watchers, to its callers and to those who wait for them."""
+        events = [write.event(revision + place) for place, write in enumerate(writes, 1)]
+        for event in events:
+            item = event.item
+            if event.change is Change.DELETED:
+                del self._items[item.key]
+                self._keys.remove(item.key)
+                continue
+            self._items[item.key] = item
+            if event.change is Change.ADDED:
+                self._keys.add(item.key)
+        self._history.append(events, revision + len(events))
+        for write, event in zip(writes, events, strict=True):
+            if not write.done.done():
+                write.done.set_result(event.item)
+            self._release(write.key)
+
+    def _fail(self, writes: Sequence[_Write], sentence: str) -> None:
+        for write in writes:
+            if not write.done.done():
+                write.done.set_exception(Unavailable(sentence))
+            self._release(write.key)
+
+    def _release(self, key: str) -> None:
+        for turn in self._pending.pop(key):
+            if not turn.done():
+                turn.set_result(None)
+
+    def _report(self) -> None:
+        self._history.report()
+        self._reports = self._loop.call_later(PROGRESS_SECONDS, self._report)
+
+    def _finish(self) -> None:
+        self._reports.cancel()
+        self._history.fail(Unavailable(_CLOSED))
+        self._finished.set_result(None)
+
+
+def _read(path: Path) -> tuple[Database, dict[str, Item], int]:
+    database = Database(path)
+    try:
+        return database, *database.read()
+    except StoreError:
+        database.close()
+        raise

@@ -1,0 +1,111 @@
+"""A real server in a process of its own, and the real clients that talk to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass
+class Live:
+    """A server that runs, and how to reach it."""
+
+    directory: Path
+    gates: str = "AllAlpha=true"
+    url: str = ""
+    process: subprocess.Popen[str] | None = field(default=None, repr=False)
+
+    def start(self) -> None:
+        command = [
+            sys.executable, "-m", "moorage", "up", "--data-dir", str(self.directory), "--port", "0",
+            "--feature-gates", self.gates,
+        ]  # fmt: skip
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if found := re.search(r"https://\S+", line):
+                self.url = found[0]
+            if "Ctrl-C" in line:
+                return
+        pytest.fail(f"the server ended with {self.process.wait()} before it was ready")
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        assert self.process is not None
+        self.process.send_signal(number)
+        code = self.process.wait(timeout=30)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return code
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.directory / "kubeconfig"
+
+    @property
+    def token(self) -> str:
+        token: str = yaml.safe_load(self.kubeconfig.read_text())["users"][0]["user"]["token"]
+        return token
+
+    def kubectl(self, *args: str, stdin: str = "", check: bool = True) -> subprocess.CompletedProcess[str]:
+        kubectl = shutil.which("kubectl")
+        if kubectl is None:
+            pytest.skip("kubectl is not on PATH")
+        env = {**os.environ, "KUBECONFIG": str(self.kubeconfig), "HOME": str(self.directory)}
+        run = subprocess.run(
+            [kubectl, *args], input=stdin, env=env, capture_output=True, text=True, timeout=60, cwd=ROOT, check=False
+        )
+        assert not check or run.returncode == 0, run.stderr
+        return run
+
+    def http(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        token: str | None = None,
+        media_type: str = "application/json",
+    ) -> tuple[int, Any]:
+        headers = {"Content-Type": media_type}
+        token = self.token if token is None else token
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        data = None if body is None else json.dumps(body).encode()
+        context = ssl.create_default_context(cafile=str(self.directory / "ca.crt"))
+        try:
+            with urlopen(Request(self.url + path, data, headers, method=method), context=context, timeout=30) as answer:
+                return answer.status, _content(answer.read())
+        except HTTPError as error:
+            return error.code, _content(error.read())
+
+
+def _content(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except ValueError:
+        return data.decode()
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    server = Live(tmp_path_factory.mktemp("moorage"))
+    server.start()
+    yield server
+    server.stop()

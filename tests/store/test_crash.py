@@ -1,0 +1,192 @@
+"""A process that is killed at any moment loses nothing that it acknowledged, and its watchers miss nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from itertools import count, islice
+from pathlib import Path
+
+import pytest
+
+from moorage.store.etcd import EtcdStore
+from moorage.store.protocol import Change, Compacted, Event, Item, Page, Store, Unavailable
+from tests.store.backends import Backend, Etcd, Sqlite, opened, replayed, take, value
+from tests.store.cluster import Cluster
+from tests.store.writer import TASKS, operations
+
+pytestmark = pytest.mark.asyncio
+
+ROUNDS = 50
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass
+class Told:
+    """What a process said before it was killed."""
+
+    done: dict[int, list[int]] = field(default_factory=lambda: {task: [] for task in range(TASKS)})
+    """The revisions of the acknowledged operations of each task."""
+    seen: list[tuple[str, int, str, int]] = field(default_factory=list)
+    """Change, revision, key and revision before, as its watcher saw them."""
+
+    def add(self, line: str) -> None:
+        what, *words = line.split()
+        if what == "done":
+            task, count, at = map(int, words)
+            self.done[task].append(at)
+            assert len(self.done[task]) == count
+        else:
+            change, revision, key, before = words
+            self.seen.append((change, int(revision), key, int(before)))
+
+
+def killed_writer(where: str, root: str, after: int, turn: int, lines: int) -> Told:
+    """Let a writer run until it has said so many lines, and kill it."""
+    told = Told()
+    command = [sys.executable, "-m", "tests.store.writer", where, root, str(after), f"{turn:02}"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        for line in islice(process.stdout, lines):
+            told.add(line)
+        process.kill()
+        for line in process.stdout:
+            told.add(line)
+    return told
+
+
+def after_operations(prefix: str, revisions: list[int]) -> dict[str, Item]:
+    """What a task leaves when so many of its operations were done."""
+    state: dict[str, Item] = {}
+    for (verb, key, text), revision in zip(operations(prefix), revisions, strict=False):
+        if verb == "delete":
+            del state[key]
+        else:
+            state[key] = Item(key, text, revision)
+    return state
+
+
+def check_acknowledged(told: Told, prefix: str, found: dict[str, Item]) -> None:
+    """All that was acknowledged is there, and of each task at most the next operation besides."""
+    for task, revisions in told.done.items():
+        mine = f"{prefix}{task:02}-"
+        there = {key: item for key, item in found.items() if key.startswith(mine)}
+        if there == after_operations(mine[:-1], revisions):
+            continue
+        verb, key, _ = next(islice(operations(mine[:-1]), len(revisions), None))
+        revision = there[key].revision if verb != "delete" else 0
+        assert there == after_operations(mine[:-1], [*revisions, revision])
+        assert revision not in revisions
+
+
+def watched(told: Told, start: Page) -> tuple[dict[str, int], int]:
+    """The keys with their revisions that the watcher knew, and the revision up to which it knew them."""
+    state, last = {item.key: item.revision for item in start.items}, start.revision
+    for change, revision, key, before in told.seen:
+        assert revision > last
+        assert state.pop(key, 0) == before
+        last = revision
+        if change != "DELETED":
+            state[key] = revision
+    return state, last
+
+
+async def check_watcher(store: Store, root: str, told: Told, start: Page, now: Page) -> None:
+    """A watcher that comes back goes on where it was, or is told to list again; in between nothing is missing."""
+    state, last = watched(told, start)
+    assert last <= now.revision
+    found = {item.key: item.revision for item in now.items}
+    async with store.watch(root, last) as batches:
+        try:
+            events = await take(batches, now.revision - last)
+        except Compacted:
+            assert last < now.revision
+            differing = {key for key in state.keys() | found.keys() if state.get(key) != found.get(key)}
+            assert all(found.get(key, now.revision) > last for key in differing)
+            assert len(differing) <= now.revision - last
+            return
+    for event in events:
+        assert state.pop(event.item.key, 0) == (event.previous.revision if event.previous else 0)
+        if event.change is not Change.DELETED:
+            state[event.item.key] = event.revision
+    assert state == found
+
+
+async def test_a_killed_process_loses_nothing(backend: Backend, root: str) -> None:
+    where = str(backend.path) if isinstance(backend, Sqlite) else ""
+    if isinstance(backend, Etcd):
+        where = "etcd://" + ",".join(backend.endpoints)
+    moments = random.Random(4)
+    async with opened(backend) as store:
+        start = await store.list(root)
+    acknowledged = 0
+    for turn in range(ROUNDS):
+        lines = moments.choice((0, 1, 20, 200, 400))
+        told = await asyncio.to_thread(killed_writer, where, root, start.revision, turn, lines)
+        acknowledged += sum(map(len, told.done.values()))
+        async with opened(backend) as store:
+            now = await store.list(root)
+            assert now.revision >= max((revision for each in told.done.values() for revision in each), default=0)
+            assert now.revision >= start.revision
+            check_acknowledged(told, f"{root}{turn:02}-", {item.key: item for item in now.items})
+            await check_watcher(store, root, told, start, now)
+        start = now
+    assert acknowledged > 20 * ROUNDS
+
+
+async def test_members_that_are_killed_take_nothing_with_them(three: Cluster, root: str) -> None:
+    """Writers and a watcher go on while each member in turn is killed and started again."""
+    writers = await EtcdStore.open(three.endpoints)
+    watcher = await EtcdStore.open(three.endpoints[::-1])
+    start = await writers.revision()
+    acknowledged: dict[int, Event] = {}
+    progress = asyncio.Condition()
+    stop = False
+
+    async def write(task: int) -> None:
+        for number in count():
+            if stop:
+                return
+            key = f"{root}{task}-{number}"
+            # Without an answer nobody knows what became of an object: the task leaves it and goes on with the next.
+            with contextlib.suppress(Unavailable):
+                first = await writers.create(key, value(number))
+                acknowledged[first.revision] = Event(Change.ADDED, first, None)
+                second = await writers.update(key, value("changed"), first.revision)
+                acknowledged[second.revision] = Event(Change.MODIFIED, second, first)
+                if number % 2:
+                    gone = await writers.delete(key, second.revision)
+                    acknowledged[gone.revision] = Event(Change.DELETED, gone, second)
+            async with progress:
+                progress.notify_all()
+
+    async def more(count: int) -> None:
+        wanted = len(acknowledged) + count
+        async with progress:
+            await asyncio.wait_for(progress.wait_for(lambda: len(acknowledged) >= wanted), 30)
+
+    async with watcher.watch(root, start) as batches:
+        tasks = [asyncio.create_task(write(task)) for task in range(8)]
+        for member in three.members:
+            await more(100)
+            await asyncio.to_thread(member.kill)
+            await more(100)
+            member.start()
+            await asyncio.to_thread(member.wait)
+        await more(100)
+        stop = True
+        await asyncio.gather(*tasks)
+        events: list[Event] = []
+        while (events[-1].revision if events else start) < max(acknowledged):
+            events += await asyncio.wait_for(anext(batches), 20)
+    revisions = [event.revision for event in events]
+    assert revisions == sorted(set(revisions))
+    told = {event.revision: event for event in events}
+    assert {revision: told.get(revision) for revision in acknowledged} == acknowledged
+    assert sorted(replayed([], events).values()) == (await watcher.list(root, revision=events[-1].revision)).items
+    await writers.close()
+    await watcher.close()
