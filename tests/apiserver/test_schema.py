@@ -164,3 +164,19 @@ def test_the_spelling_of_an_amount_keeps_its_value_and_stays(text: str) -> None:
     assert Quantity.parse(kept) == Quantity.parse(text)
     schema.read(NODE, node)
     assert node["status"]["capacity"]["cpu"] == kept
+
+
+def test_what_nobody_could_walk_through_is_refused() -> None:
+    deep: Any = 1
+    for _ in range(101):
+        deep = {"a": deep}
+    for obj in ({"x": deep}, {"metadata": {"managedFields": [{"fieldsV1": deep}]}}):
+        with pytest.raises(ShapeError, match="nested deeper than 100 levels"):
+            schema.read(POD, obj)
+
+
+def test_an_event_is_read_in_the_spelling_that_it_names() -> None:
+    event = kinds.row("events.k8s.io/v1", "Event")
+    assert schema.read(event, {"apiVersion": "events.k8s.io/v1", "note": "a", "regarding": {}}) == []
+    assert schema.read(event, {"apiVersion": "v1", "message": "a", "involvedObject": {}}) == []
+    assert schema.read(event, {"apiVersion": "v1", "note": "a"}) == ["note"]

@@ -138,3 +138,11 @@ def test_the_last_of_several_keys_of_yaml_counts(text: str, repeated: list[tuple
 
 def test_yaml_that_cannot_be_read_is_left_to_the_reader() -> None:
     assert repeated_yaml_keys("a: [1\nb: 2") == ([], "a: [1\nb: 2")
+
+
+def test_a_text_as_deep_as_the_reader_reads_is_answered() -> None:
+    depth = 900
+    body = b'{"a":' * depth + b"1" + b"}" * depth
+    assert repeated_keys(body, msgspec.json.decode(body), Level.WARN) == []
+    with pytest.raises(BodyError, match="nested deeper than 100 levels"):
+        check(POD, msgspec.json.decode(body), Level.WARN)

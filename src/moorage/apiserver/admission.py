@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -14,9 +14,9 @@ from moorage.api.meta import Object
 from moorage.api.pod import Affinity, NodeAffinity, Pod, PodSpec, Toleration
 from moorage.apiserver.failures import bad_request, forbidden, invalid, not_found
 from moorage.apiserver.metadata import metadata_errors
-from moorage.apiserver.objectrules import object_errors
+from moorage.apiserver.objectrules import object_errors, object_status_errors
 from moorage.apiserver.objects import Data, decoded, key, prefix
-from moorage.apiserver.podrules import pod_errors, pod_update_errors
+from moorage.apiserver.podrules import pod_errors, pod_status_errors, pod_update_errors, pod_warnings
 from moorage.features import Gates
 from moorage.match.tolerations import GATE_OF_OPERATOR, NUMERIC
 from moorage.names import canonical_int64
@@ -43,8 +43,8 @@ class Admission:
     store: Store
     gates: Gates
 
-    async def admit(self, kind: Kind, new: Data, old: Data | None, subresource: str = "") -> Verdict:
-        """Fill in what is missing, then judge. Refused with everything that is wrong."""
+    async def fill(self, kind: Kind, new: Data, old: Data | None, subresource: str = "") -> None:
+        """Fill in what others decide: default tolerations, priorities, the taint of a new node."""
         if kind is _POD and not subresource:
             await self._prepare_pod(new, old)
         if old is None:
@@ -53,19 +53,25 @@ class Admission:
                 _taint_not_ready(new)
             elif kind.kind == "PersistentVolumeClaim":
                 await self._default_storage_class(new)
-        name = new["metadata"].get("name", "")
+
+    async def judge(self, kind: Kind, new: Data, old: Data | None, subresource: str = "") -> list[str]:
+        """Refuse an object with everything that is wrong with it, or give the words of warning."""
         typed, before = _typed(kind, new), None if old is None else _typed(kind, old)
         errors = list(metadata_errors(kind, new, old))
         told: list[str] = []
-        if not subresource:
+        if subresource == "status" and old is not None:
+            errors += pod_status_errors(new, old) if kind is _POD else object_status_errors(kind, new, old)
+        elif not subresource:
             found, told = self._judged(typed, before)
             errors += found
             errors += object_errors(kind, new, old)
             if kind is _POD:
                 errors += pod_errors(new) if old is None else pod_update_errors(new, old)
         if errors:
-            raise invalid(kind, name, errors)
-        return Verdict(told + [each async for each in self._taint_warnings(new, old)])
+            raise invalid(kind, new["metadata"].get("name", ""), errors)
+        if kind is _POD and old is None:
+            told += pod_warnings(new)
+        return told + [each async for each in self._taint_warnings(new, old)]
 
     def _judged(self, item: Object, old: Object | None) -> tuple[list[FieldError], list[str]]:
         """Errors and warnings of what placement reads. Pods of one template are judged once."""
@@ -172,13 +178,6 @@ class Admission:
     async def _all(self, kind: Kind) -> AsyncIterator[Data]:
         for item in (await self.store.list(prefix(kind))).items:
             yield decoded(item)
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """An object was admitted, with these words of warning."""
-
-    warnings: list[str] = field(default_factory=list)
 
 
 @lru_cache(maxsize=4096)

@@ -14,7 +14,7 @@ from moorage.apiserver.failures import bad_request, unsupported_media_type
 from moorage.apiserver.http import Request
 from moorage.apiserver.objects import Data
 from moorage.apiserver.routes import Route
-from moorage.apiserver.strictness import BodyError, Level, check, level_of, repeated_keys
+from moorage.apiserver.strictness import BodyError, Level, check, level_of, repeated_keys, repeated_yaml_keys
 
 READ = ("application/json", "application/yaml", protobuf.MEDIA_TYPE)
 
@@ -43,9 +43,10 @@ def parsed(request: Request) -> Any:
 
 
 def from_yaml(body: bytes) -> Any:
-    """The first document of a YAML body."""
+    """The first document of a YAML body; of a key that is given twice the last one counts."""
     try:
-        root = next(parse(body.decode()), None)
+        _, text = repeated_yaml_keys(body.decode())
+        root = next(parse(text), None)
     except (YAMLTextError, UnicodeDecodeError) as error:
         raise bad_request(f"error parsing YAML: {error}") from None
     return root and root.data
@@ -56,7 +57,12 @@ def check_fields(kind: Kind, request: Request, data: Data) -> list[str]:
     level = level_of(request.parameter("fieldValidation"))
     if not isinstance(level, Level):
         raise bad_request(str(level))
-    problems = repeated_keys(request.body, data, level) if media_type(request) in ("", "application/json") else ()
+    kind_of_body = media_type(request)
+    problems: list[str] = []
+    if kind_of_body in ("", "application/json"):
+        problems = repeated_keys(request.body, data, level)
+    elif kind_of_body in ("application/yaml", "application/apply-patch+yaml"):
+        problems, _ = repeated_yaml_keys(request.body.decode())
     try:
         return check(kind, data, level, problems)
     except BodyError as error:

@@ -44,8 +44,8 @@ async def bootstrap(store: Store) -> None:
             continue
         made = {**data, "metadata": dict(data["metadata"])}
         moment = timestamp(now())
-        prepare_create(kind, made, namespace, moment, new_uid())
         apply_defaults(kind, made, moment)
+        prepare_create(kind, made, namespace, moment, new_uid())
         try:
             await store.create(key(kind, namespace, name), encode(made))
         except Exists:

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from moorage.apiserver import namesyntax
+from moorage.apiserver.schema import Data
 from moorage.names import label_key_errors, label_value_errors
 from moorage.quantity import Quantity
 from moorage.validation.field import FieldError, forbidden, invalid, not_supported, required
 
-Data = dict[str, Any]
 Errors = Iterator[FieldError]
 
 IMMUTABLE = "field is immutable"

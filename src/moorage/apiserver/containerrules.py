@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from moorage.apiserver import namesyntax
-from moorage.apiserver.checks import Data, Errors, nonnegative, one_of, port, port_number, syntax
+from moorage.apiserver.checks import Errors, nonnegative, one_of, port, port_number, syntax
 from moorage.apiserver.envrules import variable_errors, variable_source_errors
 from moorage.apiserver.resourcerules import resource_errors
+from moorage.apiserver.schema import Data
 from moorage.apiserver.volumesources import descending
 from moorage.validation.field import duplicate, forbidden, invalid, not_found, not_supported, required, too_many
 
@@ -37,7 +38,6 @@ class Around:
     grace: int | None = None
     restart_policy: str = ""
     os: str = ""
-    is_pod: bool = False
 
 
 def container_list_errors(path: str, containers: list[Data], around: Around) -> Errors:

@@ -9,7 +9,6 @@ from typing import Any
 
 from moorage.api.kinds import Kind
 from moorage.apiserver.poddefaults import (
-    Data,
     default_claim_spec,
     default_pod,
     default_pod_spec,
@@ -17,6 +16,7 @@ from moorage.apiserver.poddefaults import (
     fill,
     round_up,
 )
+from moorage.apiserver.schema import Data
 
 _RBAC = "rbac.authorization.k8s.io"
 _MAX_INT32 = 2**31 - 1

@@ -5,7 +5,8 @@ from __future__ import annotations
 from moorage.api import kinds
 from moorage.api.kinds import Kind
 from moorage.apiserver import namesyntax, schema
-from moorage.apiserver.checks import IMMUTABLE, Data, Errors, syntax, unchanged
+from moorage.apiserver.checks import IMMUTABLE, Errors, syntax, unchanged
+from moorage.apiserver.schema import Data
 from moorage.apiserver.volumesources import driver_errors
 from moorage.validation.field import duplicate, invalid, not_supported, required, too_long, too_many
 

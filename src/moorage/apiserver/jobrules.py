@@ -6,8 +6,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from moorage.api import kinds
 from moorage.apiserver import cron, namesyntax, schema
-from moorage.apiserver.checks import IMMUTABLE, Data, Errors, label_selector, nonnegative, selects
+from moorage.apiserver.checks import IMMUTABLE, Errors, label_selector, nonnegative, selects
 from moorage.apiserver.podspec import template_errors
+from moorage.apiserver.schema import Data
 from moorage.validation.field import ErrorType, FieldError, invalid, not_supported, required, too_many
 
 _JOB = kinds.row("batch/v1", "Job")

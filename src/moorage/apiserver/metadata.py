@@ -8,6 +8,7 @@ from typing import Any
 
 from moorage.api.kinds import Kind
 from moorage.apiserver import namesyntax, strategy
+from moorage.apiserver.checks import IMMUTABLE
 from moorage.apiserver.schema import Data
 from moorage.gotext import quote
 from moorage.names import label_key_errors, label_value_errors
@@ -27,7 +28,6 @@ _SERVER_OWNED = (
     "generation",
 )
 _IMMUTABLE = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
-IMMUTABLE = "field is immutable"
 
 _NAMES: dict[tuple[str, str], namesyntax.Syntax] = {
     ("", "Namespace"): namesyntax.label,
@@ -56,7 +56,10 @@ def generated_name(prefix: str) -> str:
 
 
 def prepare_create(kind: Kind, obj: Data, namespace: str, now: str, uid: str) -> None:
-    """Make a new object what the server says it is, in place."""
+    """Make a new object what the server says it is, in place, when defaults and admission have filled it in.
+
+    The class of service and the selector of a job follow from what was filled in.
+    """
     metadata = obj.setdefault("metadata", {})
     if metadata.get("resourceVersion"):
         raise MetadataError("resourceVersion should not be set on objects to be created")
@@ -74,7 +77,10 @@ def prepare_create(kind: Kind, obj: Data, namespace: str, now: str, uid: str) ->
 
 
 def prepare_update(kind: Kind, new: Data, old: Data, subresource: str = "", now: str = "") -> None:
-    """Take over, in place, what an update cannot change: what the server set, and the part that it is not about."""
+    """Take over, in place, what an update cannot change: what the server set, and the part that it is not about.
+
+    Defaults and admission have filled in `new`, or the generation would count what only looks different.
+    """
     metadata, before = new.setdefault("metadata", {}), old["metadata"]
     _settle_namespace(kind, metadata, before.get("namespace", ""))
     if not metadata.get("name"):

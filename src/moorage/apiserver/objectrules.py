@@ -10,7 +10,6 @@ import msgspec
 from moorage.api.kinds import Kind
 from moorage.apiserver import namesyntax
 from moorage.apiserver.checks import (
-    Data,
     Errors,
     at_most_100_percent,
     int_or_percent,
@@ -30,6 +29,7 @@ from moorage.apiserver.jobrules import cron_job_errors, job_errors
 from moorage.apiserver.metadata import unqualified_finalizer
 from moorage.apiserver.resourcerules import amount_errors
 from moorage.apiserver.rolerules import binding_errors, cluster_role_errors, role_errors
+from moorage.apiserver.schema import Data
 from moorage.apiserver.servicerules import service_errors
 from moorage.apiserver.storagerules import (
     attachment_errors,

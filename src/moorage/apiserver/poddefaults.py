@@ -8,9 +8,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
+from moorage.apiserver.schema import Data
 from moorage.quantity import Quantity
-
-Data = dict[str, Any]
 
 _SPEC = (
     ("restartPolicy", "Always"),

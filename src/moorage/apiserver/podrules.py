@@ -7,9 +7,10 @@ from typing import Any
 
 from moorage.api import kinds
 from moorage.apiserver import namesyntax, schema
-from moorage.apiserver.checks import Data, Errors, differences, syntax, unchanged
+from moorage.apiserver.checks import Errors, differences, syntax, unchanged
 from moorage.apiserver.containerrules import image_space_errors
 from moorage.apiserver.podspec import pod_spec_errors
+from moorage.apiserver.schema import Data
 from moorage.gotext import quote
 from moorage.names import canonical_int64, label_key_errors
 from moorage.quantity import Quantity

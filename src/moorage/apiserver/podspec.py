@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from moorage.apiserver import namesyntax
-from moorage.apiserver.checks import NOT_POSITIVE, Data, Errors, label_selector, one_of, syntax
+from moorage.apiserver.checks import NOT_POSITIVE, Errors, label_selector, one_of, syntax
 from moorage.apiserver.containerrules import (
     Around,
     container_list_errors,
@@ -18,6 +18,7 @@ from moorage.apiserver.containerrules import (
 )
 from moorage.apiserver.metadata import annotation_errors, label_errors
 from moorage.apiserver.resourcerules import pod_resource_errors, resource_errors
+from moorage.apiserver.schema import Data
 from moorage.apiserver.storagerules import claim_spec_errors
 from moorage.apiserver.volumesources import source_errors
 from moorage.names import label_key_errors
@@ -51,7 +52,6 @@ def pod_spec_errors(path: str, spec: Data, *, is_pod: bool = False, name: str = 
         grace=spec.get("terminationGracePeriodSeconds"),
         restart_policy=spec.get("restartPolicy", ""),
         os=spec.get("os", {}).get("name", ""),
-        is_pod=is_pod,
     )
     if around.grace is None:
         yield required(f"{path}.terminationGracePeriodSeconds")

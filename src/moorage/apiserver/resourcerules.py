@@ -6,7 +6,8 @@ from collections.abc import Collection
 from functools import lru_cache
 
 from moorage.apiserver import namesyntax
-from moorage.apiserver.checks import NEGATIVE, Data, Errors, syntax
+from moorage.apiserver.checks import NEGATIVE, Errors, syntax
+from moorage.apiserver.schema import Data
 from moorage.names import label_key_errors
 from moorage.quantity import Quantity, QuantityError
 from moorage.validation.field import duplicate, forbidden, invalid, not_found, not_supported, required

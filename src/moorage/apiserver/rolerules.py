@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from moorage.apiserver import namesyntax
-from moorage.apiserver.checks import Data, Errors, label_selector, syntax
+from moorage.apiserver.checks import Errors, label_selector, syntax
+from moorage.apiserver.schema import Data
 from moorage.validation.field import invalid, not_supported, required
 
 _GROUP = "rbac.authorization.k8s.io"

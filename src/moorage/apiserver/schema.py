@@ -22,6 +22,7 @@ Place = tuple[Any, ...]
 Check = Callable[[Any, Place, list[str]], Any]
 
 _TOP: Place = ()
+_MAX_DEPTH = 100
 _GO_NAMES = {str: "string", int: "number", float: "number", bool: "bool", dict: "object", list: "array"}
 _ANYTHING = frozenset(_GO_NAMES)
 _TIME = re.compile(r"[-\dT:]{19}Z", re.ASCII)
@@ -94,7 +95,7 @@ class Shape:
 
 def read(kind: Kind, obj: Data) -> list[str]:
     """Bring an object to the form in which Kubernetes keeps it, and name the fields that its kind does not have."""
-    return read_as(kind.group, kind.kind, obj)
+    return read_as(_group(kind, obj), kind.kind, obj)
 
 
 def read_as(group: str, kind: str, obj: Data) -> list[str]:
@@ -106,7 +107,7 @@ def read_as(group: str, kind: str, obj: Data) -> list[str]:
 
 def same(kind: Kind, new: Data, old: Data, *path: str) -> bool:
     """Whether two objects, or what they have at a path, mean the same: an empty list is no list, 1 CPU is 1000m."""
-    shape = Shape(frozenset((dict,)), kind.kind, fields=lambda: _fields(_table()["kinds"][f"{kind.group}/{kind.kind}"]))
+    shape = _shape(_table()["kinds"][f"{_group(kind, new)}/{kind.kind}"])
     left: Any = new
     right: Any = old
     for name in path:
@@ -116,11 +117,17 @@ def same(kind: Kind, new: Data, old: Data, *path: str) -> bool:
     return bool(left == right and type(left) is type(right)) or shape.same(left, right)
 
 
+def _group(kind: Kind, obj: Data) -> str:
+    """Events are in two groups and differ in their fields: there, what an object says of itself counts."""
+    return "" if kind.group == "events.k8s.io" and obj.get("apiVersion") == "v1" else kind.group
+
+
 def _read_struct(fields: dict[str, Shape], owner: str, obj: Data, place: Place, unknown: list[str]) -> None:
     nulls = []
     for name, value in obj.items():
         shape = fields.get(name)
         if shape is None:
+            _shallow(value, (place, name, owner), unknown)
             unknown.append(_dotted((place, name, owner)))
         elif type(value) in shape.accepts:
             if shape.check is not None:
@@ -292,6 +299,16 @@ def _described(value: Any, shape: Shape) -> str:
     return f"number {value}" if type(value) is float and shape.accepts == _NUMBER else _GO_NAMES[type(value)]
 
 
+def _shallow(value: Any, place: Place, _: list[str], room: int = _MAX_DEPTH) -> Any:
+    """Refuse what nobody could walk through: here alone the table does not say how deep things go."""
+    if type(value) is dict or type(value) is list:
+        if room == 0:
+            raise ShapeError(f"{_bracketed(place)}: nested deeper than {_MAX_DEPTH} levels")
+        for child in value.values() if type(value) is dict else value:
+            _shallow(child, place, _, room - 1)
+    return value
+
+
 def _misfit(value: str, go: str, place: Place) -> ShapeError:
     owner, names = "", []
     while place:
@@ -336,5 +353,5 @@ _LETTERS: dict[str, tuple[frozenset[type], str, Check | None, Callable[[], Any]]
     "t": (_TEXT, "v1.Time", _time, str),
     "m": (_TEXT, "v1.MicroTime", _micro_time, str),
     "B": (_TEXT, "[]uint8", _bytes, str),
-    "*": (_ANYTHING, "any", None, lambda: None),
+    "*": (_ANYTHING, "any", _shallow, lambda: None),
 }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from moorage.apiserver import namesyntax
-from moorage.apiserver.checks import Data, Errors, one_of, port, port_number, syntax
+from moorage.apiserver.checks import Errors, one_of, port, port_number, syntax
 from moorage.apiserver.metadata import label_errors
+from moorage.apiserver.schema import Data
 from moorage.names import label_key_errors
 from moorage.validation.field import duplicate, forbidden, invalid, not_supported, required
 

@@ -6,7 +6,6 @@ from moorage.api import kinds
 from moorage.apiserver import namesyntax, schema
 from moorage.apiserver.checks import (
     IMMUTABLE,
-    Data,
     Errors,
     differences,
     label_selector,
@@ -15,6 +14,7 @@ from moorage.apiserver.checks import (
     syntax,
     unchanged,
 )
+from moorage.apiserver.schema import Data
 from moorage.apiserver.volumesources import driver_errors, source_errors
 from moorage.names import label_key_errors
 from moorage.quantity import Quantity

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from moorage.apiserver import namesyntax
-from moorage.apiserver.checks import Data, Errors, syntax
+from moorage.apiserver.checks import Errors, syntax
+from moorage.apiserver.schema import Data
 from moorage.quantity import Quantity
 from moorage.validation.field import forbidden, invalid, not_supported, required, too_long
 

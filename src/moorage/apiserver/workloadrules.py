@@ -9,7 +9,6 @@ from moorage.api.kinds import Kind
 from moorage.apiserver import namesyntax, schema
 from moorage.apiserver.checks import (
     IMMUTABLE,
-    Data,
     Errors,
     amount_of,
     at_most_100_percent,
@@ -20,6 +19,7 @@ from moorage.apiserver.checks import (
     syntax,
 )
 from moorage.apiserver.podspec import template_errors
+from moorage.apiserver.schema import Data
 from moorage.apiserver.storagerules import claim_spec_errors
 from moorage.validation.field import ErrorType, FieldError, forbidden, invalid, not_supported, required
 

@@ -73,13 +73,15 @@ class Writer:
         """Put a new object that is already read."""
         kind = route.kind
         moment = now()
+        # Defaults come first: what an object is prepared to be depends on them, a pod's quality of service for one.
+        apply_defaults(kind, data, timestamp(moment))
+        await self.admission.fill(kind, data, None)
         try:
             prepare_create(kind, data, route.namespace, timestamp(moment), new_uid())
         except MetadataError as error:
             raise bad_request(str(error)) from None
-        apply_defaults(kind, data, timestamp(moment))
         self._check_escalation(route, request, data, None)
-        verdict = await self.admission.admit(kind, data, None)
+        told = await self.admission.judge(kind, data, None)
         if track:
             data = managed.track(self._write(route, request, moment), None, data)
         name = data["metadata"]["name"]
@@ -93,7 +95,7 @@ class Writer:
                 item = await self.store.create(where, encode(data))
             except Exists:
                 raise already_exists(kind, name) from None
-        return self._answer(route, request, item, [*warned, *verdict.warnings], 201)
+        return self._answer(route, request, item, [*warned, *told], 201)
 
     async def update(self, route: Route, request: Request) -> Response:
         """Replace an object, or the part of it that a sub-resource is."""
@@ -146,13 +148,14 @@ class Writer:
         if version and version != str(item.revision):
             raise conflict(kind, route.name)
         moment = now()
+        apply_defaults(kind, new, timestamp(moment))
+        await self.admission.fill(kind, new, old, route.subresource)
         try:
             prepare_update(kind, new, old, route.subresource, timestamp(moment))
         except MetadataError as error:
             raise bad_request(str(error)) from None
-        apply_defaults(kind, new, timestamp(moment))
         self._check_escalation(route, request, new, old)
-        verdict = await self.admission.admit(kind, new, old, route.subresource)
+        told = await self.admission.judge(kind, new, old, route.subresource)
         if track:
             new = managed.track(self._write(route, request, moment), old, new)
         value = encode(new)
@@ -163,7 +166,7 @@ class Writer:
             changed = changed._replace(value=value)
         else:
             changed = await self.store.update(item.key, value, item.revision)
-        return self._answer(route, request, changed, [*warned, *verdict.warnings], 200)
+        return self._answer(route, request, changed, [*warned, *told], 200)
 
     async def patch(self, route: Route, request: Request) -> Response:
         """Change parts of an object."""
