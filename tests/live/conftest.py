@@ -29,13 +29,14 @@ class Live:
 
     directory: Path
     gates: str = "AllAlpha=true"
+    store: str = "sqlite"
     url: str = ""
     process: subprocess.Popen[str] | None = field(default=None, repr=False)
 
     def start(self) -> None:
         command = [
             sys.executable, "-m", "moorage", "up", "--data-dir", str(self.directory), "--port", "0",
-            "--feature-gates", self.gates,
+            "--feature-gates", self.gates, "--store", self.store,
         ]  # fmt: skip
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
         assert self.process.stdout is not None
@@ -63,11 +64,13 @@ class Live:
         token: str = yaml.safe_load(self.kubeconfig.read_text())["users"][0]["user"]["token"]
         return token
 
-    def kubectl(self, *args: str, stdin: str = "", check: bool = True) -> subprocess.CompletedProcess[str]:
+    def kubectl(
+        self, *args: str, stdin: str = "", check: bool = True, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         kubectl = shutil.which("kubectl")
         if kubectl is None:
             pytest.skip("kubectl is not on PATH")
-        env = {**os.environ, "KUBECONFIG": str(self.kubeconfig), "HOME": str(self.directory)}
+        env = {**os.environ, "KUBECONFIG": str(self.kubeconfig), "HOME": str(self.directory), **environment}
         run = subprocess.run(
             [kubectl, *args], input=stdin, env=env, capture_output=True, text=True, timeout=60, cwd=ROOT, check=False
         )

@@ -249,6 +249,24 @@ def test_logs_and_shells_are_said_not_to_exist(live: Live) -> None:
     assert live.http("GET", f"{PODS}/silent/log")[0] == 501
 
 
+def test_kubectl_edits_labels_taints_and_waits(live: Live) -> None:
+    live.http("POST", PODS, pod("edited"))
+    live.kubectl("edit", "pod", "edited", KUBE_EDITOR="sed -i s/myapp:latest/myapp:edited/")
+    assert live.http("GET", f"{PODS}/edited")[1]["spec"]["containers"][0]["image"] == "myapp:edited"
+    live.kubectl("label", "pod", "edited", "colour=blue")
+    live.kubectl("annotate", "pod", "edited", "note=kept")
+    live.kubectl("wait", "pod/edited", "--for=jsonpath={.metadata.labels.colour}=blue", "--timeout=10s")
+    assert "Annotations:      note: kept" in live.kubectl("describe", "pod", "edited").stdout
+    live.kubectl(
+        "create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "e1"}})
+    )
+    live.kubectl("taint", "node", "e1", "sla=900:NoSchedule")
+    taints = live.http("GET", "/api/v1/nodes/e1")[1]["spec"]["taints"]
+    assert {"key": "sla", "value": "900", "effect": "NoSchedule"} in taints
+    live.kubectl("delete", "pod", "edited")
+    live.kubectl("wait", "pod/edited", "--for=delete", "--timeout=10s")
+
+
 STORIES = sorted(path for path in (Path(__file__).parents[2] / "examples").iterdir())
 
 

@@ -16,7 +16,7 @@ from moorage.apiserver.listener import Server
 from moorage.apiserver.serviceaccounts import ServiceAccountTokens
 from moorage.apiserver.tokens import TokenError
 from moorage.features import Gates
-from moorage.store import open_store
+from moorage.store import EtcdFiles, open_store
 from moorage.store.protocol import Store, StoreError
 
 KUBECONFIG = "kubeconfig"
@@ -46,11 +46,13 @@ class CannotStart(Exception):
     """The server cannot start; the sentence says why."""
 
 
-async def start(directory: Path, address: str, gates: Gates, bind: str, port: int) -> APIServer:
+async def start(
+    directory: Path, address: str, gates: Gates, bind: str, port: int, *, etcd_files: EtcdFiles = (None, None, None)
+) -> APIServer:
     """Start a server on a data directory and the store at an address. Raises CannotStart."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        store = await open_store(address, directory)
+        store = await open_store(address, directory, etcd_files)
     except (StoreError, OSError) as error:
         raise CannotStart(_sentence(error, str(directory))) from None
     try:

@@ -14,30 +14,37 @@ from moorage.cli.options import cannot_run, gates_option, parse_gates
 from moorage.features import Gates
 
 _DIRECTORY = Path(".moorage")
+_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-def _options(command: Callable[..., Any]) -> Callable[..., Any]:
+def _server_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed((
-        click.option("--data-dir", type=click.Path(path_type=Path), default=_DIRECTORY, show_default=True,
+        click.option("--data-dir", "directory", type=click.Path(path_type=Path), default=_DIRECTORY, show_default=True,
                      help="Where certificates, tokens, the kubeconfig and the database are kept."),
         click.option("--bind", default="127.0.0.1", show_default=True, help="The address to listen on."),
         click.option("--port", type=click.IntRange(0, 65535), default=6443, show_default=True,
                      help="The port to listen on; 0 picks a free one."),
         click.option("--store", default="sqlite", show_default=True, metavar="sqlite|etcd://HOST:PORT,…",
                      help="Where objects are kept: in the data directory, or in etcd."),
+        click.option("--etcd-cafile", type=_FILE, help="Whom to trust as etcd; with it etcd is spoken to in TLS."),
+        click.option("--etcd-certfile", type=_FILE, help="Who this server is to etcd."),
+        click.option("--etcd-keyfile", type=_FILE, help="The key of that certificate."),
         gates_option("--feature-gates", "gates", "Gates of all components"),
-        gates_option("--apiserver-feature-gates", "apiserver_gates", "Gates of the API server alone"),
+        gates_option("--apiserver-feature-gates", "apiserver_gates", "Gates of the API server, in place of those"),
     )):  # fmt: skip
         command = option(command)
     return command
 
 
 @click.command()
-@_options
-def up(data_dir: Path, bind: str, port: int, store: str, gates: str, apiserver_gates: str) -> None:
+@_server_options
+@gates_option("--scheduler-feature-gates", "scheduler_gates", "Gates of the scheduler, in place of those")
+@gates_option("--controllers-feature-gates", "controllers_gates", "Gates of the controllers, in place of those")
+def up(gates: str, apiserver_gates: str, scheduler_gates: str, controllers_gates: str, **server: Any) -> None:
     """Start a control plane that kubectl and every Kubernetes client can talk to.
 
-    It stops cleanly on Ctrl-C or SIGTERM; what it acknowledged is there when it starts again.
+    It stops cleanly on Ctrl-C or SIGTERM; what it acknowledged is there when it starts again. Today the API server is
+    all there is to start: gates of the other components are checked and wait for them.
 
     \b
     Examples:
@@ -45,36 +52,39 @@ def up(data_dir: Path, bind: str, port: int, store: str, gates: str, apiserver_g
       moorage up --data-dir /var/lib/moorage --port 0
       moorage up --store etcd://127.0.0.1:2379
     """
-    _serve(data_dir, bind, port, store, parse_gates(apiserver_gates or gates))
+    for text in (scheduler_gates, controllers_gates):
+        parse_gates(text)
+    _serve(parse_gates(apiserver_gates or gates), **server)
 
 
 @click.command()
-@_options
-def apiserver(data_dir: Path, bind: str, port: int, store: str, gates: str, apiserver_gates: str) -> None:
+@_server_options
+def apiserver(gates: str, apiserver_gates: str, **server: Any) -> None:
     """Start the API server alone.
 
     \b
     Example:
       moorage apiserver --data-dir /var/lib/moorage --feature-gates WildcardTolerationKeys=true
     """
-    _serve(data_dir, bind, port, store, parse_gates(apiserver_gates or gates))
+    _serve(parse_gates(apiserver_gates or gates), **server)
 
 
-def _serve(directory: Path, bind: str, port: int, store: str, gates: Gates) -> None:
+def _serve(gates: Gates, **server: Any) -> None:
     import uvloop
 
     from moorage.apiserver.run import CannotStart
 
     try:
-        uvloop.run(_run(directory, bind, port, store, gates))
+        uvloop.run(_run(gates, **server))
     except CannotStart as error:
         cannot_run(str(error))
 
 
-async def _run(directory: Path, bind: str, port: int, store: str, gates: Gates) -> None:
+async def _run(gates: Gates, directory: Path, bind: str, port: int, store: str, **etcd: Path | None) -> None:
     from moorage.apiserver.run import start
 
-    server = await start(directory, store, gates, bind, port)
+    files = etcd["etcd_cafile"], etcd["etcd_certfile"], etcd["etcd_keyfile"]
+    server = await start(directory, store, gates, bind, port, etcd_files=files)
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -8,8 +8,11 @@ from moorage.store.protocol import CannotOpen, Store
 
 DATABASE = "moorage.db"
 
+EtcdFiles = tuple[Path | None, Path | None, Path | None]
+"""The authority to trust as etcd, and the certificate and key to show it."""
 
-async def open_store(address: str, directory: Path) -> Store:
+
+async def open_store(address: str, directory: Path, files: EtcdFiles = (None, None, None)) -> Store:
     """The store at an address: `sqlite` in a directory, or `etcd://HOST:PORT,…`. Raises CannotOpen."""
     if address == "sqlite":
         from moorage.store.sqlite import SqliteStore
@@ -17,6 +20,8 @@ async def open_store(address: str, directory: Path) -> Store:
         return await SqliteStore.open(directory / DATABASE)
     if address.startswith("etcd://"):
         from moorage.store.etcd import EtcdStore
+        from moorage.store.members import Tls
 
-        return await EtcdStore.open(address.removeprefix("etcd://").split(","))
+        endpoints = address.removeprefix("etcd://").rstrip("/").split(",")
+        return await EtcdStore.open(endpoints, tls=Tls(*files) if any(files) else None)
     raise CannotOpen(f"{address!r} is not a store: say sqlite or etcd://HOST:PORT,…")
