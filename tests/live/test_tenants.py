@@ -16,7 +16,8 @@ def test_a_tenant_never_reads_the_names_of_another(live: Live) -> None:
         assert live.http("POST", f"{path}/configmaps", {"metadata": {"name": f"{tenant}-secret-plan"}})[0] == 201
     token = live.http("POST", "/api/v1/namespaces/red/serviceaccounts/red/token", {"spec": {}})[1]["status"]["token"]
     asked = [
-        "/api/v1/configmaps", "/api/v1/namespaces", "/api/v1/namespaces/blue", "/api/v1/namespaces/blue/configmaps",  "/api/v1/namespaces/blue/configmaps?watch=1",
+        "/api/v1/configmaps", "/api/v1/namespaces", "/api/v1/namespaces/blue", "/api/v1/namespaces/blue/configmaps",
+        "/api/v1/namespaces/blue/configmaps?watch=1",
         "/api/v1/namespaces/red/../blue/configmaps", "/api/v1/namespaces/red%2F..%2Fblue/configmaps",
         "/api/v1/watch/namespaces/blue/configmaps", "/metrics", "/apis/apps/v1/deployments",
     ]  # fmt: skip
