@@ -108,3 +108,22 @@ class Comprehension:
 
 
 Expr = Literal | Ident | Select | Call | ListLiteral | MapLiteral | Message | Comprehension
+
+
+def children(expr: Expr) -> list[Expr]:
+    """The nodes directly below a node."""
+    match expr:
+        case Literal() | Ident():
+            return []
+        case Select():
+            return [expr.operand]
+        case Call():
+            return [*expr.args, expr.target] if expr.target is not None else expr.args
+        case ListLiteral():
+            return expr.elements
+        case MapLiteral():
+            return [node for entry in expr.entries for node in (entry.key, entry.value)]
+        case Message():
+            return [entry.value for entry in expr.entries]
+        case Comprehension():
+            return [expr.range, expr.init, expr.condition, expr.step, expr.result]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from moorage.cel.ast import Call, Comprehension, Expr, Ident, Literal, Select
+from moorage.cel.ast import Call, Comprehension, Expr, Ident, Literal, Select, children
 from moorage.cel.evaluator import Trace
 from moorage.cel.library import EvalError
-from moorage.cel.parser import children
 from moorage.cel.program import Program
 from moorage.cel.unparse import literal, unparse
 

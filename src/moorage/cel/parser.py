@@ -17,6 +17,7 @@ from moorage.cel.ast import (
     MapLiteral,
     Message,
     Select,
+    children,
 )
 from moorage.cel.errors import NOWHERE, CompileError, Issue, Source
 from moorage.cel.lexer import END, Token, tokens
@@ -478,25 +479,6 @@ def _qualified(expr: Expr) -> str:
         expr = expr.operand
     parts.append(expr.name if isinstance(expr, Ident) else "")
     return ".".join(reversed(parts))
-
-
-def children(expr: Expr) -> list[Expr]:
-    """The nodes directly below a node."""
-    match expr:
-        case Literal() | Ident():
-            return []
-        case Select():
-            return [expr.operand]
-        case Call():
-            return [*expr.args, expr.target] if expr.target is not None else expr.args
-        case ListLiteral():
-            return expr.elements
-        case MapLiteral():
-            return [node for entry in expr.entries for node in (entry.key, entry.value)]
-        case Message():
-            return [entry.value for entry in expr.entries]
-        case Comprehension():
-            return [expr.range, expr.init, expr.condition, expr.step, expr.result]
 
 
 def _too_deep(expr: Expr) -> bool:

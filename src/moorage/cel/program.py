@@ -9,14 +9,13 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from moorage.cel import cost
-from moorage.cel.ast import Call, Comprehension
+from moorage.cel.ast import Call, Comprehension, children
 from moorage.cel.checker import Checked
 from moorage.cel.codegen import NotNativeError, generate
 from moorage.cel.evaluator import Evaluator, Trace
 from moorage.cel.folds import shape
 from moorage.cel.library import Cost, EvalError
 from moorage.cel.operators import no_such_key
-from moorage.cel.parser import children
 from moorage.cel.types import Type
 
 T = TypeVar("T")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from moorage.cel.ast import Call, Comprehension, Expr, Ident, ListLiteral, Literal, Select
-from moorage.cel.parser import children
+from moorage.cel.ast import Call, Comprehension, Expr, Ident, ListLiteral, Literal, Select, children
 
 if TYPE_CHECKING:
     from moorage.cel.checker import Checked
