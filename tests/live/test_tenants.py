@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from tests.live.conftest import Live
+from tests.live.test_server import wait_for
 
 
 def test_a_tenant_never_reads_the_names_of_another(live: Live) -> None:
@@ -29,3 +30,26 @@ def test_a_tenant_never_reads_the_names_of_another(live: Live) -> None:
     told = [live.http("GET", f"/api/v1/namespaces/blue/configmaps/{name}", token=token) for name in guesses]
     there, absent = (json.dumps(answer).replace(name, "") for answer, name in zip(told, guesses, strict=True))
     assert there == absent
+
+
+def test_nobody_gives_themselves_more_than_they_have(live: Live) -> None:
+    rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
+    assert live.http("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "climber"}})[0] == 201
+    own = {"verbs": ["get", "patch", "update"], "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"]}
+    assert live.http("POST", f"{rbac}/roles", {"metadata": {"name": "climber"}, "rules": [own]})[0] == 201
+    binding = {
+        "metadata": {"name": "climber"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "climber"},
+        "subjects": [{"kind": "ServiceAccount", "name": "climber", "namespace": "default"}],
+    }
+    assert live.http("POST", f"{rbac}/rolebindings", binding)[0] == 201
+    path = "/api/v1/namespaces/default/serviceaccounts/climber/token"
+    token = live.http("POST", path, {"spec": {}})[1]["status"]["token"]
+    wait_for(lambda: live.http("GET", f"{rbac}/roles/climber", token=token)[0] == 200)
+    role = live.http("GET", f"{rbac}/roles/climber", token=token)[1]
+    everything = {"rules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]}
+    merge = "application/merge-patch+json"
+    for method, body, media_type in (("PATCH", everything, merge), ("PUT", role | everything, "application/json")):
+        code, answer = live.http(method, f"{rbac}/roles/climber", body, token=token, media_type=media_type)
+        assert code == 403
+        assert "is attempting to grant RBAC permissions not currently held" in answer["message"]
