@@ -178,7 +178,7 @@ def test_unknown_kinds_and_duplicate_names_are_noted(tmp_path: Path) -> None:
     answer = moorage("why", "-f", str(file))
     assert answer.returncode == 0
     assert "note: skipped 1 × Widget (example.com/v1): placement does not depend on it" in answer.stderr
-    assert "note: Node n1 is given 2 times: the last one counts" in answer.stderr
+    assert "note: Node n1 is given 2 times: applied, the last replaces the others" in answer.stderr
 
 
 def test_shell_completion_knows_the_commands() -> None:

@@ -11,6 +11,7 @@ import msgspec
 
 from moorage.apiserver import tables
 from moorage.apiserver.documents import not_acceptable
+from moorage.apiserver.events import to_events_v1
 from moorage.apiserver.failures import bad_request, expired, not_found
 from moorage.apiserver.http import Refused, Request, Response
 from moorage.apiserver.media import JSON, PARTIAL, PARTIAL_LIST, PLAIN, TABLE, Form, negotiate
@@ -32,8 +33,6 @@ class _Continue(msgspec.Struct, rename={"revision": "rv", "after": "start"}):
 
 def convert_out(route: Route) -> Callable[[Data], Data] | None:
     """How stored data becomes what this route answers with; None when it stays as it is."""
-    from moorage.apiserver.events import to_events_v1
-
     return to_events_v1 if route.kind.group == "events.k8s.io" else None
 
 

@@ -24,21 +24,15 @@ def parse_gates(text: str) -> features.Gates:
         raise click.BadParameter(str(error)) from None
 
 
-def gates_option(flag: str, name: str, what: str) -> Callable[[Any], Any]:
-    """An option for feature gates, as text: an empty one says nothing."""
+def gates_option(flag: str, name: str, what: str, **more: Any) -> Callable[[Any], Any]:
+    """An option for feature gates, as text unless it is told otherwise: an empty one says nothing."""
     known = ", ".join(gate.value for gate in features.Gate)
     text = f"{what}, as A=true,B=false: {known}, or {features.ALL_ALPHA}. All are off by default, as in Kubernetes."
-    return click.option(flag, name, default="", metavar="GATES", help=text)
+    return click.option(flag, name, default="", metavar="GATES", help=text, **more)
 
 
-feature_gates = click.option(
-    "--feature-gates",
-    "gates",
-    callback=lambda _, __, text: parse_gates(text),
-    default="",
-    metavar="GATES",
-    help=f"Gates to turn on, as A=true,B=false: {', '.join(gate.value for gate in features.Gate)}, "
-    f"or {features.ALL_ALPHA}. All are off by default, as in Kubernetes.",
+feature_gates = gates_option(
+    "--feature-gates", "gates", "Gates to turn on", callback=lambda _, __, text: parse_gates(text)
 )
 
 

@@ -57,7 +57,11 @@ class Cluster:
         """What a person should know about how the manifests were read."""
         notes = [f"skipped {count} × {kind}: placement does not depend on it" for kind, count in self.skipped.items()]
         names = Counter(item.name for item in self.items if item.object.metadata.name)
-        notes += (f"{name} is given {count} times: the last one counts" for name, count in names.items() if count > 1)
+        notes += (
+            f"{name} is given {count} times: applied, the last replaces the others"
+            for name, count in names.items()
+            if count > 1
+        )
         return notes
 
 
