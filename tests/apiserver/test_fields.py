@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moorage.api.labels import SelectorError
 from moorage.apiserver import fields
-from moorage.apiserver.labels import SelectorError
 from tests.apiserver.json_values import maps, values
 
 POD = {

@@ -83,10 +83,17 @@ class App:
 
     async def handle(self, request: Request) -> Response:
         """The answer to a request; every failure is one, and none tells more than it must."""
+        return await self._handle(request, None)
+
+    async def handle_as(self, user: User, request: Request) -> Response:
+        """The answer to a component in the same process, which need not prove who it is."""
+        return await self._handle(request, user)
+
+    async def _handle(self, request: Request, known: User | None) -> Response:
         start = time.perf_counter()
         route = find(request)
         try:
-            response = await self._answered(route, request)
+            response = await self._answered(route, request, known)
         except Refused as refused:
             response = refused.response
         except Unavailable as error:
@@ -102,9 +109,12 @@ class App:
             self._metrics.request(_what(route, request), response.status, seconds, dry_run="dryRun" in request.query)
         return response
 
-    async def _answered(self, route: Route | None, request: Request) -> Response:
-        user = request.user = self._authenticator.authenticate(request)
-        user = request.user = impersonate(request, self._rbac)
+    async def _answered(self, route: Route | None, request: Request, known: User | None) -> Response:
+        if known is None:
+            request.user = self._authenticator.authenticate(request)
+            user = request.user = impersonate(request, self._rbac)
+        else:
+            user = request.user = known
         if route is None:
             return await self._about_the_server(request, user)
         asked = Attributes(

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from moorage.api.labels import NOTHING, Selector, SelectorError, from_struct
 from moorage.api.meta import LabelSelector
 from moorage.apiserver.http import Reason, Response, status
-from moorage.apiserver.labels import NOTHING, Selector, SelectorError, from_struct
 from moorage.apiserver.roles import RBAC_GROUP, Binding, Role, Rule, SubjectRef, read_binding, read_role
 from moorage.apiserver.users import User, service_account_name
 from moorage.gotext import quote

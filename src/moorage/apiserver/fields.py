@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from moorage.apiserver.labels import SelectorError
+from moorage.api.labels import SelectorError
 from moorage.gotext import quote
 
 Object = Mapping[str, Any]

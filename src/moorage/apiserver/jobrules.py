@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from moorage.api import kinds
-from moorage.apiserver import cron, namesyntax, schema
+from moorage.api import cron, kinds
+from moorage.apiserver import namesyntax, schema
 from moorage.apiserver.checks import IMMUTABLE, Errors, label_selector, nonnegative, selects
 from moorage.apiserver.podspec import template_errors
 from moorage.apiserver.schema import Data

@@ -13,8 +13,11 @@ from moorage.apiserver.bootstrap import bootstrap
 from moorage.apiserver.certificates import CertificateError
 from moorage.apiserver.index import Index
 from moorage.apiserver.listener import Server
+from moorage.apiserver.local import LocalTransport
 from moorage.apiserver.serviceaccounts import ServiceAccountTokens
 from moorage.apiserver.tokens import TokenError
+from moorage.apiserver.users import MASTERS, User
+from moorage.client import Client
 from moorage.features import Gates
 from moorage.store import EtcdFiles, open_store
 from moorage.store.protocol import Store, StoreError
@@ -33,6 +36,10 @@ class APIServer:
     _index: Index
     _app: App
     _store: Store
+
+    def client(self, component: str) -> Client:
+        """A client for a component in the same process, which may do everything."""
+        return Client(LocalTransport(self._app, User(component, (MASTERS,)), component))
 
     async def stop(self, grace: float = 10) -> None:
         """Finish what was begun, then close the store."""

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from moorage.apiserver import fields, labels
+from moorage.api import labels
+from moorage.api.labels import SelectorError
+from moorage.apiserver import fields
 from moorage.apiserver.failures import bad_request
 from moorage.apiserver.http import Request
-from moorage.apiserver.labels import SelectorError
 from moorage.apiserver.routes import Route
 
 Test = Callable[[dict[str, Any]], bool]

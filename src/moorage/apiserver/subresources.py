@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from moorage.api import kinds
+from moorage.api import kinds, labels
 from moorage.api.decode import convert
 from moorage.api.meta import LabelSelector
 from moorage.api.pod import PodDisruptionBudget
-from moorage.apiserver import labels, mergepatch
+from moorage.apiserver import mergepatch
 from moorage.apiserver.bodies import media_type, parsed
 from moorage.apiserver.failures import bad_request, conflict, not_found, unsupported_media_type
 from moorage.apiserver.http import Reason, Refused, Request, Response, status

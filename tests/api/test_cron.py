@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.apiserver.cron import ScheduleError, check
+from moorage.api.cron import ScheduleError, check
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moorage.api import labels
+from moorage.api.labels import Requirement, SelectorError
 from moorage.api.meta import LabelSelector, LabelSelectorRequirement
-from moorage.apiserver import labels
-from moorage.apiserver.labels import Requirement, SelectorError
 
 WEB = {"app": "web", "tier": "front", "replicas": "5", "in": "x"}
 

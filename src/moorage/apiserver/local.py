@@ -1,0 +1,49 @@
+"""The API server for components in the same process: the same requests and answers, without a connection."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+from moorage.apiserver.app import App
+from moorage.apiserver.http import Request
+from moorage.apiserver.users import User
+from moorage.client import errors
+from moorage.client.transport import Answer
+
+
+class LocalTransport:
+    """Carries a component's requests to an API server in the same process, as one user."""
+
+    def __init__(self, app: App, user: User, agent: str) -> None:
+        self._app = app
+        self._user = user
+        self._agent = agent
+
+    async def request(self, method: str, target: str, body: bytes = b"", content_type: str = "") -> Answer:
+        """The answer to one request."""
+        response = await self._app.handle_as(self._user, self._made(method, target, body, content_type))
+        whole = response.body
+        return Answer(response.status, whole if isinstance(whole, bytes) else b"".join(whole))
+
+    @asynccontextmanager
+    async def stream(self, target: str) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The answer to a GET as it comes."""
+        response = await self._app.handle_as(self._user, self._made("GET", target, b"", ""))
+        if response.stream is None:
+            whole = response.body
+            raise errors.of(response.status, whole if isinstance(whole, bytes) else b"".join(whole))
+        try:
+            yield response.stream
+        finally:
+            await cast(Any, response.stream).aclose()
+
+    async def close(self) -> None:
+        """There is nothing to release."""
+
+    def _made(self, method: str, target: str, body: bytes, content_type: str) -> Request:
+        headers = [("user-agent", self._agent)]
+        if content_type:
+            headers.append(("content-type", content_type))
+        return Request.of(method, target, headers, body)

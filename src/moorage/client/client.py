@@ -1,0 +1,192 @@
+"""The API as components use it: objects by kind, namespace and name."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from moorage.api import kinds
+from moorage.api.kinds import Kind
+from moorage.client import errors
+from moorage.client.transport import Transport
+
+Data = dict[str, Any]
+
+MERGE, STRATEGIC, JSON_PATCH, APPLY = (
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/json-patch+json",
+    "application/apply-patch+yaml",
+)
+_PODS = kinds.row("v1", "Pod")
+_PAGE = 5000
+
+
+class Listing(NamedTuple):
+    """Objects as they were at one revision."""
+
+    items: list[msgspec.Raw]
+    revision: str
+
+
+class Change(NamedTuple):
+    """One event of a watch: ADDED, MODIFIED, DELETED or BOOKMARK, and the object."""
+
+    type: str
+    object: msgspec.Raw
+
+
+Batch = list[Change]
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _List(msgspec.Struct):
+    metadata: _ListMeta
+    items: list[msgspec.Raw] | None = None
+
+
+_encode = msgspec.json.Encoder().encode
+_read_list = msgspec.json.Decoder(_List).decode
+
+
+class _Line(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+_read_line = msgspec.json.Decoder(_Line).decode
+
+
+def path(kind: Kind, namespace: str = "", name: str = "", subresource: str = "") -> str:
+    """Where objects of a kind are."""
+    parts = [f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"]
+    if namespace and kind.namespaced:
+        parts.append(f"namespaces/{quote(namespace, safe='')}")
+    parts.append(kind.plural)
+    if name:
+        parts.append(quote(name, safe=":"))
+    if subresource:
+        parts.append(subresource)
+    return "/".join(parts)
+
+
+class Client:
+    """Reads and writes objects. Bodies are JSON; what is read is given as bytes, to be decoded as far as needed.
+
+    Every method raises an ApiError of `client.errors`.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> bytes:
+        """An object."""
+        return await self._request("GET", path(kind, namespace, name))
+
+    async def list(self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = "") -> Listing:
+        """All objects of a kind (in a namespace), as of one revision."""
+        found: list[msgspec.Raw] = []
+        token = ""
+        while True:
+            query = {"labelSelector": labels, "fieldSelector": fields, "limit": str(_PAGE), "continue": token}
+            page = _read_list(await self._request("GET", _target(path(kind, namespace), query)))
+            found += page.items or ()
+            token = page.metadata.continue_
+            if not token:
+                return Listing(found, page.metadata.resource_version)
+
+    async def watch(self, kind: Kind, namespace: str = "", *, after: str, fields: str = "") -> AsyncIterator[Batch]:
+        """Changes after a revision, in batches as they come; ends when the server ends it. Raises Expired."""
+        query = {
+            "watch": "true", "resourceVersion": after, "allowWatchBookmarks": "true", "fieldSelector": fields,
+        }  # fmt: skip
+        rest = b""
+        async with self._transport.stream(_target(path(kind, namespace), query)) as chunks:
+            async for chunk in chunks:
+                *lines, rest = (rest + chunk).split(b"\n")
+                batch = []
+                for line in lines:
+                    change = _read_line(line)
+                    if change.type == "ERROR":
+                        status = msgspec.json.decode(change.object, type=errors.Status)
+                        raise errors.of(status.code, bytes(change.object))
+                    batch.append(Change(change.type, change.object))
+                if batch:
+                    yield batch
+
+    async def create(self, kind: Kind, data: Mapping[str, Any], namespace: str = "") -> bytes:
+        """Put a new object; apiVersion and kind are filled in."""
+        body = {"apiVersion": kind.api_version, "kind": kind.kind, **data}
+        return await self._request("POST", path(kind, namespace), _encode(body))
+
+    async def update(self, kind: Kind, data: Mapping[str, Any], *, subresource: str = "") -> bytes:
+        """Replace an object (or its status); its resourceVersion, when given, must still be the current one."""
+        metadata = data["metadata"]
+        where = path(kind, metadata.get("namespace", ""), metadata["name"], subresource)
+        return await self._request("PUT", where, _encode(data))
+
+    async def patch(
+        self, kind: Kind, namespace: str, name: str, patch: Any, *, subresource: str = "", form: str = MERGE
+    ) -> bytes:
+        """Change a part of an object."""
+        return await self._request("PATCH", path(kind, namespace, name, subresource), _encode(patch), form)
+
+    async def delete(
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        *,
+        uid: str = "",
+        grace: int | None = None,
+        propagation: str = "",
+        revision: str = "",
+    ) -> bytes:
+        """Delete an object, when a uid or revision is given only this very one (Conflict otherwise)."""
+        options: Data = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        preconditions = {"uid": uid, "resourceVersion": revision}
+        if given := {key: value for key, value in preconditions.items() if value}:
+            options["preconditions"] = given
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
+        if propagation:
+            options["propagationPolicy"] = propagation
+        return await self._request("DELETE", path(kind, namespace, name), _encode(options))
+
+    async def post(self, kind: Kind, namespace: str, name: str, subresource: str, data: Mapping[str, Any]) -> bytes:
+        """Send something to a part of an object: a binding, an eviction, a token request."""
+        return await self._request("POST", path(kind, namespace, name, subresource), _encode(data))
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        """Assign a pod to a node. Raises Conflict when it is assigned already, or another by now."""
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": name, "namespace": namespace, "uid": uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        await self.post(_PODS, namespace, name, "binding", body)
+
+    async def close(self) -> None:
+        """Release everything."""
+        await self._transport.close()
+
+    async def _request(
+        self, method: str, target: str, body: bytes = b"", content_type: str = "application/json"
+    ) -> bytes:
+        answer = await self._transport.request(method, target, body, content_type if body else "")
+        if answer.status >= 300:
+            raise errors.of(answer.status, answer.body)
+        return answer.body
+
+
+def _target(where: str, query: Mapping[str, str]) -> str:
+    given = {name: value for name, value in query.items() if value}
+    return f"{where}?{urlencode(given)}" if given else where

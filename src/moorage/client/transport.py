@@ -1,0 +1,27 @@
+"""What carries requests: the same process, or HTTPS."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from typing import NamedTuple, Protocol
+
+
+class Answer(NamedTuple):
+    """What came back."""
+
+    status: int
+    body: bytes
+
+
+class Transport(Protocol):
+    """A way to an API server. Every method raises client.Unavailable when there is none at the moment."""
+
+    async def request(self, method: str, target: str, body: bytes = b"", content_type: str = "") -> Answer:
+        """The answer to one request; `target` is path and query, percent-encoded."""
+
+    def stream(self, target: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """The answer to a GET as it comes, in chunks that may end anywhere. Raises ApiError unless it is a 200."""
+
+    async def close(self) -> None:
+        """Release everything."""

@@ -1,0 +1,1 @@
+"""Controllers: what evicts, replaces, collects and keeps alive."""

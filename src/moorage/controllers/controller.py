@@ -1,0 +1,73 @@
+"""What a controller is given, and how it works: keys of objects, reconciled one at a time each."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+
+from prometheus_client import CollectorRegistry
+
+from moorage.api.meta import Object
+from moorage.client import Client, Conflict, Informers
+from moorage.client.clock import Clock
+from moorage.client.events import Recorder
+from moorage.client.informer import Key
+from moorage.client.workqueue import WorkQueue, work
+from moorage.features import Gates
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Context:
+    """What all controllers of a process share."""
+
+    client: Client
+    informers: Informers
+    recorder: Recorder
+    gates: Gates
+    clock: Clock = field(default_factory=Clock)
+    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+
+
+class Controller:
+    """Brings the world nearer to what one object says.
+
+    The constructor asks for informers and registers handlers, before anything is read. `run` begins when the
+    informers have read everything, and goes on until it is cancelled.
+    """
+
+    name = ""
+    workers = 4
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.client = context.client
+        self.clock = context.clock
+        self.recorder = context.recorder
+        self.queue: WorkQueue[Key] = WorkQueue()
+
+    async def reconcile(self, key: Key) -> None:
+        """Bring one object's world in order; what it raises leads to another try, later and later."""
+        raise NotImplementedError
+
+    def enqueue(self, item: Object) -> None:
+        """Look at an object soon."""
+        self.queue.add((item.metadata.namespace, item.metadata.name))
+
+    async def run(self) -> None:
+        """Reconcile until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(self.workers):
+                    tasks.create_task(work(self.queue, self.reconcile, self.failed))
+        finally:
+            self.queue.close()
+
+    def failed(self, key: Key, error: Exception) -> None:
+        """Say that a key could not be reconciled; that somebody else was faster is not worth a word."""
+        if isinstance(error, Conflict):
+            _LOG.debug("%s: %s/%s: %s", self.name, *key, error)
+        else:
+            _LOG.warning("%s: %s/%s: %s", self.name, *key, error, exc_info=not hasattr(error, "code"))

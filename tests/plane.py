@@ -1,0 +1,97 @@
+"""A real API server in the test's own event loop, and ways to wait for what must become true."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from moorage.api import kinds
+from moorage.apiserver.run import APIServer, start
+from moorage.client import Client
+from moorage.features import ALL_ON, Gates
+
+Data = dict[str, Any]
+
+
+@asynccontextmanager
+async def api_server(directory: Path, gates: Gates = ALL_ON) -> AsyncIterator[APIServer]:
+    """A server on a directory; several may follow each other on the same one."""
+    server = await start(directory, "sqlite", gates, "127.0.0.1", 0)
+    try:
+        yield server
+    finally:
+        await server.stop(1)
+
+
+async def create(client: Client, manifest: Data, **status: Any) -> Data:
+    """Create an object from its manifest, and set its status when one is given."""
+    kind = kinds.row(manifest["apiVersion"], manifest["kind"])
+    namespace = manifest["metadata"].get("namespace", "default") if kind.namespaced else ""
+    made: Data = msgspec.json.decode(await client.create(kind, manifest, namespace))
+    if status:
+        name = made["metadata"]["name"]
+        changed = await client.patch(kind, namespace, name, {"status": status}, subresource="status")
+        made = msgspec.json.decode(changed)
+    return made
+
+
+async def read(client: Client, kind: str, name: str, namespace: str = "default", api_version: str = "v1") -> Data:
+    """An object as it is now."""
+    row = kinds.row(api_version, kind)
+    data: Data = msgspec.json.decode(await client.get(row, namespace if row.namespaced else "", name))
+    return data
+
+
+async def read_all(client: Client, kind: str, namespace: str = "", api_version: str = "v1") -> list[Data]:
+    """All objects of a kind."""
+    listing = await client.list(kinds.row(api_version, kind), namespace)
+    return [msgspec.json.decode(item) for item in listing.items]
+
+
+async def eventually(check: Callable[[], Awaitable[Any]], seconds: float = 10.0) -> Any:
+    """Ask again and again until the answer is true (an AssertionError counts as not yet); fail after some seconds."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    while True:
+        problem: Exception | None = None
+        try:
+            if answer := await check():
+                return answer
+        except AssertionError as error:
+            problem = error
+        if loop.time() > end:
+            raise AssertionError(f"not within {seconds} s") from problem
+        await asyncio.sleep(0.01)
+
+
+def node(name: str, labels: dict[str, str] | None = None, taints: list[Data] | None = None, **allocatable: str) -> Data:
+    """A node that is ready and has room."""
+    room = {"cpu": "16", "memory": "64Gi", "pods": "110", **allocatable}
+    ready = {
+        "type": "Ready",
+        "status": "True",
+        "lastHeartbeatTime": "2026-01-01T00:00:00Z",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    metadata = {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}}
+    status = {"capacity": room, "allocatable": room, "conditions": [ready]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": metadata,
+        "spec": {"taints": taints or []},
+        "status": status,
+    }
+
+
+def pod(name: str, namespace: str = "default", labels: dict[str, str] | None = None, **spec: Any) -> Data:
+    """A pod with one container."""
+    requests = spec.pop("requests", {"cpu": "100m", "memory": "100Mi"})
+    container = {"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": requests}}
+    metadata = {"name": name, "namespace": namespace, "labels": labels or {}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
