@@ -74,6 +74,8 @@ class Informer(Generic[T]):
 
     async def caught_up(self, revision: str, seconds: float = 5.0) -> bool:
         """Wait until a write of one's own, which answered with this revision, is seen here too; not for ever."""
+        if not revision.isdigit():
+            return False
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         while not self._is_past(revision):
@@ -85,7 +87,7 @@ class Informer(Generic[T]):
         return True
 
     def _is_past(self, revision: str) -> bool:
-        return self._revision.isdigit() and revision.isdigit() and int(self._revision) >= int(revision)
+        return self._revision.isdigit() and int(self._revision) >= int(revision)
 
     async def run(self) -> None:
         """List, then follow, for ever: a watch that ends is taken up again, a revision too old is listed anew."""
