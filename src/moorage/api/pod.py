@@ -148,6 +148,18 @@ class PodSchedulingGate(Wire):
     name: str = ""
 
 
+class PodReadinessGate(Wire):
+    """A condition, told by somebody else, without which a pod is not ready."""
+
+    condition_type: str = ""
+
+
+class PodOS(Wire):
+    """The operating system that a pod is made for."""
+
+    name: str = ""
+
+
 class PodSpec(Wire):
     """What a pod is told to be."""
 
@@ -166,11 +178,14 @@ class PodSpec(Wire):
     priority_class_name: str = ""
     preemption_policy: str | None = None
     overhead: ResourceList = {}
+    resources: ResourceRequirements | None = None
     host_network: bool = False
     restart_policy: str = ""
     termination_grace_period_seconds: Int64 | None = None
     active_deadline_seconds: Int64 | None = None
     service_account_name: str = ""
+    readiness_gates: tuple[PodReadinessGate, ...] = ()
+    os: PodOS | None = None
 
 
 class PodCondition(Wire):
@@ -182,6 +197,7 @@ class PodCondition(Wire):
     message: str = ""
     last_probe_time: Time | None = None
     last_transition_time: Time | None = None
+    observed_generation: Int64 = 0
 
 
 class PodResourceClaimStatus(Wire):
@@ -189,6 +205,27 @@ class PodResourceClaimStatus(Wire):
 
     name: str = ""
     resource_claim_name: str | None = None
+
+
+class ContainerStateTerminated(Wire):
+    """How a container ended."""
+
+    exit_code: Int32 = 0
+    finished_at: Time | None = None
+
+
+class ContainerState(Wire):
+    """What a container does."""
+
+    terminated: ContainerStateTerminated | None = None
+
+
+class ContainerStatus(Wire):
+    """What is known of a container."""
+
+    name: str = ""
+    restart_count: Int32 = 0
+    state: ContainerState = ContainerState()
 
 
 class PodStatus(Wire):
@@ -204,6 +241,9 @@ class PodStatus(Wire):
     start_time: Time | None = None
     qos_class: str = ""
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    observed_generation: Int64 = 0
 
 
 class Pod(Object):

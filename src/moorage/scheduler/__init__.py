@@ -1,0 +1,1 @@
+"""The scheduler: where each pod goes, decided for all nodes at once."""

@@ -1,0 +1,126 @@
+"""What is known already: for each shape of pods, which nodes will do and how good they are, kept row by row."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from moorage.scheduler.framework import Cycle, Plugin, Scope, overrides
+from moorage.scheduler.shape import Shape
+from moorage.scheduler.table import ALL, Index, Mask, NodeTable, Rows, Scores
+
+_KEPT = 256
+REJECTED = -1
+"""The rank of a row that will not do."""
+
+
+class Weighted(NamedTuple):
+    """A plugin that scores, and how much its score counts."""
+
+    plugin: Plugin
+    weight: int
+
+
+@dataclass(slots=True)
+class Known:
+    """What the plugins of scope ROW say about the pods of one shape."""
+
+    filters: list[Plugin]
+    scores: list[Weighted]
+    relative: list[Weighted]
+    """Those whose scores mean something only beside those of other rows."""
+    cluster_filters: list[Plugin]
+    """Those of scope CLUSTER that pods of this shape concern."""
+    cluster_scores: list[Weighted]
+    position: int = 0
+    epoch: int = -1
+    rank: Scores = field(default_factory=lambda: np.zeros(0, np.int64))
+    """The weighted scores of each row added up, REJECTED where the row will not do."""
+    raw: list[Scores] = field(default_factory=list)
+    """The scores before they are normalised, of each plugin in `relative`."""
+    uniform: list[bool] = field(default_factory=list)
+    """Whether all rows have the same, so that it makes no difference."""
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether scores must be normalised before rows can be compared."""
+        return not all(self.uniform)
+
+
+class Decisions:
+    """Keeps what is known about the shapes that were asked for last."""
+
+    def __init__(self, table: NodeTable, filters: list[Plugin], scores: list[Weighted]) -> None:
+        self._table = table
+        self._filters, self._scores = filters, scores
+        self._known: OrderedDict[Shape, Known] = OrderedDict()
+
+    def of(self, cycle: Cycle) -> Known:
+        """What is known about a pod's shape, brought up to date for the rows that have changed."""
+        shape = cycle.pod.shape
+        known = self._known.get(shape)
+        if known is None:
+            known = self._known[shape] = self._begin(shape)
+            if len(self._known) > _KEPT:
+                self._known.popitem(last=False)
+        else:
+            self._known.move_to_end(shape)
+        table = self._table
+        position = table.position
+        if known.epoch == table.epoch:
+            if known.position == position:
+                return known
+            changed = table.changed_since(known.position)
+            if changed is not None and len(changed) < 256:
+                rows = np.array(changed if len(changed) == 1 else list(set(changed)), np.intp)
+                self._renew(known, cycle, rows)
+                known.position = position
+                return known
+        known.rank = np.empty(table.size, np.int64)
+        known.raw = [np.empty(table.size, np.int64) for _ in known.relative]
+        known.uniform = [False] * len(known.relative)
+        self._renew(known, cycle, ALL)
+        known.epoch, known.position = table.epoch, position
+        return known
+
+    def seen(self, shape: Shape, rows: Index) -> Mask:
+        """Which of these rows would do when the shape was last asked for."""
+        known = self._known.get(shape)
+        mask = np.zeros(len(rows), np.bool_)
+        if known is not None:
+            inside = rows < len(known.rank)
+            mask[inside] = known.rank[rows[inside]] != REJECTED
+        return mask
+
+    def _begin(self, shape: Shape) -> Known:
+        filters = [each for each in self._filters if each.applies(shape)]
+        scores = [each for each in self._scores if each.plugin.applies(shape)]
+        by_row = [each for each in scores if each.plugin.scope is Scope.ROW]
+        return Known(
+            [each for each in filters if each.scope is Scope.ROW],
+            [each for each in by_row if not overrides(each.plugin, "normalize")],
+            [each for each in by_row if overrides(each.plugin, "normalize")],
+            [each for each in filters if each.scope is Scope.CLUSTER],
+            [each for each in scores if each.plugin.scope is Scope.CLUSTER],
+        )
+
+    def _renew(self, known: Known, cycle: Cycle, rows: Rows) -> None:
+        mask: Mask = self._table.alive[rows]
+        for plugin in known.filters:
+            mask = mask & plugin.filter(cycle, rows)
+        total = np.zeros(mask.shape, np.int64)
+        for plugin, weight in known.scores:
+            total += weight * plugin.score(cycle, rows)
+        known.rank[rows] = np.where(mask, total, REJECTED)
+        for number, (plugin, _) in enumerate(known.relative):
+            raw = known.raw[number]
+            found = plugin.score(cycle, rows)
+            if rows is ALL or not known.uniform[number] or (found != raw[self._table.alive.argmax()]).any():
+                raw[rows] = found
+                alive = raw[self._table.alive]
+                known.uniform[number] = not len(alive) or bool((alive == alive[0]).all())
+            else:
+                raw[rows] = found

@@ -1,0 +1,204 @@
+"""What a plugin is: it answers for all nodes at once, and explains a node only when somebody asks."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moorage.api.meta import Object
+from moorage.api.node import Taint
+from moorage.client import Client, Informers
+from moorage.client.clock import Clock
+from moorage.client.events import Recorder
+from moorage.features import Gates
+from moorage.match.tolerations import Tolerations
+from moorage.scheduler.shape import PodInfo, Shape
+from moorage.scheduler.table import Mask, NodeTable, Rows, Scores
+
+if TYPE_CHECKING:
+    from moorage.scheduler.profile import Profile
+
+MAX_SCORE = 100
+
+
+class Scope(Enum):
+    """What the answers of a plugin depend on."""
+
+    ROW = "row"
+    """On the shape of the pod and on one row of the table: an answer is kept until that row changes."""
+    CLUSTER = "cluster"
+    """On anything: the plugin is asked anew for each pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """The plugin has nothing to say about this pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """No node will do, whatever it is."""
+
+    reason: str
+    resolvable: bool = False
+    """Whether the removal of other pods could help."""
+
+
+SKIP = Skip()
+
+
+class Rejection(NamedTuple):
+    """Nodes that are rejected, all for one reason."""
+
+    reason: str
+    rows: NDArray[np.intp]
+    resolvable: bool = False
+    """Whether the removal of pods from the node could help."""
+
+
+class Nomination(NamedTuple):
+    """How room could be made for a pod."""
+
+    node: str = ""
+    """The node to promise it, if there is one."""
+    message: str = ""
+    """What to say about it."""
+    act: Callable[[], Awaitable[None]] | None = None
+    """Makes the room; started when the promise is given."""
+
+
+@dataclass(slots=True)
+class Handle:
+    """What plugins are given to work with."""
+
+    table: NodeTable
+    client: Client
+    informers: Informers
+    gates: Gates
+    recorder: Recorder
+    clock: Clock = field(default_factory=Clock)
+    random: random.Random = field(default_factory=random.Random)
+    wake: Callable[[str, Object | None, Object | None], None] = lambda *_: None
+    """Tell the queue of a change that pods rejected by a plugin (its name) may be waiting for: old and new object."""
+    unclear: Callable[[Tolerations, Taint], None] = lambda *_: None
+    """Note that a taint was not tolerated, perhaps because it could not be understood."""
+    nominated: dict[str, dict[str, PodInfo]] = field(default_factory=dict)
+    """The pods, by uid, that were promised room on a node, by its name."""
+
+
+class Cycle:
+    """One attempt to place one pod, and what plugins keep for its duration."""
+
+    __slots__ = ("data", "pod", "profile", "rejected_by", "table")
+
+    def __init__(self, pod: PodInfo, table: NodeTable, profile: Profile) -> None:
+        self.pod = pod
+        self.table = table
+        self.profile = profile
+        self.data: dict[str, Any] = {}
+        """What a plugin found out in an earlier step, by the plugin's name."""
+        self.rejected_by = ""
+        """The plugin that rejected the pod before any node was looked at."""
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the pod."""
+        return self.pod.shape
+
+
+class Plugin:
+    """A plugin overrides the extension points it has something to say at; the others cost nothing.
+
+    One whose scope is ROW is asked `applies` once a shape, and `filter` and `score` for the rows that changed.
+    One whose scope is CLUSTER is asked `applies` as well, and then, for each pod, `pre_filter` and `pre_score` first.
+    """
+
+    name: ClassVar[str]
+    scope: ClassVar[Scope] = Scope.ROW
+    reason: ClassVar[str] = ""
+    """Why a node is rejected, when `diagnose` is not overridden."""
+    resolvable: ClassVar[bool] = False
+    """Whether the removal of pods could make a rejected node fit, when `diagnose` is not overridden."""
+
+    def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
+        self.handle = handle
+        self.args = args
+
+    def pre_enqueue(self, pod: PodInfo) -> str:
+        """Why a pod must not even be tried yet; empty when it may."""
+        raise NotImplementedError
+
+    def sort_key(self, pod: PodInfo, added: float) -> Any:
+        """What pods in the queue are ordered by."""
+        raise NotImplementedError
+
+    def applies(self, shape: Shape) -> bool:
+        """Whether pods of a shape concern this plugin at all."""
+        return True
+
+    def pre_filter(self, cycle: Cycle) -> Skip | Reject | None:
+        """Prepare for a pod, leave it to the others, or reject it. Scope CLUSTER only."""
+        return None
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Mask:
+        """Which of these rows will do."""
+        raise NotImplementedError
+
+    def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Rejection]:
+        """Why these rows, which `filter` rejected, will not do. A row may have several reasons."""
+        yield Rejection(self.reason, rows, self.resolvable)
+
+    def post_filter(self, cycle: Cycle, rejections: Mapping[str, list[Rejection]]) -> Nomination:
+        """Find a way to make room for a pod that no node will do for."""
+        raise NotImplementedError
+
+    def pre_score(self, cycle: Cycle) -> Skip | None:
+        """Say whether to be asked for scores of this pod. Scope CLUSTER only."""
+        return None
+
+    def score(self, cycle: Cycle, rows: Rows) -> Scores:
+        """How good each of these rows is: any number when `normalize` follows, 0 to 100 otherwise."""
+        raise NotImplementedError
+
+    def normalize(self, cycle: Cycle, scores: Scores) -> Scores:
+        """The scores of all rows that will do, on a scale from 0 to 100."""
+        raise NotImplementedError
+
+    def reserve(self, cycle: Cycle, node: str) -> str:
+        """Take what the pod needs on a node before it is bound; a reason when it is not to be had."""
+        raise NotImplementedError
+
+    def unreserve(self, cycle: Cycle, node: str) -> None:
+        """Give back what was reserved; also called when it was not."""
+
+    async def permit(self, cycle: Cycle, node: str) -> str:
+        """Hold the pod back until it may be bound; a reason when it may not."""
+        raise NotImplementedError
+
+    async def pre_bind(self, cycle: Cycle, node: str) -> None:
+        """Do what must be done before the pod is bound; raises when it cannot."""
+        raise NotImplementedError
+
+    async def bind(self, cycle: Cycle, node: str) -> None:
+        """Bind the pod; raises when it cannot."""
+        raise NotImplementedError
+
+
+def overrides(plugin: Plugin, point: str) -> bool:
+    """Whether a plugin has something to say at an extension point."""
+    return getattr(type(plugin), point) is not getattr(Plugin, point)
+
+
+def normalized(scores: Scores, *, reverse: bool = False) -> Scores:
+    """Scores scaled so that the largest is 100, or, in reverse, so that it is 0."""
+    largest = int(scores.max()) if len(scores) else 0
+    if largest <= 0:
+        return np.full_like(scores, MAX_SCORE) if reverse else scores
+    scaled: Scores = MAX_SCORE * scores // largest
+    return MAX_SCORE - scaled if reverse else scaled

@@ -1,0 +1,98 @@
+"""Nodes that a pod's nodeSelector and node affinity do not match will not do; those it prefers are better."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from moorage.api.decode import convert
+from moorage.api.pod import NodeAffinity as Affinity
+from moorage.api.pod import PodSpec
+from moorage.match.selector import NAME_FIELD, compile_preferences, compile_selector
+from moorage.scheduler.framework import Cycle, Handle, Plugin, normalized
+from moorage.scheduler.selection import Selection
+from moorage.scheduler.shape import Shape
+from moorage.scheduler.table import Mask, Rows, Scores
+
+
+class NodeAffinity(Plugin):
+    """Asks the matcher once for each distinct value of the labels that a selector reads."""
+
+    name = "NodeAffinity"
+    reason = "node(s) didn't match Pod's node affinity/selector"
+
+    def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
+        super().__init__(handle, args)
+        added = convert(args.get("addedAffinity") or {}, Affinity)
+        self._added_selector = compile_selector(added.required_during_scheduling_ignored_during_execution, handle.gates)
+        self._added = self._selection(self._added_selector)
+        self._added_preferences = compile_preferences(
+            added.preferred_during_scheduling_ignored_during_execution, handle.gates
+        )
+        self._required: WeakKeyDictionary[Shape, Selection] = WeakKeyDictionary()
+        self._preferred: WeakKeyDictionary[Shape, Selection] = WeakKeyDictionary()
+        self._names: WeakKeyDictionary[Shape, frozenset[str] | None] = WeakKeyDictionary()
+
+    def _selection(self, selector: Any) -> Selection:
+        def ask(labels: Mapping[str, str], name: str) -> int:
+            return bool(selector.verdict(labels, name).matched)
+
+        return Selection(self.handle.table, ask, selector.keys, reads_name=selector.reads_name)
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Mask:
+        """The selector matches, and the one that the profile adds."""
+        shape = cycle.shape
+        selection = self._required.get(shape)
+        if selection is None:
+            selection = self._required[shape] = self._selection(shape.selector)
+            self._names[shape] = _names(shape.spec)
+        names = self._names[shape]
+        mask = self._only(names, selection, rows) if names is not None else selection.answers(rows).astype(np.bool_)
+        if self._added_selector.terms is not None:
+            mask &= self._added.answers(rows).astype(np.bool_)
+        return mask
+
+    def _only(self, names: frozenset[str], selection: Selection, rows: Rows) -> Mask:
+        """A selector that names its nodes need not be asked about the others."""
+        table = self.handle.table
+        mask = np.zeros(table.size, np.bool_)
+        named = np.array([table.rows[name] for name in names if name in table.rows], np.intp)
+        mask[named] = selection.answers(named)
+        return mask[rows]
+
+    def score(self, cycle: Cycle, rows: Rows) -> Scores:
+        """The weights of the preferred terms that match."""
+        shape = cycle.shape
+        selection = self._preferred.get(shape)
+        if selection is None:
+            mine, added = shape.preferences, self._added_preferences
+            keys = None if mine.keys is None or added.keys is None else mine.keys | added.keys
+            selection = self._preferred[shape] = Selection(
+                self.handle.table,
+                lambda labels, name: mine.score(labels, name) + added.score(labels, name),
+                keys,
+                reads_name=mine.reads_name or added.reads_name,
+            )
+        return selection.answers(rows)
+
+    def normalize(self, cycle: Cycle, scores: Scores) -> Scores:
+        """The more the better."""
+        return normalized(scores)
+
+
+def _names(spec: PodSpec) -> frozenset[str] | None:
+    """The names of the only nodes that could match, when every term names its node."""
+    affinity = spec.affinity and spec.affinity.node_affinity
+    required = affinity and affinity.required_during_scheduling_ignored_during_execution
+    if not required or not required.node_selector_terms:
+        return None
+    names: set[str] = set()
+    for term in required.node_selector_terms:
+        named = [each for each in term.match_fields if each.key == NAME_FIELD and each.operator == "In"]
+        if not named:
+            return None
+        names.update(named[0].values)
+    return frozenset(names)

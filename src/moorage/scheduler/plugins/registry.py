@@ -1,0 +1,25 @@
+"""All plugins by name, in the order and with the weights that they have unless somebody says otherwise."""
+
+from __future__ import annotations
+
+from moorage.scheduler.framework import Plugin
+from moorage.scheduler.plugins.imagelocality import ImageLocality
+from moorage.scheduler.plugins.nodeaffinity import NodeAffinity
+from moorage.scheduler.plugins.nodefacts import NodeName, NodePorts, NodeUnschedulable
+from moorage.scheduler.plugins.noderesources import NodeResourcesBalancedAllocation, NodeResourcesFit
+from moorage.scheduler.plugins.queueing import DefaultBinder, PrioritySort, SchedulingGates
+from moorage.scheduler.plugins.tainttoleration import TaintToleration
+
+DEFAULTS: tuple[tuple[type[Plugin], int], ...] = (
+    (SchedulingGates, 0),
+    (PrioritySort, 0),
+    (NodeName, 0),
+    (NodeUnschedulable, 0),
+    (TaintToleration, 3),
+    (NodeAffinity, 2),
+    (NodePorts, 0),
+    (NodeResourcesFit, 1),
+    (NodeResourcesBalancedAllocation, 1),
+    (ImageLocality, 1),
+    (DefaultBinder, 0),
+)

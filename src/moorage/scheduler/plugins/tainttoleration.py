@@ -1,0 +1,68 @@
+"""Nodes whose taints a pod does not tolerate will not do; those that ask it to go elsewhere are worse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moorage.api.node import Taint
+from moorage.scheduler.columns import Answers
+from moorage.scheduler.framework import Cycle, Handle, Plugin, Rejection, normalized
+from moorage.scheduler.shape import Shape
+from moorage.scheduler.table import Mask, Rows, Scores
+
+_Taints = tuple[Taint, ...]
+
+
+class TaintToleration(Plugin):
+    """Asks the matcher once for each distinct set of taints."""
+
+    name = "TaintToleration"
+
+    def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
+        super().__init__(handle, args)
+        self._tolerated: WeakKeyDictionary[Shape, Answers[_Taints]] = WeakKeyDictionary()
+        self._unwanted: WeakKeyDictionary[Shape, Answers[_Taints]] = WeakKeyDictionary()
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Mask:
+        """Every NoSchedule and NoExecute taint is tolerated."""
+        column = self.handle.table.taints
+        answers = self._tolerated.get(cycle.shape)
+        if answers is None or answers.column is not column:
+            tolerations, unclear = cycle.shape.tolerations, self.handle.unclear
+
+            def tolerated(taints: _Taints) -> int:
+                untolerated = tolerations.first_untolerated(taints)
+                if untolerated is not None:
+                    unclear(tolerations, untolerated)
+                return untolerated is None
+
+            answers = self._tolerated[cycle.shape] = Answers(column, tolerated, np.bool_)
+        return answers[rows].astype(np.bool_, copy=False)
+
+    def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Rejection]:
+        """The first untolerated taint of each node."""
+        column = self.handle.table.taints
+        codes = column.codes[rows]
+        for code in np.unique(codes):
+            taint = cycle.shape.tolerations.first_untolerated(column.values[code])
+            if taint is not None:
+                reason = f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
+                yield Rejection(reason, rows[codes == code])
+
+    def score(self, cycle: Cycle, rows: Rows) -> Scores:
+        """How many PreferNoSchedule taints are not tolerated."""
+        column = self.handle.table.taints
+        answers = self._unwanted.get(cycle.shape)
+        if answers is None or answers.column is not column:
+            count = cycle.shape.tolerations.untolerated_preferred
+            answers = self._unwanted[cycle.shape] = Answers(column, count, np.int64)
+        return answers[rows].astype(np.int64, copy=False)
+
+    def normalize(self, cycle: Cycle, scores: Scores) -> Scores:
+        """The fewer the better."""
+        return normalized(scores, reverse=True)

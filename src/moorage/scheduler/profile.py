@@ -1,0 +1,192 @@
+"""A profile: the plugins that pods with one schedulerName are placed by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from moorage.scheduler.decisions import REJECTED, Decisions, Known, Weighted
+from moorage.scheduler.framework import Cycle, Handle, Plugin, Reject, Rejection, Skip, overrides
+from moorage.scheduler.shape import PodInfo
+from moorage.scheduler.table import Index, NodeTable, Scores
+
+
+@dataclass(slots=True)
+class Placement:
+    """Where a pod may go, or why it may not."""
+
+    node: str = ""
+    feasible: int = 0
+    rejected: Reject | None = None
+    """Why no node was even looked at."""
+    rejections: dict[str, list[Rejection]] = field(default_factory=dict)
+    """Why which nodes were rejected, by plugin; filled in only when no node will do."""
+    refused: tuple[str, str] | None = None
+    """The plugin that could not reserve what the pod needs on the chosen node, and why."""
+
+    @property
+    def plugins(self) -> set[str]:
+        """Who rejected the pod."""
+        return {self.refused[0]} if self.refused else set(self.rejections)
+
+
+class NotPermitted(Exception):
+    """A plugin held a pod back and then did not let it go."""
+
+
+class Profile:
+    """Plugins in their order, for the pods of one schedulerName."""
+
+    def __init__(self, name: str, plugins: Sequence[Plugin], weights: dict[str, int], handle: Handle) -> None:
+        self.name = name
+        self.plugins = tuple(plugins)
+        self.handle = handle
+        self.table: NodeTable = handle.table
+        scores = [Weighted(plugin, weights.get(plugin.name, 1)) for plugin in self._at("score")]
+        self._decisions = Decisions(handle.table, self._at("filter"), [each for each in scores if each.weight])
+        self.pre_enqueue = self._at("pre_enqueue")
+        self.post_filters = self._at("post_filter")
+        self.reserves = self._at("reserve")
+        self.permits = self._at("permit")
+        self.pre_binds = self._at("pre_bind")
+        self.binds = self._at("bind")
+        self.sort_key = self._at("sort_key")[0].sort_key
+
+    def _at(self, point: str) -> list[Plugin]:
+        return [plugin for plugin in self.plugins if overrides(plugin, point)]
+
+    def waits(self, info: PodInfo) -> str:
+        """Why a pod must not be tried yet; empty when it may."""
+        return next(filter(None, (plugin.pre_enqueue(info) for plugin in self.pre_enqueue)), "")
+
+    def place(self, cycle: Cycle) -> Placement:
+        """The best node for a pod, one of the best by chance when there are several; or why there is none."""
+        known = self._decisions.of(cycle)
+        active = self._prepared(cycle, known)
+        if isinstance(active, Reject):
+            return Placement(rejected=active)
+        promised = cycle.pod.pod.status.nominated_node_name
+        row = self.table.rows.get(promised) if promised else None
+        if row is not None and len(self._feasible(cycle, known, active, np.array([row], np.intp))):
+            return Placement(promised, 1)
+        scores = [each for each in known.cluster_scores if not isinstance(each.plugin.pre_score(cycle), Skip)]
+        if active or scores or known.is_relative or self.handle.nominated:
+            rows = self._feasible(cycle, known, active, (known.rank != REJECTED).nonzero()[0])
+            if not len(rows):
+                return Placement(rejections=self._diagnosed(cycle, known, active))
+            return Placement(self._name(self._best(cycle, known, scores, rows)), len(rows))
+        best = known.rank.max()
+        if best == REJECTED:
+            return Placement(rejections=self._diagnosed(cycle, known, active))
+        rows = (known.rank == best).nonzero()[0]
+        return Placement(self._name(self._any(rows)), len(rows))
+
+    async def permit(self, cycle: Cycle, node: str) -> None:
+        """Wait until every plugin lets the pod be bound. Raises NotPermitted."""
+        for plugin in self.permits:
+            if reason := await plugin.permit(cycle, node):
+                raise NotPermitted(reason)
+
+    def fits(self, cycle: Cycle, row: int) -> bool:
+        """Whether a pod could go to one row as the table is now, without pods that were promised room."""
+        known = self._decisions.of(cycle)
+        active = self._prepared(cycle, known)
+        if isinstance(active, Reject) or known.rank[row] == REJECTED:
+            return False
+        rows = np.array([row], np.intp)
+        return all(plugin.filter(cycle, rows)[0] for plugin in active)
+
+    def opens(self, cycle: Cycle, rows: Index) -> bool:
+        """Whether some of these rows will do now and did not when pods like this were last tried."""
+        before = self._decisions.seen(cycle.shape, rows)
+        return bool(((self._decisions.of(cycle).rank[rows] != REJECTED) & ~before).any())
+
+    def _prepared(self, cycle: Cycle, known: Known) -> list[Plugin] | Reject:
+        """The plugins of scope CLUSTER that have something to say about this pod."""
+        active = []
+        for plugin in known.cluster_filters:
+            answer = plugin.pre_filter(cycle)
+            if isinstance(answer, Reject):
+                cycle.rejected_by = plugin.name
+                return answer
+            if not isinstance(answer, Skip):
+                active.append(plugin)
+        return active
+
+    def _feasible(self, cycle: Cycle, known: Known, active: list[Plugin], rows: Index) -> Index:
+        """Which of these rows will do, also beside the pods of the same or higher priority that were promised room."""
+        rows = rows[known.rank[rows] != REJECTED]
+        for plugin in active:
+            if not len(rows):
+                return rows
+            rows = rows[plugin.filter(cycle, rows)]
+        if not self.handle.nominated or not len(rows):
+            return rows
+        return np.array([row for row in rows if self._fits_beside_promised(cycle, int(row))], np.intp)
+
+    def _fits_beside_promised(self, cycle: Cycle, row: int) -> bool:
+        promised = [
+            info
+            for info in self.handle.nominated.get(self._name(row), {}).values()
+            if info.priority >= cycle.pod.priority and info.uid != cycle.pod.uid
+        ]
+        if not promised:
+            return True
+        with self.supposing(promised, self._name(row)):
+            return self.fits(cycle, row)
+
+    @contextmanager
+    def supposing(self, pods: Sequence[PodInfo], node: str) -> Iterator[None]:
+        """Count some pods on a node for a moment, as if they were there."""
+        there = [PodInfo(info.pod, info.shape, node) for info in pods]
+        for info in there:
+            self.table.add_pod(info)
+        try:
+            yield
+        finally:
+            for info in there:
+                self.table.remove_pod(info)
+
+    def _best(self, cycle: Cycle, known: Known, scores: list[Weighted], rows: Index) -> int:
+        if len(rows) == 1:
+            return int(rows[0])
+        total: Scores = known.rank[rows]
+        for raw, uniform, (plugin, weight) in zip(known.raw, known.uniform, known.relative, strict=True):
+            if not uniform:
+                total = total + weight * plugin.normalize(cycle, raw[rows])
+        for plugin, weight in scores:
+            found = plugin.score(cycle, rows)
+            if overrides(plugin, "normalize"):
+                found = plugin.normalize(cycle, found)
+            total = total + weight * found
+        return self._any(rows[total == total.max()])
+
+    def _any(self, rows: Index) -> int:
+        return int(rows[0] if len(rows) == 1 else rows[self.handle.random.randrange(len(rows))])
+
+    def _name(self, row: int) -> str:
+        node = self.table.nodes[row]
+        assert node is not None  # only rows that are alive are feasible
+        return node.metadata.name
+
+    def _diagnosed(self, cycle: Cycle, known: Known, active: list[Plugin]) -> dict[str, list[Rejection]]:
+        """Which plugin rejected which rows first, and why."""
+        left = self.table.alive.nonzero()[0]
+        found: dict[str, list[Rejection]] = {}
+        asked = {*known.filters, *active}
+        for plugin in self.plugins:
+            if plugin not in asked:
+                continue
+            if not len(left):
+                break
+            mask = plugin.filter(cycle, left)
+            rejected = left[~mask]
+            if len(rejected):
+                found[plugin.name] = list(plugin.diagnose(cycle, rejected))
+            left = left[mask]
+        if len(left):
+            found.setdefault("", []).append(Rejection("node(s) are promised to other pods", left, resolvable=True))
+        return found

@@ -1,0 +1,201 @@
+"""The queue: pods to be tried, pods that back off, and pods that wait for something to change."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from moorage.scheduler.shape import PodInfo, Shape
+
+FIRST_BACKOFF, LAST_BACKOFF = 1.0, 10.0
+LONGEST_WAIT = 300.0
+"""After this time a pod is tried again even if nothing that it waits for has happened."""
+
+
+@dataclass(slots=True, eq=False)
+class Queued:
+    """A pod in the queue, and its history there."""
+
+    info: PodInfo
+    added: float
+    """When it came to the queue first."""
+    attempts: int = 0
+    since: float = 0.0
+    """Since when it is where it is."""
+    failures: int = 0
+    """How often in a row it was found unschedulable."""
+    plugins: frozenset[str] = frozenset()
+    """Who rejected it last."""
+    gated: str = ""
+    """Why it must not be tried yet."""
+    place: str = ""
+    """Where it is: active, backoff, unschedulable, gated, or empty while it is tried."""
+    ticket: int = 0
+    """Only the heap entry with this number counts."""
+
+
+@dataclass(slots=True)
+class Queue:
+    """Pods by where they are. Times are seconds of one clock that never goes back."""
+
+    now: Callable[[], float]
+    sort_key: Callable[[PodInfo, float], Any]
+    first_backoff: float = FIRST_BACKOFF
+    last_backoff: float = LAST_BACKOFF
+    ready: Callable[[], None] = lambda: None
+    """Called when there is something to be tried."""
+    pods: dict[str, Queued] = field(default_factory=dict)
+    """All pods, by uid."""
+    _active: list[tuple[Any, int, Queued]] = field(default_factory=list)
+    _backoff: list[tuple[float, int, Queued]] = field(default_factory=list)
+    _unschedulable: dict[Shape, dict[str, Queued]] = field(default_factory=dict)
+    _tickets: Iterator[int] = field(default_factory=itertools.count)
+
+    def add(self, info: PodInfo, gated: str = "") -> None:
+        """A pod is to be placed; when it is known already it has changed and is tried anew."""
+        entry = self.pods.get(info.uid)
+        if entry is None:
+            entry = self.pods[info.uid] = Queued(info, self.now())
+        else:
+            self._leave(entry)
+            entry.info = info
+        entry.gated = gated
+        if gated:
+            self._put(entry, "gated")
+        else:
+            self._activate(entry)
+
+    def update(self, info: PodInfo) -> None:
+        """What is known of a pod changed, but nothing that would let it be placed."""
+        entry = self.pods.get(info.uid)
+        if entry is None or entry.info.shape is not info.shape:
+            return
+        entry.info = info
+
+    def remove(self, uid: str) -> None:
+        """A pod is bound or gone."""
+        entry = self.pods.pop(uid, None)
+        if entry is not None:
+            self._leave(entry)
+
+    def pop(self) -> Queued | None:
+        """The next pod to be tried, taken out; one that backs off is tried early when nothing else is to be done."""
+        self.flush()
+        while self._active:
+            _, ticket, entry = heapq.heappop(self._active)
+            if entry.ticket == ticket and entry.place == "active":
+                return self._taken(entry)
+        while self._backoff:
+            _, ticket, entry = heapq.heappop(self._backoff)
+            if entry.ticket == ticket and entry.place == "backoff" and entry.failures:
+                return self._taken(entry)
+            if entry.ticket == ticket and entry.place == "backoff":
+                heapq.heappush(self._backoff, (entry.since + self.backoff_of(entry), ticket, entry))
+                break
+        return None
+
+    def _taken(self, entry: Queued) -> Queued:
+        entry.attempts += 1
+        self._put(entry, "")
+        return entry
+
+    def failed(self, entry: Queued, plugins: Iterable[str]) -> None:
+        """No node will do for a pod: it waits for a change that matters to those who rejected it."""
+        if self.pods.get(entry.info.uid) is not entry or entry.place:
+            return
+        entry.plugins = frozenset(plugins)
+        entry.failures += 1
+        self._put(entry, "unschedulable")
+        self._unschedulable.setdefault(entry.info.shape, {})[entry.info.uid] = entry
+
+    def retry(self, entry: Queued) -> None:
+        """Something else went wrong: try again after a while."""
+        if self.pods.get(entry.info.uid) is not entry or entry.place:
+            return
+        entry.failures = 0
+        self._to_backoff(entry)
+
+    def waits(self) -> bool:
+        """Whether any pod waits for a change."""
+        return bool(self._unschedulable)
+
+    def waiting_shapes(self) -> list[Shape]:
+        """The shapes of the pods that wait for a change."""
+        return list(self._unschedulable)
+
+    def waiting(self, shape: Shape) -> list[Queued]:
+        """The pods of a shape that wait for a change."""
+        return list(self._unschedulable.get(shape, {}).values())
+
+    def wake(self, entry: Queued) -> None:
+        """A pod may fit now: it is tried again, once its backoff is over."""
+        if entry.place != "unschedulable":
+            return
+        self._leave(entry)
+        if entry.since + self.backoff_of(entry) > self.now():
+            since = entry.since
+            self._to_backoff(entry)
+            entry.since = since
+        else:
+            self._activate(entry)
+
+    def flush(self) -> None:
+        """Move on those whose backoff is over, and those that have waited too long."""
+        now = self.now()
+        while self._backoff and self._backoff[0][0] <= now:
+            _, ticket, entry = heapq.heappop(self._backoff)
+            if entry.ticket == ticket and entry.place == "backoff":
+                self._activate(entry)
+
+    def flush_unschedulable(self) -> None:
+        """Try those again that have waited longest for a change: nothing waits for ever."""
+        now = self.now()
+        for entries in list(self._unschedulable.values()):
+            for entry in list(entries.values()):
+                if now - entry.since > LONGEST_WAIT:
+                    self.wake(entry)
+
+    def next_due(self) -> float | None:
+        """When the next backoff is over."""
+        return self._backoff[0][0] if self._backoff else None
+
+    def backoff_of(self, entry: Queued) -> float:
+        """How long a pod is left alone after it failed: twice as long each time."""
+        if not entry.attempts:
+            return 0.0
+        return min(self.first_backoff * 2.0 ** min(entry.attempts - 1, 30), self.last_backoff)
+
+    def counts(self) -> dict[str, int]:
+        """How many pods are where."""
+        counts = {"active": 0, "backoff": 0, "unschedulable": 0, "gated": 0}
+        for entry in self.pods.values():
+            if entry.place:
+                counts[entry.place] += 1
+        return counts
+
+    def _activate(self, entry: Queued) -> None:
+        self._put(entry, "active")
+        heapq.heappush(self._active, (self.sort_key(entry.info, entry.added), entry.ticket, entry))
+        self.ready()
+
+    def _to_backoff(self, entry: Queued) -> None:
+        self._put(entry, "backoff")
+        heapq.heappush(self._backoff, (self.now() + self.backoff_of(entry), entry.ticket, entry))
+        self.ready()
+
+    def _put(self, entry: Queued, place: str) -> None:
+        entry.place = place
+        entry.since = self.now()
+        entry.ticket = next(self._tickets)
+
+    def _leave(self, entry: Queued) -> None:
+        if entry.place == "unschedulable":
+            waiting = self._unschedulable[entry.info.shape]
+            waiting.pop(entry.info.uid, None)
+            if not waiting:
+                del self._unschedulable[entry.info.shape]
+        entry.place = ""
+        entry.ticket = next(self._tickets)

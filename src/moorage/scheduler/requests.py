@@ -1,0 +1,85 @@
+"""What a pod asks of a node, added up over its containers as Kubernetes does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from moorage.api.meta import ResourceList
+from moorage.api.pod import Container, PodSpec
+from moorage.quantity import Quantity, QuantityError
+
+CPU, MEMORY, EPHEMERAL, PODS = "cpu", "memory", "ephemeral-storage", "pods"
+DEFAULT_MILLI_CPU, DEFAULT_MEMORY = 100, 200 * 1024 * 1024
+"""What a container that asks for nothing counts as when nodes are scored."""
+
+Amounts = dict[str, int]
+"""Milli-cores of cpu, whole units of everything else."""
+
+
+def amounts(resources: ResourceList) -> Amounts:
+    """Quantities as integers; what does not parse counts as nothing."""
+    return {name: amount(name, value) for name, value in resources.items()}
+
+
+def amount(name: str, value: str | int | float) -> int:
+    """One quantity as an integer, rounded up."""
+    try:
+        quantity = Quantity.of(value)
+    except QuantityError:
+        return 0
+    return quantity.milli_value() if name == CPU else quantity.value()
+
+
+def pod_requests(spec: PodSpec, missing: Mapping[str, int] | None = None) -> Amounts:
+    """The sum of the containers, at least the largest init container, then pod-level requests and the overhead.
+
+    `missing` is what a container counts as for resources that it does not name.
+    """
+    total: Amounts = {}
+    for container in spec.containers:
+        _add(total, _container(container, missing))
+    beside: Amounts = {}
+    largest: Amounts = {}
+    for container in spec.init_containers:
+        asked = _container(container, missing)
+        if container.restart_policy == "Always":
+            _add(total, asked)
+            _add(beside, asked)
+            asked = dict(beside)
+        else:
+            _add(asked, beside)
+        _raise_to(largest, asked)
+    _raise_to(total, largest)
+    if spec.resources is not None:
+        for name, value in spec.resources.requests.items():
+            if name in (CPU, MEMORY) or name.startswith("hugepages-"):
+                total[name] = amount(name, value)
+    _add(total, amounts(spec.overhead))
+    return total
+
+
+def _container(container: Container, missing: Mapping[str, int] | None) -> Amounts:
+    asked = amounts(container.resources.requests)
+    for name, value in (missing or {}).items():
+        asked.setdefault(name, value)
+    return asked
+
+
+def _add(total: Amounts, more: Mapping[str, int]) -> None:
+    for name, value in more.items():
+        total[name] = total.get(name, 0) + value
+
+
+def _raise_to(total: Amounts, least: Mapping[str, int]) -> None:
+    for name, value in least.items():
+        total[name] = max(total.get(name, 0), value)
+
+
+def images_of(containers: Iterable[Container]) -> tuple[str, ...]:
+    """The images of containers, each with its tag."""
+    return tuple(normalized_image(container.image) for container in containers)
+
+
+def normalized_image(name: str) -> str:
+    """An image's name with the tag that it has when none is written."""
+    return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"

@@ -1,0 +1,392 @@
+"""The scheduler: follows nodes and pods, decides one pod at a time, and binds many at once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from moorage.api import kinds
+from moorage.api.meta import Object
+from moorage.api.node import Node, Taint
+from moorage.api.pod import Pod
+from moorage.client import ApiError, Client, Informers, Missing, Unavailable
+from moorage.client.client import STRATEGIC
+from moorage.client.clock import Clock, timestamp
+from moorage.client.events import NORMAL, WARNING, Recorder
+from moorage.features import Gates
+from moorage.match.tolerations import Tolerations
+from moorage.scheduler.failures import message_of
+from moorage.scheduler.framework import Cycle, Handle, Nomination
+from moorage.scheduler.metrics import Metrics
+from moorage.scheduler.profile import NotPermitted, Placement, Profile
+from moorage.scheduler.queue import Queue, Queued
+from moorage.scheduler.shape import PodInfo, Shapes
+from moorage.scheduler.table import NodeTable
+
+_LOG = logging.getLogger(__name__)
+_POD = kinds.row("v1", "Pod")
+_SLICE = 0.004
+"""Seconds of decisions after which others in the same process have their turn."""
+_BINDING = 512
+"""How many pods are being bound at a time, at most."""
+_FLUSH_SECONDS = 30.0
+
+Profiles = Mapping[str, Profile]
+
+
+class Scheduler:
+    """Places pods. Decisions are made one by one and never wait; all that waits happens beside them."""
+
+    def __init__(self, client: Client, gates: Gates, profiles: Callable[[Handle], Profiles], **given: Any) -> None:
+        self.client = client
+        self.table = NodeTable()
+        self.clock: Clock = given.get("clock") or Clock()
+        self.metrics = Metrics()
+        informers = Informers(client)
+        self._recorder = Recorder(client, "default-scheduler", self.clock)
+        self._shapes = Shapes(gates)
+        self.handle = Handle(
+            self.table, client, informers, gates, self._recorder, self.clock,
+            wake=self._note_wake, unclear=self._note_unclear,
+        )  # fmt: skip
+        if seed := given.get("seed"):
+            self.handle.random.seed(seed)
+        self._pods = informers.of(Pod)
+        self._nodes = informers.of(Node)
+        self._pods.on_change(self._pod_changed)
+        self._nodes.on_change(self._node_changed)
+        self.profiles = profiles(self.handle)
+        first = next(iter(self.profiles.values()))
+        self.queue = Queue(time.monotonic, first.sort_key, ready=self._ready)
+        self._work = asyncio.Event()
+        self._counted: dict[str, PodInfo] = {}
+        """The pods in the table, by uid."""
+        self._assumed: set[str] = set()
+        """Those of them that are being bound."""
+        self._changed_rows: set[int] = set()
+        self._woken: set[str] = set()
+        self._unclear: set[tuple[str, str, str]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._slots = asyncio.Semaphore(_BINDING)
+
+    # -- running ------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Place pods until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._recorder.run())
+            await self.handle.informers.start()
+            tasks.create_task(self._flush())
+            try:
+                await self._schedule()
+            finally:
+                await self.handle.informers.stop()
+                for task in self._tasks:
+                    task.cancel()
+
+    async def _schedule(self) -> None:
+        while True:
+            self._wake_pods()
+            end = time.perf_counter() + _SLICE
+            while (entry := self.queue.pop()) is not None:
+                await self._slots.acquire()
+                if not self._try(entry):
+                    self._slots.release()
+                if time.perf_counter() > end or self._changed_rows or self._woken:
+                    break
+            if entry is None and not self._changed_rows and not self._woken:
+                await self._idle()
+            else:
+                await asyncio.sleep(0)
+
+    async def _idle(self) -> None:
+        self._work.clear()
+        due = self.queue.next_due()
+        try:
+            async with asyncio.timeout(None if due is None else max(0.0, due - time.monotonic())):
+                await self._work.wait()
+        except TimeoutError:
+            return
+
+    def _ready(self) -> None:
+        self._work.set()
+
+    async def _flush(self) -> None:
+        while True:
+            await asyncio.sleep(_FLUSH_SECONDS)
+            self.queue.flush_unschedulable()
+
+    # -- one pod ------------------------------------------------------------------------------------------------
+
+    def _try(self, entry: Queued) -> bool:
+        """Decide about one pod. True when it is being bound, which gives the slot back."""
+        profile = self._profile(entry.info)
+        if profile is None or entry.info.pod.metadata.deletion_timestamp is not None:
+            return False
+        start = time.perf_counter()
+        cycle = Cycle(entry.info, self.table, profile)
+        placement = profile.place(cycle)
+        if placement.node:
+            placement = self._reserved(cycle, placement)
+        self.metrics.decided(profile.name, "scheduled" if placement.node else "unschedulable", start)
+        if not placement.node:
+            self._rejected(entry, cycle, placement)
+            return False
+        self._assume(entry.info, placement.node)
+        self._begin(self._bind(entry, cycle, placement.node, start))
+        return True
+
+    def _profile(self, info: PodInfo) -> Profile | None:
+        return self.profiles.get(info.pod.spec.scheduler_name or "default-scheduler")
+
+    def _reserved(self, cycle: Cycle, placement: Placement) -> Placement:
+        reserves = cycle.profile.reserves
+        for number, plugin in enumerate(reserves):
+            if reason := plugin.reserve(cycle, placement.node):
+                for done in reversed(reserves[: number + 1]):
+                    done.unreserve(cycle, placement.node)
+                return Placement(refused=(plugin.name, reason))
+        return placement
+
+    def _assume(self, info: PodInfo, node: str) -> None:
+        """Count a pod on its node from now on, so that the next decision knows."""
+        assumed = PodInfo(info.pod, info.shape, node)
+        self._counted[info.uid] = assumed
+        self._assumed.add(info.uid)
+        self._forget_promise(info)
+        self.table.add_pod(assumed)
+
+    async def _bind(self, entry: Queued, cycle: Cycle, node: str, start: float) -> None:
+        info, profile = entry.info, cycle.profile
+        try:
+            await profile.permit(cycle, node)
+            for plugin in profile.pre_binds:
+                await plugin.pre_bind(cycle, node)
+            await self._bound(cycle, node)
+        except (ApiError, NotPermitted) as error:
+            _LOG.warning('binding failed pod="%s/%s" node="%s": %s', *info.key, node, error)
+            self._forget(entry, cycle, node)
+            self.metrics.attempts(profile.name, "error")
+            self._recorder.event(info.pod, WARNING, "FailedScheduling", f"running Bind plugin: {error}", "Scheduling")
+        else:
+            _LOG.debug('bound pod="%s/%s" node="%s"', *info.key, node)
+            self.queue.remove(info.uid)
+            self.metrics.bound(profile.name, start, entry)
+            message = f"Successfully assigned {info.key[0]}/{info.key[1]} to {node}"
+            self._recorder.event(info.pod, NORMAL, "Scheduled", message, "Binding")
+        finally:
+            self._slots.release()
+
+    async def _bound(self, cycle: Cycle, node: str) -> None:
+        """Bind a pod. When the answer is lost the pod itself tells what became of it."""
+        wait = 0.1
+        while True:
+            try:
+                await cycle.profile.binds[0].bind(cycle, node)
+            except Unavailable as error:
+                _LOG.warning('no answer to a binding pod="%s/%s": %s', *cycle.pod.key, error)
+            else:
+                return
+            await self.clock.sleep(wait)
+            wait = min(wait * 2, 5.0)
+            try:
+                pod = msgspec.json.decode(await self.client.get(_POD, *cycle.pod.key), type=Pod)
+            except Unavailable:
+                continue
+            if pod.metadata.uid == cycle.pod.uid and pod.spec.node_name == node:
+                return
+
+    def _forget(self, entry: Queued, cycle: Cycle, node: str) -> None:
+        """A pod was not bound after all: what it took is free again, and it is tried again later."""
+        for plugin in reversed(cycle.profile.reserves):
+            plugin.unreserve(cycle, node)
+        info = entry.info
+        if info.uid in self._assumed:
+            self._assumed.discard(info.uid)
+            self._uncount(info.uid)
+        self.queue.retry(entry)
+
+    # -- failure ------------------------------------------------------------------------------------------------
+
+    def _rejected(self, entry: Queued, cycle: Cycle, placement: Placement) -> None:
+        nomination = Nomination()
+        if not placement.refused:
+            for plugin in cycle.profile.post_filters:
+                nomination = plugin.post_filter(cycle, placement.rejections)
+                if nomination.node:
+                    break
+        message = message_of(self.table.count, placement, nomination.message)
+        plugins = placement.plugins or {cycle.rejected_by}
+        _LOG.debug('unschedulable pod="%s/%s": %s', *entry.info.key, message)
+        self.metrics.rejected(cycle.profile.name, plugins)
+        self.queue.failed(entry, plugins)
+        info = entry.info
+        self._recorder.event(info.pod, WARNING, "FailedScheduling", message, "Scheduling")
+        if nomination.node:
+            self._forget_promise(info)
+            self.handle.nominated.setdefault(nomination.node, {})[info.uid] = info
+            if nomination.act is not None:
+                self._begin(self._make_room(nomination.act))
+        self._begin(self._say_unschedulable(info, message, nomination.node))
+
+    async def _make_room(self, act: Callable[[], Any]) -> None:
+        try:
+            await act()
+        except ApiError as error:
+            _LOG.warning("making room failed: %s", error)
+
+    async def _say_unschedulable(self, info: PodInfo, message: str, promised: str) -> None:
+        """Write into the pod's status why it is not placed; nothing is written twice."""
+        now = next((each for each in info.pod.status.conditions if each.type == "PodScheduled"), None)
+        status: dict[str, Any] = {}
+        if now is None or (now.status, now.reason, now.message) != ("False", "Unschedulable", message):
+            condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+            if now is None or now.status != "False":
+                condition["lastTransitionTime"] = timestamp(self.clock.now())
+            status["conditions"] = [condition]
+        if promised and promised != info.pod.status.nominated_node_name:
+            status["nominatedNodeName"] = promised
+        if not status:
+            return
+        patch = {"metadata": {"uid": info.uid}, "status": status}
+        try:
+            await self.client.patch(_POD, *info.key, patch, subresource="status", form=STRATEGIC)
+        except Missing:
+            return
+        except ApiError as error:
+            _LOG.warning('status not written pod="%s/%s": %s', *info.key, error)
+
+    def _forget_promise(self, info: PodInfo) -> None:
+        for node, promised in list(self.handle.nominated.items()):
+            if promised.pop(info.uid, None) is not None and not promised:
+                del self.handle.nominated[node]
+
+    def _begin(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # -- what happens -------------------------------------------------------------------------------------------
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        if new is None:
+            row = self.table.remove_node(old.metadata.name) if old is not None else None
+        elif old is not None and _same_place(old, new):
+            self.table.see_node(new)
+            return
+        else:
+            row = self.table.set_node(new)
+        if row is not None:
+            self._note_row(row)
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        pod = new or old
+        assert pod is not None
+        uid = pod.metadata.uid
+        if new is None or new.status.phase in ("Succeeded", "Failed"):
+            self._gone(pod)
+        elif new.spec.node_name:
+            self._assigned(new)
+        elif uid not in self._assumed:
+            self._unassigned(old, new)
+
+    def _gone(self, pod: Pod) -> None:
+        uid = pod.metadata.uid
+        self.queue.remove(uid)
+        self._assumed.discard(uid)
+        self._uncount(uid)
+        self._forget_promise(self._shapes.info(pod))
+
+    def _assigned(self, pod: Pod) -> None:
+        info = self._shapes.info(pod)
+        self.queue.remove(info.uid)
+        self._assumed.discard(info.uid)
+        self._forget_promise(info)
+        counted = self._counted.get(info.uid)
+        if counted is not None and counted.node_name != info.node_name:
+            self._uncount(info.uid)
+        row = self.table.replace_pod(info)
+        self._counted[info.uid] = info
+        if row is not None:
+            self._note_row(row)
+
+    def _unassigned(self, old: Pod | None, new: Pod) -> None:
+        if (new.spec.scheduler_name or "default-scheduler") not in self.profiles:
+            return
+        if new.metadata.deletion_timestamp is not None:
+            self._gone(new)
+            return
+        info = self._shapes.info(new)
+        if promised := new.status.nominated_node_name:
+            self._forget_promise(info)
+            self.handle.nominated.setdefault(promised, {})[info.uid] = info
+        if old is not None and info.uid in self.queue.pods and _same_question(old, new):
+            self.queue.update(info)
+            return
+        profile = self._profile(info)
+        self.queue.add(info, profile.waits(info) if profile else "")
+
+    def _uncount(self, uid: str) -> None:
+        info = self._counted.pop(uid, None)
+        row = self.table.remove_pod(info) if info is not None else None
+        if row is not None:
+            self._note_row(row)
+
+    def _note_row(self, row: int) -> None:
+        if self.queue.waits():
+            self._changed_rows.add(row)
+            self._work.set()
+
+    def _note_wake(self, plugin: str, old: Object | None, new: Object | None) -> None:
+        self._woken.add(plugin)
+        self._work.set()
+
+    def _wake_pods(self) -> None:
+        """Let those pods be tried again for whom something has changed that could let them fit."""
+        if not self._changed_rows and not self._woken:
+            return
+        rows = np.array(sorted(self._changed_rows), np.intp)
+        woken = self._woken
+        self._changed_rows, self._woken = set(), set()
+        for shape in self.queue.waiting_shapes():
+            waiting = self.queue.waiting(shape)
+            profile = self._profile(waiting[0].info)
+            opened = bool(len(rows)) and profile and profile.opens(Cycle(waiting[0].info, self.table, profile), rows)
+            for entry in waiting:
+                if opened or not woken.isdisjoint(entry.plugins):
+                    self.queue.wake(entry)
+
+    def _note_unclear(self, tolerations: Tolerations, taint: Taint) -> None:
+        """Say once for each value that a taint could not be understood."""
+        verdict = tolerations.verdict(taint)
+        if verdict.error:
+            self.metrics.unclear()
+            seen = (verdict.log, taint.key, taint.value)
+            if seen not in self._unclear and len(self._unclear) < 10_000:
+                self._unclear.add(seen)
+                _LOG.warning('%s taint="%s": %s', verdict.log, taint, verdict.error)
+
+
+def _same_place(old: Node, new: Node) -> bool:
+    """Whether nothing has changed that placement depends on."""
+    return (
+        old.spec == new.spec
+        and old.metadata.labels == new.metadata.labels
+        and old.status.allocatable == new.status.allocatable
+        and old.status.images == new.status.images
+    )
+
+
+def _same_question(old: Pod, new: Pod) -> bool:
+    """Whether nothing has changed that could make a difference to where a pod may go."""
+    return (
+        old.spec == new.spec
+        and old.metadata.labels == new.metadata.labels
+        and old.status.resource_claim_statuses == new.status.resource_claim_statuses
+    )

@@ -1,0 +1,104 @@
+"""What placement needs to know of a pod: its shape, shared by all pods of one template, and itself."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import NamedTuple
+
+import msgspec
+
+from moorage.api.pod import Pod, PodSpec
+from moorage.features import Gates
+from moorage.match.selector import Preferences, Selector, compile_pod_selector, compile_preferences
+from moorage.match.tolerations import Tolerations
+from moorage.scheduler.requests import CPU, DEFAULT_MEMORY, DEFAULT_MILLI_CPU, MEMORY, images_of, pod_requests
+
+_MISSING = {CPU: DEFAULT_MILLI_CPU, MEMORY: DEFAULT_MEMORY}
+_KEPT = 1024
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+class HostPort(NamedTuple):
+    """A port that a pod wants to have on the node."""
+
+    protocol: str
+    address: str
+    port: int
+
+
+class Shape:
+    """Everything about a pod's specification, worked out once for all pods that have the same."""
+
+    __slots__ = (
+        "__weakref__", "images", "nonzero", "number", "ports", "preferences", "requests", "selector", "spec",
+        "tolerations",
+    )  # fmt: skip
+
+    def __init__(self, number: int, spec: PodSpec, gates: Gates) -> None:
+        self.number = number
+        self.spec = spec
+        """The specification of one of the pods: what differs between them does not matter here."""
+        self.requests = {name: value for name, value in pod_requests(spec).items() if value}
+        counted = pod_requests(spec, _MISSING)
+        self.nonzero = counted.get(CPU, 0), counted.get(MEMORY, 0)
+        """Cpu and memory as nodes are scored by: a container that asks for none counts as a small one."""
+        self.tolerations = Tolerations(spec.tolerations, gates)
+        self.selector: Selector = compile_pod_selector(spec, gates)
+        affinity = spec.affinity and spec.affinity.node_affinity
+        preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
+        self.preferences: Preferences = compile_preferences(preferred, gates)
+        self.ports = _host_ports(spec)
+        self.images = images_of((*spec.init_containers, *spec.containers))
+
+
+def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
+    containers = (*(each for each in spec.init_containers if each.restart_policy == "Always"), *spec.containers)
+    return tuple(
+        HostPort(port.protocol or "TCP", port.host_ip or "0.0.0.0", port.host_port)
+        for container in containers
+        for port in container.ports
+        if port.host_port > 0
+    )
+
+
+class PodInfo:
+    """A pod, with its shape at hand."""
+
+    __slots__ = ("key", "node_name", "pod", "priority", "shape", "uid")
+
+    def __init__(self, pod: Pod, shape: Shape, node_name: str = "") -> None:
+        self.pod = pod
+        self.shape = shape
+        self.uid = pod.metadata.uid
+        self.key = (pod.metadata.namespace, pod.metadata.name)
+        self.priority = pod.spec.priority or 0
+        self.node_name = node_name or pod.spec.node_name
+        """Where it runs, or where it is assumed to run soon."""
+
+    def __repr__(self) -> str:
+        return f"PodInfo({'/'.join(self.key)})"
+
+
+class Shapes:
+    """The shapes of pods, by what is written in their specification."""
+
+    def __init__(self, gates: Gates) -> None:
+        self._gates = gates
+        self._shapes: OrderedDict[bytes, Shape] = OrderedDict()
+        self._number = 0
+
+    def info(self, pod: Pod) -> PodInfo:
+        """A pod with its shape."""
+        spec = pod.spec
+        if spec.node_name:
+            spec = msgspec.structs.replace(spec, node_name="")
+        signature = _encode(spec)
+        shape = self._shapes.get(signature)
+        if shape is None:
+            self._number += 1
+            shape = self._shapes[signature] = Shape(self._number, spec, self._gates)
+            if len(self._shapes) > _KEPT:
+                self._shapes.popitem(last=False)
+        else:
+            self._shapes.move_to_end(signature)
+        return PodInfo(pod, shape)
