@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from moorage.cli.options import cannot_run, gates_option, parse_gates
 from moorage.features import Gates
+
+if TYPE_CHECKING:
+    from moorage.apiserver.run import APIServer
 
 _DIRECTORY = Path(".moorage")
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -43,8 +46,7 @@ def _server_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def up(gates: str, apiserver_gates: str, scheduler_gates: str, controllers_gates: str, **server: Any) -> None:
     """Start a control plane that kubectl and every Kubernetes client can talk to.
 
-    It stops cleanly on Ctrl-C or SIGTERM; what it acknowledged is there when it starts again. Today the API server is
-    all there is to start: gates of the other components are checked and wait for them.
+    It stops cleanly on Ctrl-C or SIGTERM; what it acknowledged is there when it starts again.
 
     \b
     Examples:
@@ -52,9 +54,20 @@ def up(gates: str, apiserver_gates: str, scheduler_gates: str, controllers_gates
       moorage up --data-dir /var/lib/moorage --port 0
       moorage up --store etcd://127.0.0.1:2379
     """
-    for text in (scheduler_gates, controllers_gates):
-        parse_gates(text)
-    _serve(parse_gates(apiserver_gates or gates), **server)
+    from moorage.tools.plane import ControlPlane, Settings
+
+    settings = Settings(
+        **_settings(server),
+        apiserver_gates=parse_gates(apiserver_gates or gates),
+        scheduler_gates=parse_gates(scheduler_gates or gates),
+        controllers_gates=parse_gates(controllers_gates or gates),
+    )
+
+    async def start() -> Running:
+        plane = await ControlPlane.start(settings)
+        return Running(plane.server, plane.stop)
+
+    _serve(start, settings.apiserver_gates)
 
 
 @click.command()
@@ -66,33 +79,51 @@ def apiserver(gates: str, apiserver_gates: str, **server: Any) -> None:
     Example:
       moorage apiserver --data-dir /var/lib/moorage --feature-gates WildcardTolerationKeys=true
     """
-    _serve(parse_gates(apiserver_gates or gates), **server)
+    from moorage.apiserver import run
+
+    of = _settings(server)
+    on = parse_gates(apiserver_gates or gates)
+
+    async def start() -> Running:
+        alone = await run.start(of["directory"], of["store"], on, of["bind"], of["port"], etcd_files=of["etcd_files"])
+        return Running(alone, alone.stop)
+
+    _serve(start, on)
 
 
-def _serve(gates: Gates, **server: Any) -> None:
+class Running(NamedTuple):
+    """What was started, and how it is stopped."""
+
+    server: APIServer
+    stop: Callable[[], Awaitable[None]]
+
+
+def _settings(server: dict[str, Any]) -> dict[str, Any]:
+    files = tuple(server.pop(f"etcd_{name}") for name in ("cafile", "certfile", "keyfile"))
+    return {**server, "etcd_files": files}
+
+
+def _serve(start: Callable[[], Awaitable[Running]], gates: Gates) -> None:
     import uvloop
 
     from moorage.apiserver.run import CannotStart
 
     try:
-        uvloop.run(_run(gates, **server))
+        uvloop.run(_run(start, gates))
     except CannotStart as error:
         cannot_run(str(error))
 
 
-async def _run(gates: Gates, directory: Path, bind: str, port: int, store: str, **etcd: Path | None) -> None:
-    from moorage.apiserver.run import start
-
-    files = etcd["etcd_cafile"], etcd["etcd_certfile"], etcd["etcd_keyfile"]
-    server = await start(directory, store, gates, bind, port, etcd_files=files)
+async def _run(start: Callable[[], Awaitable[Running]], gates: Gates) -> None:
+    running = await start()
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
-    click.echo(_welcome(server.url, server.kubeconfig, gates))
+    click.echo(_welcome(running.server.url, running.server.kubeconfig, gates))
     await stopped.wait()
     click.echo("stopping: finishing what was begun", err=True)
-    await server.stop()
+    await running.stop()
 
 
 def _welcome(url: str, kubeconfig: Path, gates: Gates) -> str:

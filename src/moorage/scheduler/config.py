@@ -1,16 +1,195 @@
-"""Profiles as they are without any configuration."""
+"""Which profiles there are, and which plugins each has: as nobody says otherwise, or as a configuration says."""
 
 from __future__ import annotations
 
-from moorage.scheduler.framework import Handle
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from moorage.api.decode import DecodeError, convert
+from moorage.api.meta import Wire
+from moorage.scheduler.framework import Handle, Plugin, overrides
 from moorage.scheduler.plugins.registry import DEFAULTS
-from moorage.scheduler.profile import Profile
+from moorage.scheduler.profile import POINTS, Profile
+from moorage.scheduler.queue import FIRST_BACKOFF, LAST_BACKOFF
 
 DEFAULT_NAME = "default-scheduler"
+ENTRY_POINTS = "moorage.scheduler.plugins"
+_API_VERSION, _KIND = "kubescheduler.config.k8s.io/v1", "KubeSchedulerConfiguration"
+_EVERY = "*"
 
 
-def default_profiles(handle: Handle) -> dict[str, Profile]:
-    """The one profile that there is when nobody says otherwise."""
-    plugins = [plugin(handle, {}) for plugin, _ in DEFAULTS]
-    weights = {plugin.name: weight for plugin, weight in DEFAULTS}
-    return {DEFAULT_NAME: Profile(DEFAULT_NAME, plugins, weights, handle)}
+class ConfigurationError(ValueError):
+    """A configuration that cannot be used; the sentence names the field."""
+
+
+class PluginRef(Wire):
+    """A plugin by name."""
+
+    name: str = ""
+    weight: int | None = None
+
+
+class PluginSet(Wire):
+    """Plugins to have and not to have at an extension point."""
+
+    enabled: tuple[PluginRef, ...] = ()
+    disabled: tuple[PluginRef, ...] = ()
+
+
+class PluginConfig(Wire):
+    """What a plugin is told."""
+
+    name: str = ""
+    args: dict[str, Any] = {}
+
+
+class ProfileSpec(Wire):
+    """A profile as it is written."""
+
+    scheduler_name: str = DEFAULT_NAME
+    plugins: dict[str, PluginSet] = {}
+    plugin_config: tuple[PluginConfig, ...] = ()
+
+
+class LeaderElection(Wire):
+    """Whether one of several schedulers works at a time."""
+
+    leader_elect: bool = True
+
+
+class _File(Wire):
+    api_version: str = ""
+    kind: str = ""
+    profiles: tuple[ProfileSpec, ...] = ()
+    leader_election: LeaderElection = LeaderElection()
+    pod_initial_backoff_seconds: int | None = None
+    pod_max_backoff_seconds: int | None = None
+    extenders: tuple[dict[str, Any], ...] = ()
+
+
+def registered() -> dict[str, type[Plugin]]:
+    """All plugins by name: ours, and those that other packages register."""
+    found = {plugin.name: plugin for plugin, _ in DEFAULTS}
+    for each in entry_points(group=ENTRY_POINTS):
+        plugin = each.load()
+        found[plugin.name] = plugin
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """How a scheduler is set up."""
+
+    specs: tuple[ProfileSpec, ...] = (ProfileSpec(),)
+    first_backoff: float = FIRST_BACKOFF
+    last_backoff: float = LAST_BACKOFF
+    leader_elect: bool = True
+    registry: Mapping[str, type[Plugin]] = field(default_factory=registered)
+
+    @staticmethod
+    def read(file: Path) -> Configuration:
+        """The configuration in a file. Raises ConfigurationError."""
+        try:
+            data = yaml.safe_load(file.read_bytes())
+        except OSError as error:
+            raise ConfigurationError(f"{file}: {error.strerror}") from None
+        except yaml.YAMLError as error:
+            raise ConfigurationError(f"{file}: not YAML: {error}") from None
+        try:
+            return Configuration.of(data)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{file}: {error}") from None
+
+    @staticmethod
+    def of(data: Any) -> Configuration:
+        """The configuration that parsed YAML holds. Raises ConfigurationError."""
+        if not isinstance(data, dict):
+            raise ConfigurationError("a configuration is a map of fields")
+        try:
+            given = convert(data, _File)
+        except DecodeError as error:
+            raise ConfigurationError(str(error)) from None
+        if (given.api_version, given.kind) != (_API_VERSION, _KIND):
+            raise ConfigurationError(f"apiVersion and kind must be {_API_VERSION} and {_KIND}")
+        if given.extenders:
+            raise ConfigurationError("extenders: not supported: write a plugin instead, it is one small file")
+        specs = given.profiles or (ProfileSpec(),)
+        if len({spec.scheduler_name for spec in specs}) < len(specs):
+            raise ConfigurationError("profiles: each must have a schedulerName of its own")
+        found = Configuration(
+            specs,
+            FIRST_BACKOFF if given.pod_initial_backoff_seconds is None else given.pod_initial_backoff_seconds,
+            LAST_BACKOFF if given.pod_max_backoff_seconds is None else given.pod_max_backoff_seconds,
+            given.leader_election.leader_elect,
+        )
+        if found.first_backoff <= 0 or found.last_backoff < found.first_backoff:
+            raise ConfigurationError("podInitialBackoffSeconds must be above 0, podMaxBackoffSeconds not below it")
+        for number, spec in enumerate(specs):
+            found.check(spec, f"profiles[{number}]")
+        return found
+
+    def check(self, spec: ProfileSpec, where: str) -> None:
+        """Refuse a profile that names what does not exist."""
+        for point, given in spec.plugins.items():
+            if point not in POINTS and point != "multiPoint":
+                raise ConfigurationError(f"{where}.plugins.{point}: no such extension point: {', '.join(POINTS)}")
+            for each in given.enabled:
+                if each.name not in self.registry:
+                    known = ", ".join(sorted(self.registry))
+                    raise ConfigurationError(f"{where}.plugins.{point}: no plugin {each.name!r}: there are {known}")
+        if len(_at_point(spec, "queueSort", self.registry)) != 1:
+            raise ConfigurationError(f"{where}.plugins.queueSort: exactly one plugin must be enabled")
+        if not _at_point(spec, "bind", self.registry):
+            raise ConfigurationError(f"{where}.plugins.bind: at least one plugin must be enabled")
+
+    def profiles(self, handle: Handle) -> dict[str, Profile]:
+        """The profiles by name."""
+        return {spec.scheduler_name: self._profile(spec, handle) for spec in self.specs}
+
+    def _profile(self, spec: ProfileSpec, handle: Handle) -> Profile:
+        args = {each.name: each.args for each in spec.plugin_config}
+        at = {point: _at_point(spec, point, self.registry) for point in POINTS}
+        names = dict.fromkeys(each.name for point in at.values() for each in point)
+        made = {}
+        for name in names:
+            try:
+                made[name] = self.registry[name](handle, args.get(name, {}))
+            except (KeyError, TypeError, ValueError) as error:
+                raise ConfigurationError(f"pluginConfig of {name}: {error}") from None
+        weights = {each.name: each.weight or 1 for each in at["score"]}
+        chosen = {point: [made[each.name] for each in given] for point, given in at.items()}
+        return Profile(spec.scheduler_name, handle, weights, chosen)
+
+
+def _at_point(spec: ProfileSpec, point: str, registry: Mapping[str, type[Plugin]]) -> list[PluginRef]:
+    """The plugins of an extension point: those named for it, then those named for every point."""
+    everywhere = _merged(
+        [PluginRef(plugin.name, weight) for plugin, weight in DEFAULTS], spec.plugins.get("multiPoint", PluginSet())
+    )
+    own = spec.plugins.get(point, PluginSet())
+    off = {each.name for each in own.disabled}
+    named = {each.name for each in own.enabled}
+    rest = [each for each in everywhere if each.name not in off | named and _EVERY not in off]
+    return [each for each in (*own.enabled, *rest) if overrides(registry[each.name], POINTS[point])]
+
+
+def _merged(defaults: Iterable[PluginRef], given: PluginSet) -> list[PluginRef]:
+    off = {each.name for each in given.disabled}
+    replaced = {each.name: each for each in given.enabled}
+    kept = []
+    for each in defaults:
+        if each.name in replaced:
+            kept.append(_weighed(replaced.pop(each.name), each))
+        elif each.name not in off and _EVERY not in off:
+            kept.append(each)
+    return [*kept, *replaced.values()]
+
+
+def _weighed(given: PluginRef, default: PluginRef) -> PluginRef:
+    return given if given.weight else msgspec.structs.replace(given, weight=default.weight)

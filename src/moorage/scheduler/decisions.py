@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -53,7 +54,7 @@ class Known:
 class Decisions:
     """Keeps what is known about the shapes that were asked for last."""
 
-    def __init__(self, table: NodeTable, filters: list[Plugin], scores: list[Weighted]) -> None:
+    def __init__(self, table: NodeTable, filters: Sequence[Plugin], scores: Sequence[Weighted]) -> None:
         self._table = table
         self._filters, self._scores = filters, scores
         self._known: OrderedDict[Shape, Known] = OrderedDict()
@@ -101,8 +102,8 @@ class Decisions:
         by_row = [each for each in scores if each.plugin.scope is Scope.ROW]
         return Known(
             [each for each in filters if each.scope is Scope.ROW],
-            [each for each in by_row if not overrides(each.plugin, "normalize")],
-            [each for each in by_row if overrides(each.plugin, "normalize")],
+            [each for each in by_row if not overrides(type(each.plugin), "normalize")],
+            [each for each in by_row if overrides(type(each.plugin), "normalize")],
             [each for each in filters if each.scope is Scope.CLUSTER],
             [each for each in scores if each.plugin.scope is Scope.CLUSTER],
         )

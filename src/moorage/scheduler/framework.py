@@ -190,9 +190,9 @@ class Plugin:
         raise NotImplementedError
 
 
-def overrides(plugin: Plugin, point: str) -> bool:
+def overrides(plugin: type[Plugin], point: str) -> bool:
     """Whether a plugin has something to say at an extension point."""
-    return getattr(type(plugin), point) is not getattr(Plugin, point)
+    return getattr(plugin, point) is not getattr(Plugin, point)
 
 
 def normalized(scores: Scores, *, reverse: bool = False) -> Scores:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -12,6 +12,13 @@ from moorage.scheduler.decisions import REJECTED, Decisions, Known, Weighted
 from moorage.scheduler.framework import Cycle, Handle, Plugin, Reject, Rejection, Skip, overrides
 from moorage.scheduler.shape import PodInfo
 from moorage.scheduler.table import Index, NodeTable, Scores
+
+POINTS = {
+    "preEnqueue": "pre_enqueue", "queueSort": "sort_key", "preFilter": "pre_filter", "filter": "filter",
+    "postFilter": "post_filter", "preScore": "pre_score", "score": "score", "reserve": "reserve",
+    "permit": "permit", "preBind": "pre_bind", "bind": "bind",
+}  # fmt: skip
+"""Extension points as configurations name them, and the method of a plugin that each is."""
 
 
 @dataclass(slots=True)
@@ -40,27 +47,26 @@ class NotPermitted(Exception):
 class Profile:
     """Plugins in their order, for the pods of one schedulerName."""
 
-    def __init__(self, name: str, plugins: Sequence[Plugin], weights: dict[str, int], handle: Handle) -> None:
+    def __init__(
+        self, name: str, handle: Handle, weights: Mapping[str, int], at: Mapping[str, Sequence[Plugin]]
+    ) -> None:
         self.name = name
-        self.plugins = tuple(plugins)
         self.handle = handle
         self.table: NodeTable = handle.table
-        scores = [Weighted(plugin, weights.get(plugin.name, 1)) for plugin in self._at("score")]
-        self._decisions = Decisions(handle.table, self._at("filter"), [each for each in scores if each.weight])
-        self.pre_enqueue = self._at("pre_enqueue")
-        self.post_filters = self._at("post_filter")
-        self.reserves = self._at("reserve")
-        self.permits = self._at("permit")
-        self.pre_binds = self._at("pre_bind")
-        self.binds = self._at("bind")
-        self.sort_key = self._at("sort_key")[0].sort_key
-
-    def _at(self, point: str) -> list[Plugin]:
-        return [plugin for plugin in self.plugins if overrides(plugin, point)]
+        self.filters = at["filter"]
+        scores = [Weighted(plugin, weights[plugin.name]) for plugin in at["score"]]
+        self._decisions = Decisions(handle.table, self.filters, scores)
+        self._pre_enqueue = at["preEnqueue"]
+        self.sort_key = at["queueSort"][0].sort_key
+        self.post_filters = at["postFilter"]
+        self.reserves = at["reserve"]
+        self._permits = at["permit"]
+        self.pre_binds = at["preBind"]
+        self.binds = at["bind"]
 
     def waits(self, info: PodInfo) -> str:
         """Why a pod must not be tried yet; empty when it may."""
-        return next(filter(None, (plugin.pre_enqueue(info) for plugin in self.pre_enqueue)), "")
+        return next(filter(None, (plugin.pre_enqueue(info) for plugin in self._pre_enqueue)), "")
 
     def place(self, cycle: Cycle) -> Placement:
         """The best node for a pod, one of the best by chance when there are several; or why there is none."""
@@ -86,7 +92,7 @@ class Profile:
 
     async def permit(self, cycle: Cycle, node: str) -> None:
         """Wait until every plugin lets the pod be bound. Raises NotPermitted."""
-        for plugin in self.permits:
+        for plugin in self._permits:
             if reason := await plugin.permit(cycle, node):
                 raise NotPermitted(reason)
 
@@ -98,6 +104,18 @@ class Profile:
             return False
         rows = np.array([row], np.intp)
         return all(plugin.filter(cycle, rows)[0] for plugin in active)
+
+    def will_do(self, cycle: Cycle, row: int) -> bool:
+        """Whether a pod could go to one row as the table is now, also beside the pods that were promised room there."""
+        return self.fits(cycle, row) and self._fits_beside_promised(cycle, row)
+
+    def diagnose(self, cycle: Cycle, row: int) -> dict[str, list[Rejection]]:
+        """Why one row will not do as the table is now."""
+        known = self._decisions.of(cycle)
+        active = self._prepared(cycle, known)
+        if isinstance(active, Reject):
+            return {cycle.rejected_by: [Rejection(active.reason, np.array([row], np.intp))]}
+        return self._diagnosed(cycle, known, active, np.array([row], np.intp))
 
     def opens(self, cycle: Cycle, rows: Index) -> bool:
         """Whether some of these rows will do now and did not when pods like this were last tried."""
@@ -159,7 +177,7 @@ class Profile:
                 total = total + weight * plugin.normalize(cycle, raw[rows])
         for plugin, weight in scores:
             found = plugin.score(cycle, rows)
-            if overrides(plugin, "normalize"):
+            if overrides(type(plugin), "normalize"):
                 found = plugin.normalize(cycle, found)
             total = total + weight * found
         return self._any(rows[total == total.max()])
@@ -172,12 +190,15 @@ class Profile:
         assert node is not None  # only rows that are alive are feasible
         return node.metadata.name
 
-    def _diagnosed(self, cycle: Cycle, known: Known, active: list[Plugin]) -> dict[str, list[Rejection]]:
+    def _diagnosed(
+        self, cycle: Cycle, known: Known, active: list[Plugin], left: Index | None = None
+    ) -> dict[str, list[Rejection]]:
         """Which plugin rejected which rows first, and why."""
-        left = self.table.alive.nonzero()[0]
+        if left is None:
+            left = self.table.alive.nonzero()[0]
         found: dict[str, list[Rejection]] = {}
         asked = {*known.filters, *active}
-        for plugin in self.plugins:
+        for plugin in self.filters:
             if plugin not in asked:
                 continue
             if not len(left):

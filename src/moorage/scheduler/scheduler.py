@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -21,6 +21,7 @@ from moorage.client.clock import Clock, timestamp
 from moorage.client.events import NORMAL, WARNING, Recorder
 from moorage.features import Gates
 from moorage.match.tolerations import Tolerations
+from moorage.scheduler.config import Configuration
 from moorage.scheduler.failures import message_of
 from moorage.scheduler.framework import Cycle, Handle, Nomination
 from moorage.scheduler.metrics import Metrics
@@ -37,16 +38,16 @@ _BINDING = 512
 """How many pods are being bound at a time, at most."""
 _FLUSH_SECONDS = 30.0
 
-Profiles = Mapping[str, Profile]
-
 
 class Scheduler:
     """Places pods. Decisions are made one by one and never wait; all that waits happens beside them."""
 
-    def __init__(self, client: Client, gates: Gates, profiles: Callable[[Handle], Profiles], **given: Any) -> None:
+    def __init__(
+        self, client: Client, gates: Gates, configuration: Configuration, *, clock: Clock | None = None, seed: int = 0
+    ) -> None:
         self.client = client
         self.table = NodeTable()
-        self.clock: Clock = given.get("clock") or Clock()
+        self.clock: Clock = clock or Clock()
         self.metrics = Metrics()
         informers = Informers(client)
         self._recorder = Recorder(client, "default-scheduler", self.clock)
@@ -55,15 +56,17 @@ class Scheduler:
             self.table, client, informers, gates, self._recorder, self.clock,
             wake=self._note_wake, unclear=self._note_unclear,
         )  # fmt: skip
-        if seed := given.get("seed"):
+        if seed:
             self.handle.random.seed(seed)
         self._pods = informers.of(Pod)
         self._nodes = informers.of(Node)
         self._pods.on_change(self._pod_changed)
         self._nodes.on_change(self._node_changed)
-        self.profiles = profiles(self.handle)
+        self.profiles = configuration.profiles(self.handle)
         first = next(iter(self.profiles.values()))
-        self.queue = Queue(time.monotonic, first.sort_key, ready=self._ready)
+        self.queue = Queue(
+            time.monotonic, first.sort_key, configuration.first_backoff, configuration.last_backoff, self._ready
+        )
         self._work = asyncio.Event()
         self._counted: dict[str, PodInfo] = {}
         """The pods in the table, by uid."""

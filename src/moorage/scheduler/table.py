@@ -71,6 +71,8 @@ class NodeTable:
         """Changes when everything that was kept about rows is void."""
         self.count = 0
         """How many nodes there are."""
+        self.places = 0
+        """Changes when a node comes or goes, or when its labels or taints change."""
         self._labels: dict[str, Column[str | None]] = {}
         self._label_sets: Column[frozenset[tuple[str, str]]] | None = None
         self._free = list(range(_SIZE - 1, -1, -1))
@@ -115,8 +117,10 @@ class NodeTable:
             self.count += 1
         self.unschedulable[row] = node.spec.unschedulable
         if old is None or old.spec.taints != node.spec.taints:
+            self.places += 1
             self.taints.set(row, node.spec.taints)
         if old is None or old.metadata.labels != node.metadata.labels:
+            self.places += 1
             for key, column in self._labels.items():
                 column.set(row, node.metadata.labels.get(key))
             if self._label_sets is not None:
@@ -141,6 +145,7 @@ class NodeTable:
         self.nodes[row] = None
         self.alive[row] = False
         self.count -= 1
+        self.places += 1
         self.allocatable[:, row] = 0
         self.taints.set(row, ())
         for column in self._labels.values():

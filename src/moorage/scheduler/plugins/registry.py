@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from moorage.scheduler.framework import Plugin
+from moorage.scheduler.plugins.defaultpreemption import DefaultPreemption
 from moorage.scheduler.plugins.imagelocality import ImageLocality
 from moorage.scheduler.plugins.nodeaffinity import NodeAffinity
 from moorage.scheduler.plugins.nodefacts import NodeName, NodePorts, NodeUnschedulable
@@ -19,6 +20,7 @@ DEFAULTS: tuple[tuple[type[Plugin], int], ...] = (
     (NodeAffinity, 2),
     (NodePorts, 0),
     (NodeResourcesFit, 1),
+    (DefaultPreemption, 0),
     (NodeResourcesBalancedAllocation, 1),
     (ImageLocality, 1),
     (DefaultBinder, 0),
