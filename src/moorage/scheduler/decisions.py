@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from moorage.scheduler.framework import Cycle, Plugin, Scope, overrides
+from moorage.scheduler.framework import Cycle, Plugin, Said, Scope, overrides, timed
 from moorage.scheduler.shape import Shape
 from moorage.scheduler.table import ALL, Index, Mask, NodeTable, Rows, Scores
 
@@ -36,6 +36,8 @@ class Known:
     cluster_filters: list[Plugin]
     """Those of scope CLUSTER that pods of this shape concern."""
     cluster_scores: list[Weighted]
+    said: tuple[Said, ...]
+    """What is counted when pods of this shape are placed and nobody else is asked."""
     position: int = 0
     epoch: int = -1
     rank: Scores = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -100,25 +102,30 @@ class Decisions:
         filters = [each for each in self._filters if each.applies(shape)]
         scores = [each for each in self._scores if each.plugin.applies(shape)]
         by_row = [each for each in scores if each.plugin.scope is Scope.ROW]
+        said = (
+            *((each.name, "Filter", "Success") for each in filters if each.scope is Scope.ROW),
+            *((each.plugin.name, "Score", "Success") for each in by_row),
+        )
         return Known(
             [each for each in filters if each.scope is Scope.ROW],
             [each for each in by_row if not overrides(type(each.plugin), "normalize")],
             [each for each in by_row if overrides(type(each.plugin), "normalize")],
             [each for each in filters if each.scope is Scope.CLUSTER],
             [each for each in scores if each.plugin.scope is Scope.CLUSTER],
+            said,
         )
 
     def _renew(self, known: Known, cycle: Cycle, rows: Rows) -> None:
         mask: Mask = self._table.alive[rows]
         for plugin in known.filters:
-            mask = mask & plugin.filter(cycle, rows)
+            mask = mask & timed(cycle, "Filter", plugin.name, plugin.filter, cycle, rows)
         total = np.zeros(mask.shape, np.int64)
         for plugin, weight in known.scores:
-            total += weight * plugin.score(cycle, rows)
+            total += weight * timed(cycle, "Score", plugin.name, plugin.score, cycle, rows)
         known.rank[rows] = np.where(mask, total, REJECTED)
         for number, (plugin, _) in enumerate(known.relative):
             raw = known.raw[number]
-            found = plugin.score(cycle, rows)
+            found = timed(cycle, "Score", plugin.name, plugin.score, cycle, rows)
             if rows is ALL or not known.uniform[number] or (found != raw[self._table.alive.argmax()]).any():
                 raw[rows] = found
                 alive = raw[self._table.alive]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,15 @@ from moorage.scheduler.table import Mask, NodeTable, Rows, Scores
 if TYPE_CHECKING:
     from moorage.scheduler.profile import Profile
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 MAX_SCORE = 100
+
+Timings = list[tuple[str, str, float]]
+"""Extension points, plugins (empty for all of a point together) and the seconds they took."""
+Said = tuple[str, str, str]
+"""A plugin, an extension point, and what it said there."""
 
 
 class Scope(Enum):
@@ -60,6 +69,8 @@ class Rejection(NamedTuple):
     rows: NDArray[np.intp]
     resolvable: bool = False
     """Whether the removal of pods from the node could help."""
+    unclear: bool = False
+    """Whether something could not be understood, and so was not accepted."""
 
 
 class Nomination(NamedTuple):
@@ -88,6 +99,8 @@ class Handle:
     """Tell the queue of a change that pods rejected by a plugin (its name) may be waiting for: old and new object."""
     unclear: Callable[[Tolerations, Taint], None] = lambda *_: None
     """Note that a taint was not tolerated, perhaps because it could not be understood."""
+    wildcard_seconds: Callable[[float], None] = lambda _: None
+    """Note how long a set of taints took to be matched by tolerations with wildcards."""
     nominated: dict[str, dict[str, PodInfo]] = field(default_factory=dict)
     """The pods, by uid, that were promised room on a node, by its name."""
 
@@ -95,9 +108,9 @@ class Handle:
 class Cycle:
     """One attempt to place one pod, and what plugins keep for its duration."""
 
-    __slots__ = ("data", "pod", "profile", "rejected_by", "table")
+    __slots__ = ("data", "pod", "profile", "rejected_by", "said", "table", "timings")
 
-    def __init__(self, pod: PodInfo, table: NodeTable, profile: Profile) -> None:
+    def __init__(self, pod: PodInfo, table: NodeTable, profile: Profile, timings: Timings | None = None) -> None:
         self.pod = pod
         self.table = table
         self.profile = profile
@@ -105,6 +118,10 @@ class Cycle:
         """What a plugin found out in an earlier step, by the plugin's name."""
         self.rejected_by = ""
         """The plugin that rejected the pod before any node was looked at."""
+        self.said: tuple[Said, ...] = ()
+        """Who had a say in the decision."""
+        self.timings = timings
+        """Where to write down how long things take, if somebody wants to know."""
 
     @property
     def shape(self) -> Shape:
@@ -188,6 +205,16 @@ class Plugin:
     async def bind(self, cycle: Cycle, node: str) -> None:
         """Bind the pod; raises when it cannot."""
         raise NotImplementedError
+
+
+def timed(cycle: Cycle, point: str, plugin: str, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Do some work, and write down how long it took when somebody wants to know."""
+    if cycle.timings is None:
+        return work(*args, **kwargs)
+    start = time.perf_counter()
+    result = work(*args, **kwargs)
+    cycle.timings.append((point, plugin, time.perf_counter() - start))
+    return result
 
 
 def overrides(plugin: type[Plugin], point: str) -> bool:

@@ -1,59 +1,151 @@
-"""What the scheduler counts, under the names that kube-scheduler has made known."""
+"""What the scheduler counts: per decision, never per node, under the names that kube-scheduler has made known."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+import prometheus_client as prometheus
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from moorage.scheduler.queue import Queued
+from moorage.scheduler.framework import Cycle, Said, Timings
+from moorage.scheduler.queue import Queue, Queued
 
 _DURATIONS = tuple(0.001 * 2**exponent for exponent in range(15))
+_STEPS = tuple(0.0001 * 2**exponent for exponent in range(12))
+_PLUGIN_STEPS = tuple(0.00001 * 1.5**exponent for exponent in range(20))
+_WAITS = tuple(0.01 * 2**exponent for exponent in range(20))
+_SAMPLE = 10
+"""Of so many decisions, one is timed plugin by plugin."""
 
 
 class Metrics:
-    """Counts per decision, never per node."""
+    """All that one scheduler counts."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self._attempts = Counter(
-            "scheduler_schedule_attempts", "Attempts to place a pod, by result.", ["result", "profile"],
-            registry=self.registry,
+        self.registry = prometheus.CollectorRegistry()
+        self._attempts = self._counter("schedule_attempts", "Attempts to place a pod.", "result", "profile")
+        self._durations = self._histogram(
+            "scheduling_attempt_duration_seconds", "From the start of an attempt to its end.", _DURATIONS,
+            "result", "profile",
         )  # fmt: skip
-        self._durations = Histogram(
-            "scheduler_scheduling_attempt_duration_seconds", "From the start of a decision to its end or the binding.",
-            ["result", "profile"], buckets=_DURATIONS, registry=self.registry,
+        self._algorithm = self._histogram(
+            "scheduling_algorithm_duration_seconds", "How long decisions take.", _DURATIONS
+        )
+        self._points = self._histogram(
+            "framework_extension_point_duration_seconds", "How long extension points take.", _STEPS,
+            "extension_point", "status", "profile",
         )  # fmt: skip
-        self._unclear = Counter(
-            "scheduler_unclear_verdicts", "Taints that could not be understood when they were matched.",
-            registry=self.registry,
+        self._plugins = self._histogram(
+            "plugin_execution_duration_seconds", "How long plugins take, of some decisions.", _PLUGIN_STEPS,
+            "plugin", "extension_point", "status",
         )  # fmt: skip
-        self.unschedulable = Gauge(
-            "scheduler_unschedulable_pods", "Rejections, by the plugin that rejected.", ["plugin", "profile"],
-            registry=self.registry,
+        self._tries = self._histogram("pod_scheduling_attempts", "Attempts until a pod was bound.", (1, 2, 4, 8, 16))
+        self._waits = self._histogram(
+            "pod_scheduling_sli_duration_seconds", "From the arrival of a pod to its binding.", _WAITS, "attempts"
+        )
+        self.wildcard = self._histogram(
+            "wildcard_match_duration_seconds", "How long a set of taints takes to be matched by wildcard tolerations.",
+            _PLUGIN_STEPS,
         )  # fmt: skip
+        self.unclear = self._counter("unclear_verdicts", "Verdicts on taints that could not be understood.", "message")
+        self._preemptions = self._counter("preemption_attempts", "Attempts to make room by removing pods.")
+        self.evaluations: Counter[tuple[str, tuple[Said, ...]]] = Counter()
+        self._number = 0
+        self._of = _Remembered()
 
-    def decided(self, profile: str, result: str, start: float) -> None:
+    def follow(self, queue: Queue) -> None:
+        """Tell how many pods are where, whenever somebody asks."""
+        self.registry.register(_Asked(self, queue))
+
+    def timings(self) -> Timings | None:
+        """Where to write the times of a decision down, of one decision in ten."""
+        self._number += 1
+        return [] if self._number % _SAMPLE == 1 else None
+
+    def decided(self, profile: str, start: float, cycle: Cycle) -> None:
         """A decision was made."""
-        if result != "scheduled":
-            self.attempts(profile, result)
-            self._durations.labels(result, profile).observe(time.perf_counter() - start)
+        self.evaluations[profile, cycle.said] += 1
+        self._algorithm.observe(time.perf_counter() - start)
+        for point, plugin, seconds in cycle.timings or ():
+            if plugin:
+                self._of(self._plugins, plugin, point, "Success").observe(seconds)
+            else:
+                self._of(self._points, point, "Success", profile).observe(seconds)
 
-    def attempts(self, profile: str, result: str) -> None:
-        """An attempt has ended."""
-        self._attempts.labels(result, profile).inc()
+    def attempted(self, profile: str, result: str, start: float) -> None:
+        """An attempt has ended: scheduled, unschedulable or error."""
+        self._of(self._attempts, result, profile).inc()
+        self._of(self._durations, result, profile).observe(time.perf_counter() - start)
 
-    def bound(self, profile: str, start: float, entry: Queued) -> None:
+    def bound(self, entry: Queued, now: float) -> None:
         """A pod was bound."""
-        self.attempts(profile, "scheduled")
-        self._durations.labels("scheduled", profile).observe(time.perf_counter() - start)
+        self._tries.observe(entry.attempts)
+        attempts = str(entry.attempts) if entry.attempts < 16 else "16+"
+        self._of(self._waits, attempts).observe(max(0.0, now - entry.added))
 
-    def rejected(self, profile: str, plugins: Iterable[str]) -> None:
-        """A pod was rejected by some plugins."""
-        for plugin in plugins:
-            self.unschedulable.labels(plugin, profile).inc()
+    def preempted(self) -> None:
+        """Room was to be made."""
+        self._preemptions.inc()
 
-    def unclear(self) -> None:
-        """A taint could not be understood."""
-        self._unclear.inc()
+    def _counter(self, name: str, text: str, *labels: str) -> prometheus.Counter:
+        return prometheus.Counter(f"scheduler_{name}", text, labels, registry=self.registry)
+
+    def _histogram(self, name: str, text: str, buckets: Iterable[float], *labels: str) -> prometheus.Histogram:
+        return prometheus.Histogram(f"scheduler_{name}", text, labels, buckets=tuple(buckets), registry=self.registry)
+
+
+class _Remembered:
+    """Children of metrics by their labels: to look them up in the metric itself takes a lock each time."""
+
+    def __init__(self) -> None:
+        self._children: dict[tuple[Any, ...], Any] = {}
+
+    def __call__(self, metric: Any, *labels: str) -> Any:
+        key = (metric, *labels)
+        child = self._children.get(key)
+        if child is None:
+            child = self._children[key] = metric.labels(*labels)
+        return child
+
+
+class _Asked:
+    """What is counted only when somebody asks."""
+
+    def __init__(self, metrics: Metrics, queue: Queue) -> None:
+        self._metrics = metrics
+        self._queue = queue
+
+    def collect(self) -> Iterator[Metric]:
+        """The metrics as they are now."""
+        pending = GaugeMetricFamily("scheduler_pending_pods", "Pods that are not placed yet.", labels=["queue"])
+        for place, count in self._queue.counts().items():
+            pending.add_metric([place], count)
+        yield pending
+        waiting = GaugeMetricFamily(
+            "scheduler_unschedulable_pods", "Pods that no node will do for.", labels=["plugin", "profile"]
+        )
+        for (plugin, profile), count in self._rejected().items():
+            waiting.add_metric([plugin, profile], count)
+        yield waiting
+        asked = CounterMetricFamily(
+            "scheduler_plugin_evaluation", "Decisions in which a plugin had a say, and what it said.",
+            labels=["plugin", "extension_point", "profile", "status"],
+        )  # fmt: skip
+        totals: Counter[tuple[str, str, str, str]] = Counter()
+        for (profile, evaluations), count in self._metrics.evaluations.items():
+            for plugin, point, status in evaluations:
+                totals[plugin, point, profile, status] += count
+        for labels, count in totals.items():
+            asked.add_metric(labels, count)
+        yield asked
+
+    def _rejected(self) -> Counter[tuple[str, str]]:
+        counts: Counter[tuple[str, str]] = Counter()
+        for entry in self._queue.pods.values():
+            if entry.place == "unschedulable":
+                profile = entry.info.pod.spec.scheduler_name or "default-scheduler"
+                counts.update((plugin, profile) for plugin in entry.plugins)
+        return counts

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from moorage.scheduler.decisions import REJECTED, Decisions, Known, Weighted
-from moorage.scheduler.framework import Cycle, Handle, Plugin, Reject, Rejection, Skip, overrides
+from moorage.scheduler.framework import Cycle, Handle, Plugin, Reject, Rejection, Skip, overrides, timed
 from moorage.scheduler.shape import PodInfo
 from moorage.scheduler.table import Index, NodeTable, Scores
 
@@ -70,25 +70,42 @@ class Profile:
 
     def place(self, cycle: Cycle) -> Placement:
         """The best node for a pod, one of the best by chance when there are several; or why there is none."""
-        known = self._decisions.of(cycle)
-        active = self._prepared(cycle, known)
+        known = timed(cycle, "Filter", "", self._decisions.of, cycle)
+        active = timed(cycle, "PreFilter", "", self._prepared, cycle, known)
         if isinstance(active, Reject):
+            cycle.said = ((cycle.rejected_by, "PreFilter", _status(resolvable=active.resolvable)),)
             return Placement(rejected=active)
+        cycle.said = known.said
         promised = cycle.pod.pod.status.nominated_node_name
         row = self.table.rows.get(promised) if promised else None
         if row is not None and len(self._feasible(cycle, known, active, np.array([row], np.intp))):
             return Placement(promised, 1)
         scores = [each for each in known.cluster_scores if not isinstance(each.plugin.pre_score(cycle), Skip)]
         if active or scores or known.is_relative or self.handle.nominated:
-            rows = self._feasible(cycle, known, active, (known.rank != REJECTED).nonzero()[0])
+            cycle.said = (
+                *known.said,
+                *((each.name, "Filter", "Success") for each in active),
+                *((each.plugin.name, "Score", "Success") for each in scores),
+            )
+            will_do = (known.rank != REJECTED).nonzero()[0]
+            rows = timed(cycle, "Filter", "", self._feasible, cycle, known, active, will_do)
             if not len(rows):
-                return Placement(rejections=self._diagnosed(cycle, known, active))
-            return Placement(self._name(self._best(cycle, known, scores, rows)), len(rows))
+                return self._nowhere(cycle, known, active)
+            return Placement(self._name(timed(cycle, "Score", "", self._best, cycle, known, scores, rows)), len(rows))
         best = known.rank.max()
         if best == REJECTED:
-            return Placement(rejections=self._diagnosed(cycle, known, active))
+            return self._nowhere(cycle, known, active)
         rows = (known.rank == best).nonzero()[0]
         return Placement(self._name(self._any(rows)), len(rows))
+
+    def _nowhere(self, cycle: Cycle, known: Known, active: list[Plugin]) -> Placement:
+        placement = Placement(rejections=self._diagnosed(cycle, known, active))
+        cycle.said = tuple(
+            (name, "Filter", _status(resolvable=each.resolvable, unclear=each.unclear))
+            for name, found in placement.rejections.items()
+            for each in found
+        )
+        return placement
 
     async def permit(self, cycle: Cycle, node: str) -> None:
         """Wait until every plugin lets the pod be bound. Raises NotPermitted."""
@@ -110,12 +127,12 @@ class Profile:
         return self.fits(cycle, row) and self._fits_beside_promised(cycle, row)
 
     def diagnose(self, cycle: Cycle, row: int) -> dict[str, list[Rejection]]:
-        """Why one row will not do as the table is now."""
+        """Why one row will not do as the table is now, without regard to promises."""
         known = self._decisions.of(cycle)
         active = self._prepared(cycle, known)
         if isinstance(active, Reject):
             return {cycle.rejected_by: [Rejection(active.reason, np.array([row], np.intp))]}
-        return self._diagnosed(cycle, known, active, np.array([row], np.intp))
+        return self._first_rejections(cycle, known, active, np.array([row], np.intp))[0]
 
     def opens(self, cycle: Cycle, rows: Index) -> bool:
         """Whether some of these rows will do now and did not when pods like this were last tried."""
@@ -140,17 +157,18 @@ class Profile:
         for plugin in active:
             if not len(rows):
                 return rows
-            rows = rows[plugin.filter(cycle, rows)]
+            rows = rows[timed(cycle, "Filter", plugin.name, plugin.filter, cycle, rows)]
         if not self.handle.nominated or not len(rows):
             return rows
         return np.array([row for row in rows if self._fits_beside_promised(cycle, int(row))], np.intp)
 
+    def _promised(self, cycle: Cycle, row: int) -> list[PodInfo]:
+        """The other pods of the same or higher priority that were promised room in a row."""
+        nominated = self.handle.nominated.get(self._name(row), {}).values()
+        return [each for each in nominated if each.priority >= cycle.pod.priority and each.uid != cycle.pod.uid]
+
     def _fits_beside_promised(self, cycle: Cycle, row: int) -> bool:
-        promised = [
-            info
-            for info in self.handle.nominated.get(self._name(row), {}).values()
-            if info.priority >= cycle.pod.priority and info.uid != cycle.pod.uid
-        ]
+        promised = self._promised(cycle, row)
         if not promised:
             return True
         with self.supposing(promised, self._name(row)):
@@ -176,7 +194,7 @@ class Profile:
             if not uniform:
                 total = total + weight * plugin.normalize(cycle, raw[rows])
         for plugin, weight in scores:
-            found = plugin.score(cycle, rows)
+            found = timed(cycle, "Score", plugin.name, plugin.score, cycle, rows)
             if overrides(type(plugin), "normalize"):
                 found = plugin.normalize(cycle, found)
             total = total + weight * found
@@ -190,12 +208,18 @@ class Profile:
         assert node is not None  # only rows that are alive are feasible
         return node.metadata.name
 
-    def _diagnosed(
-        self, cycle: Cycle, known: Known, active: list[Plugin], left: Index | None = None
-    ) -> dict[str, list[Rejection]]:
-        """Which plugin rejected which rows first, and why."""
-        if left is None:
-            left = self.table.alive.nonzero()[0]
+    def _diagnosed(self, cycle: Cycle, known: Known, active: list[Plugin]) -> dict[str, list[Rejection]]:
+        """Which plugin rejected which rows first, and why; where none did, what promises stand in the way."""
+        found, left = self._first_rejections(cycle, known, active, self.table.alive.nonzero()[0])
+        for row in left.tolist() if self.handle.nominated else ():
+            with self.supposing(self._promised(cycle, row), self._name(row)):
+                for name, rejections in self.diagnose(cycle, row).items():
+                    found.setdefault(name, []).extend(rejections)
+        return found
+
+    def _first_rejections(
+        self, cycle: Cycle, known: Known, active: list[Plugin], left: Index
+    ) -> tuple[dict[str, list[Rejection]], Index]:
         found: dict[str, list[Rejection]] = {}
         asked = {*known.filters, *active}
         for plugin in self.filters:
@@ -208,6 +232,9 @@ class Profile:
             if len(rejected):
                 found[plugin.name] = list(plugin.diagnose(cycle, rejected))
             left = left[mask]
-        if len(left):
-            found.setdefault("", []).append(Rejection("node(s) are promised to other pods", left, resolvable=True))
-        return found
+        return found, left
+
+
+def _status(*, resolvable: bool, unclear: bool = False) -> str:
+    """What a plugin that rejects says, in kube-scheduler's words."""
+    return "Error" if unclear else "Unschedulable" if resolvable else "UnschedulableAndUnresolvable"

@@ -54,7 +54,7 @@ class Scheduler:
         self._shapes = Shapes(gates)
         self.handle = Handle(
             self.table, client, informers, gates, self._recorder, self.clock,
-            wake=self._note_wake, unclear=self._note_unclear,
+            wake=self._note_wake, unclear=self._note_unclear, wildcard_seconds=self.metrics.wildcard.observe,
         )  # fmt: skip
         if seed:
             self.handle.random.seed(seed)
@@ -67,6 +67,7 @@ class Scheduler:
         self.queue = Queue(
             time.monotonic, first.sort_key, configuration.first_backoff, configuration.last_backoff, self._ready
         )
+        self.metrics.follow(self.queue)
         self._work = asyncio.Event()
         self._counted: dict[str, PodInfo] = {}
         """The pods in the table, by uid."""
@@ -133,13 +134,14 @@ class Scheduler:
         if profile is None or entry.info.pod.metadata.deletion_timestamp is not None:
             return False
         start = time.perf_counter()
-        cycle = Cycle(entry.info, self.table, profile)
+        cycle = Cycle(entry.info, self.table, profile, self.metrics.timings())
         placement = profile.place(cycle)
         if placement.node:
             placement = self._reserved(cycle, placement)
-        self.metrics.decided(profile.name, "scheduled" if placement.node else "unschedulable", start)
+        self.metrics.decided(profile.name, start, cycle)
         if not placement.node:
             self._rejected(entry, cycle, placement)
+            self.metrics.attempted(profile.name, "unschedulable", start)
             return False
         self._assume(entry.info, placement.node)
         self._begin(self._bind(entry, cycle, placement.node, start))
@@ -175,12 +177,13 @@ class Scheduler:
         except (ApiError, NotPermitted) as error:
             _LOG.warning('binding failed pod="%s/%s" node="%s": %s', *info.key, node, error)
             self._forget(entry, cycle, node)
-            self.metrics.attempts(profile.name, "error")
+            self.metrics.attempted(profile.name, "error", start)
             self._recorder.event(info.pod, WARNING, "FailedScheduling", f"running Bind plugin: {error}", "Scheduling")
         else:
             _LOG.debug('bound pod="%s/%s" node="%s"', *info.key, node)
             self.queue.remove(info.uid)
-            self.metrics.bound(profile.name, start, entry)
+            self.metrics.attempted(profile.name, "scheduled", start)
+            self.metrics.bound(entry, self.queue.now())
             message = f"Successfully assigned {info.key[0]}/{info.key[1]} to {node}"
             self._recorder.event(info.pod, NORMAL, "Scheduled", message, "Binding")
         finally:
@@ -221,13 +224,13 @@ class Scheduler:
         nomination = Nomination()
         if not placement.refused:
             for plugin in cycle.profile.post_filters:
+                self.metrics.preempted()
                 nomination = plugin.post_filter(cycle, placement.rejections)
                 if nomination.node:
                     break
         message = message_of(self.table.count, placement, nomination.message)
         plugins = placement.plugins or {cycle.rejected_by}
         _LOG.debug('unschedulable pod="%s/%s": %s', *entry.info.key, message)
-        self.metrics.rejected(cycle.profile.name, plugins)
         self.queue.failed(entry, plugins)
         info = entry.info
         self._recorder.event(info.pod, WARNING, "FailedScheduling", message, "Scheduling")
@@ -369,7 +372,7 @@ class Scheduler:
         """Say once for each value that a taint could not be understood."""
         verdict = tolerations.verdict(taint)
         if verdict.error:
-            self.metrics.unclear()
+            self.metrics.unclear.labels(verdict.log).inc()
             seen = (verdict.log, taint.key, taint.value)
             if seen not in self._unclear and len(self._unclear) < 10_000:
                 self._unclear.add(seen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -34,9 +35,13 @@ class TaintToleration(Plugin):
         answers = self._tolerated.get(cycle.shape)
         if answers is None or answers.column is not column:
             tolerations, unclear = cycle.shape.tolerations, self.handle.unclear
+            wildcards = any("*" in each.key for each in tolerations.tolerations)
 
             def tolerated(taints: _Taints) -> int:
+                start = time.perf_counter()
                 untolerated = tolerations.first_untolerated(taints)
+                if wildcards:
+                    self.handle.wildcard_seconds(time.perf_counter() - start)
                 if untolerated is not None:
                     unclear(tolerations, untolerated)
                 return untolerated is None
@@ -52,7 +57,8 @@ class TaintToleration(Plugin):
             taint = cycle.shape.tolerations.first_untolerated(column.values[code])
             if taint is not None:
                 reason = f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
-                yield Rejection(reason, rows[codes == code])
+                unclear = bool(cycle.shape.tolerations.verdict(taint).error)
+                yield Rejection(reason, rows[codes == code], unclear=unclear)
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
         """How many PreferNoSchedule taints are not tolerated."""
