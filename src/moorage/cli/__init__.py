@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from moorage.cli.cel import cel
+from moorage.cli.components import controllers, scheduler
 from moorage.cli.lint import lint
 from moorage.cli.up import apiserver, up
 from moorage.cli.why import why
@@ -33,3 +34,5 @@ main.add_command(lint)
 main.add_command(cel)
 main.add_command(up)
 main.add_command(apiserver)
+main.add_command(scheduler)
+main.add_command(controllers)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 
 from moorage.client import Client, Informers
 from moorage.client.clock import Clock
@@ -30,19 +29,21 @@ class Controllers:
         for each in self.controllers:
             self._tasks.append(asyncio.create_task(each.run(), name=each.name))
 
-    async def wait(self) -> None:
-        """Wait for the first that ends, which none should."""
-        done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
+    async def run(self) -> None:
+        """Work until cancelled; one that fails ends all."""
+        try:
+            await self.start()
+            done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            await self.stop()
 
     async def stop(self) -> None:
         """End all."""
         for task in self._tasks:
             task.cancel()
-        for task in self._tasks:
-            with suppress(asyncio.CancelledError):
-                await task
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.context.informers.stop()
 
 

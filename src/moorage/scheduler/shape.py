@@ -30,8 +30,8 @@ class Shape:
     """Everything about a pod's specification, worked out once for all pods that have the same."""
 
     __slots__ = (
-        "__weakref__", "images", "nonzero", "number", "ports", "preferences", "requests", "selector", "spec",
-        "tolerations",
+        "__weakref__", "images", "number", "ports", "preferences", "requests", "scored", "selector",
+        "spec", "tolerations",
     )  # fmt: skip
 
     def __init__(self, number: int, spec: PodSpec, gates: Gates) -> None:
@@ -40,8 +40,8 @@ class Shape:
         """The specification of one of the pods: what differs between them does not matter here."""
         self.requests = {name: value for name, value in pod_requests(spec).items() if value}
         counted = pod_requests(spec, _MISSING)
-        self.nonzero = counted.get(CPU, 0), counted.get(MEMORY, 0)
-        """Cpu and memory as nodes are scored by: a container that asks for none counts as a small one."""
+        self.scored = {**self.requests, CPU: counted.get(CPU, 0), MEMORY: counted.get(MEMORY, 0)}
+        """The same as scores count it: a container that asks for no cpu or memory counts as a small one."""
         self.tolerations = Tolerations(spec.tolerations, gates)
         self.selector: Selector = compile_pod_selector(spec, gates)
         affinity = spec.affinity and spec.affinity.node_affinity

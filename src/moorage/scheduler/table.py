@@ -55,8 +55,8 @@ class NodeTable:
         """The place that a resource has in the matrices, which hold one line a resource and one column a node."""
         self.allocatable: Scores = np.zeros((len(_FIRST), _SIZE), np.int64)
         self.requested: Scores = np.zeros((len(_FIRST), _SIZE), np.int64)
-        self.nonzero: Scores = np.zeros((2, _SIZE), np.int64)
-        """Cpu and memory requested as scores count them."""
+        self.scored: Scores = np.zeros((len(_FIRST), _SIZE), np.int64)
+        """What is requested as scores count it: a container that asks for no cpu or memory counts as a small one."""
         self.nodes: list[Node | None] = [None] * _SIZE
         self.pods: list[dict[str, PodInfo]] = [{} for _ in range(_SIZE)]
         """The pods of each row, by uid."""
@@ -216,6 +216,7 @@ class NodeTable:
             more = np.zeros((1, self.size), np.int64)
             self.allocatable = np.vstack([self.allocatable, more])
             self.requested = np.vstack([self.requested, more])
+            self.scored = np.vstack([self.scored, more])
         return column
 
     # -- pods ---------------------------------------------------------------------------------------------------
@@ -261,13 +262,10 @@ class NodeTable:
     def _count(self, row: int, info: PodInfo, sign: int) -> None:
         shape = info.shape
         for name, value in shape.requests.items():
-            column = self.resources.get(name)
-            if column is None:
-                column = self.column_of(name)
-            self.requested[column, row] += sign * value
+            self.requested[self.column_of(name), row] += sign * value
+        for name, value in shape.scored.items():
+            self.scored[self.column_of(name), row] += sign * value
         self.requested[_PODS, row] += sign
-        self.nonzero[0, row] += sign * shape.nonzero[0]
-        self.nonzero[1, row] += sign * shape.nonzero[1]
         if shape.ports:
             self._count_ports(row, shape.ports, sign)
 
@@ -303,7 +301,7 @@ class NodeTable:
         width = len(self.resources)
         self.allocatable = np.hstack([self.allocatable, np.zeros((width, more), np.int64)])
         self.requested = np.hstack([self.requested, np.zeros((width, more), np.int64)])
-        self.nonzero = np.hstack([self.nonzero, np.zeros((2, more), np.int64)])
+        self.scored = np.hstack([self.scored, np.zeros((width, more), np.int64)])
         self.nodes += [None] * more
         self.pods += [{} for _ in range(more)]
         self._free = list(range(self.size + more - 1, self.size - 1, -1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,36 +15,55 @@ from moorage.scheduler.shape import Shape
 from moorage.scheduler.table import Mask, NodeTable, Rows, Scores
 
 _NATIVE = (CPU, MEMORY, EPHEMERAL)
-_NONZERO = {CPU: 0, MEMORY: 1}
 _DEFAULT = ({"name": CPU, "weight": 1}, {"name": MEMORY, "weight": 1})
 
 
 class Usage(NamedTuple):
-    """How much of a resource some nodes have, and how much is asked of them, without and with the pod."""
+    """How much of some resources (lines) some nodes (columns) have, and how much is asked of them."""
 
     allocatable: Scores
     before: Scores
     after: Scores
-    weight: int
+    weights: Scores
+    """One a line."""
 
 
-Strategy = Callable[[list[Usage]], Scores]
+Strategy = Callable[[Usage], Scores]
 
 
-def _usages(
-    table: NodeTable, shape: Shape, rows: Rows, resources: Iterable[tuple[str, int]], *, as_scored: bool
-) -> list[Usage]:
-    """The resources that count for a pod: an extended one that it does not ask for counts for nothing."""
-    found = []
-    for name, weight in resources:
-        asked = shape.nonzero[_NONZERO[name]] if as_scored and name in _NONZERO else shape.requests.get(name, 0)
-        if not asked and name not in _NATIVE:
-            continue
-        column = table.column_of(name)
-        counted = table.nonzero[_NONZERO[name]] if as_scored and name in _NONZERO else table.requested[column]
-        before = counted[rows]
-        found.append(Usage(table.allocatable[column][rows], before, before + asked, weight))
-    return found
+class _Question(NamedTuple):
+    """What a pod asks of the resources that count for it: their lines in the table, one amount and one weight each."""
+
+    lines: NDArray[np.intp]
+    asked: Scores
+    weights: Scores
+
+    def usage(self, table: NodeTable, counted: Scores, rows: Rows) -> Usage:
+        """What that means for some nodes."""
+        which = (self.lines[:, 0],) if isinstance(rows, slice) else (self.lines, rows)
+        before = counted[which]
+        return Usage(table.allocatable[which], before, before + self.asked, self.weights)
+
+
+class _Questions:
+    """The questions of pods, kept a shape."""
+
+    def __init__(self, table: NodeTable, resources: Iterable[tuple[str, int]]) -> None:
+        self._table = table
+        self.resources = tuple(resources)
+        self._kept: WeakKeyDictionary[Shape, _Question] = WeakKeyDictionary()
+
+    def of(self, shape: Shape, asked: Mapping[str, int]) -> _Question:
+        """The question of a shape. An extended resource that it does not ask for counts for nothing."""
+        question = self._kept.get(shape)
+        if question is None:
+            counting = [(name, weight) for name, weight in self.resources if name in _NATIVE or asked.get(name)]
+            question = self._kept[shape] = _Question(
+                np.array([[self._table.column_of(name)] for name, _ in counting], np.intp),
+                np.array([[asked.get(name, 0)] for name, _ in counting], np.int64),
+                np.array([[weight] for _, weight in counting], np.int64),
+            )
+        return question
 
 
 class NodeResourcesFit(Plugin):
@@ -56,7 +76,7 @@ class NodeResourcesFit(Plugin):
         self._ignored = frozenset(args.get("ignoredResources") or ())
         self._ignored_groups = frozenset(args.get("ignoredResourceGroups") or ())
         strategy = args.get("scoringStrategy") or {}
-        self._resources = _weights(strategy.get("resources") or _DEFAULT)
+        self._questions = _Questions(handle.table, _weights(strategy.get("resources") or _DEFAULT))
         self._strategy = _strategy(strategy)
 
     def _asked(self, shape: Shape) -> Iterable[tuple[str, int]]:
@@ -92,8 +112,9 @@ class NodeResourcesFit(Plugin):
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
         """What the strategy says."""
-        usages = _usages(self.handle.table, cycle.shape, rows, self._resources, as_scored=True)
-        return self._strategy(usages) if usages else np.zeros(len(self.handle.table.alive[rows]), np.int64)
+        table = self.handle.table
+        question = self._questions.of(cycle.shape, cycle.shape.scored)
+        return self._strategy(question.usage(table, table.scored, rows))
 
 
 class NodeResourcesBalancedAllocation(Plugin):
@@ -103,44 +124,39 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         super().__init__(handle, args)
-        self._resources = _weights(args.get("resources") or _DEFAULT)
+        self._questions = _Questions(handle.table, _weights(args.get("resources") or _DEFAULT))
 
     def applies(self, shape: Shape) -> bool:
         """A pod that asks for nothing would only flock together with others of its kind."""
-        return any(shape.requests.get(name) for name, _ in self._resources)
+        return any(shape.requests.get(name) for name, _ in self._questions.resources)
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
         """Around 75 when the pod changes little, towards 100 when it evens out, towards 50 when it does not."""
-        usages = _usages(self.handle.table, cycle.shape, rows, self._resources, as_scored=False)
-        gained = _balance(usages, with_pod=True) - _balance(usages, with_pod=False)
+        table = self.handle.table
+        usage = self._questions.of(cycle.shape, cycle.shape.requests).usage(table, table.requested, rows)
+        before, after = _balance(usage.allocatable, np.stack([usage.before, usage.after]))
         half = MAX_SCORE // 2
-        score: Scores = half + (half + gained) // 2
+        score: Scores = half + (half + after - before) // 2
         return score
 
 
-def _balance(usages: list[Usage], *, with_pod: bool) -> Scores:
-    """100 less the standard deviation of how much of each resource is used."""
-    fractions = []
-    present = []
-    for usage in usages:
-        has = usage.allocatable > 0
-        used = np.where(has, usage.after if with_pod else usage.before, 0) / np.where(has, usage.allocatable, 1)
-        fractions.append(np.minimum(used, 1.0))
-        present.append(has)
-    if len(fractions) == 2:
-        deviation = np.where(present[0] & present[1], np.abs((fractions[0] - fractions[1]) / 2), 0.0)
+def _balance(allocatable: Scores, used: Scores) -> Scores:
+    """100 less the standard deviation of how much of each resource is used; `used` has several states of the nodes."""
+    has = allocatable > 0
+    fractions = np.minimum(used / np.maximum(allocatable, 1), 1.0) * has
+    number = has.sum(axis=0)
+    if len(allocatable) == 2:
+        deviation = np.abs((fractions[:, 0] - fractions[:, 1]) / 2) * (number == 2)
     else:
-        stacked, there = np.array(fractions), np.array(present)
-        number = np.maximum(there.sum(axis=0), 1)
-        mean = stacked.sum(axis=0) / number
-        squares = np.where(there, (stacked - mean) ** 2, 0.0).sum(axis=0)
-        deviation = np.where(there.sum(axis=0) > 1, np.sqrt(squares / number), 0.0)
-    return ((1 - deviation) * MAX_SCORE).astype(np.int64)
+        mean = fractions.sum(axis=1) / np.maximum(number, 1)
+        squares = (((fractions - mean[:, None]) ** 2) * has).sum(axis=1)
+        deviation = np.sqrt(squares / np.maximum(number, 1)) * (number > 1)
+    score: Scores = ((1 - deviation) * MAX_SCORE).astype(np.int64)
+    return score
 
 
 def _least(usage: Usage) -> Scores:
-    room = np.maximum(usage.allocatable, 1)
-    left: Scores = np.maximum(usage.allocatable - usage.after, 0) * MAX_SCORE // room
+    left: Scores = np.maximum(usage.allocatable - usage.after, 0) * MAX_SCORE // np.maximum(usage.allocatable, 1)
     return left
 
 
@@ -149,21 +165,25 @@ def _most(usage: Usage) -> Scores:
     return used
 
 
-def _weighted(of: Callable[[Usage], Scores], *, skip_zero: bool = False) -> Strategy:
-    """The mean over the resources that a node has."""
+def _mean(of: Callable[[Usage], Scores]) -> Strategy:
+    """The weighted mean over the resources that a node has."""
 
-    def strategy(usages: list[Usage]) -> Scores:
-        total = np.zeros(len(usages[0].before), np.int64)
-        weights = np.zeros(len(total), np.int64)
-        for usage in usages:
-            found = of(usage)
-            counts = (usage.allocatable > 0) & (found > 0) if skip_zero else usage.allocatable > 0
-            total += np.where(counts, found * usage.weight, 0)
-            weights += np.where(counts, usage.weight, 0)
-        if skip_zero:
-            mean = np.round(total / np.maximum(weights, 1)).astype(np.int64)
-        else:
-            mean = total // np.maximum(weights, 1)
+    def strategy(usage: Usage) -> Scores:
+        weights = usage.weights * (usage.allocatable > 0)
+        mean: Scores = (of(usage) * weights).sum(axis=0) // np.maximum(weights.sum(axis=0), 1)
+        return mean
+
+    return strategy
+
+
+def _rounded_mean(of: Callable[[Usage], Scores]) -> Strategy:
+    """The same, rounded to the nearest, over the resources that score at all."""
+
+    def strategy(usage: Usage) -> Scores:
+        found = of(usage)
+        weights = usage.weights * ((usage.allocatable > 0) & (found > 0))
+        total, number = (found * weights).sum(axis=0), np.maximum(weights.sum(axis=0), 1)
+        mean: Scores = np.floor(total / number + 0.5).astype(np.int64)
         return mean
 
     return strategy
@@ -173,8 +193,8 @@ def _strategy(given: Mapping[str, Any]) -> Strategy:
     kind = given.get("type") or "LeastAllocated"
     if kind == "RequestedToCapacityRatio":
         shape = (given.get("requestedToCapacityRatio") or {}).get("shape") or ()
-        return _weighted(_ratio([(point["utilization"], point["score"] * 10) for point in shape]), skip_zero=True)
-    return _weighted({"LeastAllocated": _least, "MostAllocated": _most}[kind])
+        return _rounded_mean(_ratio([(point["utilization"], point["score"] * 10) for point in shape]))
+    return _mean({"LeastAllocated": _least, "MostAllocated": _most}[kind])
 
 
 def _ratio(points: list[tuple[int, int]]) -> Callable[[Usage], Scores]:
@@ -184,7 +204,7 @@ def _ratio(points: list[tuple[int, int]]) -> Callable[[Usage], Scores]:
         room = np.maximum(usage.allocatable, 1)
         over = (usage.allocatable == 0) | (usage.after > usage.allocatable)
         used = np.where(over, 100, usage.after * 100 // room)
-        found = np.full(len(used), points[-1][1], np.int64)
+        found = np.full(used.shape, points[-1][1], np.int64)
         for number in range(len(points) - 1, -1, -1):
             x, y = points[number]
             if number == 0:

@@ -1,0 +1,129 @@
+"""`moorage scheduler` and `moorage controllers`: one component, beside any Kubernetes API server."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from moorage.cli.options import cannot_run, feature_gates
+from moorage.features import Gates
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from moorage.client import Client
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+Start = Callable[["Client"], tuple["CollectorRegistry", Callable[[], Awaitable[None]]]]
+"""Prepares a component: what it measures, and what runs it."""
+
+
+def _component_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed((
+        click.option("--kubeconfig", type=_FILE, required=True, envvar="KUBECONFIG",
+                     help="How to reach the API server, and as whom."),
+        feature_gates,
+        click.option("--leader-elect/--no-leader-elect", default=True, show_default=True,
+                     help="Work only while holding the lease, so that one of several does."),
+        click.option("--metrics-port", type=click.IntRange(1, 65535),
+                     help="Serve Prometheus metrics on this port of the loopback address."),
+    )):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@click.command()
+@_component_options
+@click.option("--config", type=_FILE, help="A KubeSchedulerConfiguration: profiles, plugins, weights.")
+def scheduler(config: Path | None, gates: Gates, leader_elect: bool, **given: Any) -> None:
+    """Place pods: the scheduler alone, beside any Kubernetes API server.
+
+    \b
+    Examples:
+      moorage scheduler --kubeconfig ~/.kube/config --feature-gates AllAlpha=true
+      moorage scheduler --kubeconfig admin.conf --config scheduler.yaml --metrics-port 10259
+    """
+    from moorage.scheduler.config import Configuration, ConfigurationError
+    from moorage.scheduler.scheduler import Scheduler
+
+    try:
+        configuration = Configuration.read(config) if config else Configuration()
+    except ConfigurationError as error:
+        cannot_run(str(error))
+
+    def start(client: Client) -> tuple[CollectorRegistry, Callable[[], Awaitable[None]]]:
+        made = Scheduler(client, gates, configuration)
+        return made.metrics.registry, made.run
+
+    _serve("scheduler", start, leader_elect and configuration.leader_elect, **given)
+
+
+@click.command()
+@_component_options
+def controllers(gates: Gates, leader_elect: bool, **given: Any) -> None:
+    """Evict, replace, collect: the controllers alone, beside any Kubernetes API server.
+
+    \b
+    Example:
+      moorage controllers --kubeconfig ~/.kube/config --feature-gates AllAlpha=true
+    """
+    from moorage.controllers.run import prepare
+
+    def start(client: Client) -> tuple[CollectorRegistry, Callable[[], Awaitable[None]]]:
+        made = prepare(client, gates)
+        return made.context.registry, made.run
+
+    _serve("controllers", start, leader_elect, **given)
+
+
+_LEASES = {"scheduler": "kube-scheduler", "controllers": "kube-controller-manager"}
+
+
+def _serve(component: str, start: Start, leader_elect: bool, kubeconfig: Path, metrics_port: int | None) -> None:
+    import uvloop
+
+    from moorage.client.kubeconfig import KubeconfigError
+
+    try:
+        uvloop.run(_run(component, start, leader_elect, kubeconfig, metrics_port))
+    except KubeconfigError as error:
+        cannot_run(str(error))
+    except OSError as error:
+        cannot_run(f"port {metrics_port}: {error.strerror or error}")
+
+
+async def _run(component: str, start: Start, leader_elect: bool, file: Path, port: int | None) -> None:
+    from prometheus_client import start_http_server
+
+    from moorage.client import Client
+    from moorage.client.clock import Clock
+    from moorage.client.https import HTTPSTransport
+    from moorage.client.kubeconfig import load
+    from moorage.client.leases import LeadershipLost, identity, lead
+
+    config = load(file)
+    client = Client(HTTPSTransport(config, f"moorage-{component}"))
+    registry, work = start(client)
+    if port:
+        start_http_server(port, "127.0.0.1", registry)
+    if leader_elect:
+        working = asyncio.ensure_future(lead(client, _LEASES[component], identity(), Clock(), work))
+    else:
+        working = asyncio.ensure_future(work())
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, working.cancel)
+    click.echo(f"Moorage's {component} works for {config.url}. Ctrl-C stops it.")
+    try:
+        with suppress(asyncio.CancelledError):
+            await working
+    except LeadershipLost as error:
+        cannot_run(str(error))
+    finally:
+        await client.close()
