@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import ssl
-import subprocess
-import sys
-import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
 import aiohttp
-import yaml
+from serving import Serving, serving
 
 PODS = "/api/v1/namespaces/default/pods"
 CONNECTIONS, COUNT, WATCHERS, WATCHED = 32, 10_000, 200, 200
@@ -63,25 +58,18 @@ async def fan_out(session: aiohttp.ClientSession) -> float:
     return time.perf_counter() - start
 
 
-def memory(process: int) -> float:
-    """Megabytes that a process has in memory."""
-    text = Path(f"/proc/{process}/status").read_text()
-    found = re.search(r"VmRSS:\s+(\d+)", text)
-    return int(found[1]) / 1024 if found else 0
-
-
-async def measure(url: str, token: str, authority: str, process: int) -> None:
-    tls = ssl.create_default_context(cafile=authority)
-    head = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+async def measure(server: Serving) -> None:
+    tls = ssl.create_default_context(cafile=server.authority)
+    head = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
     pool = aiohttp.TCPConnector(ssl=tls, limit=0)
     never: Any = aiohttp.ClientTimeout(total=None)
-    async with aiohttp.ClientSession(url, headers=head, connector=pool, timeout=never) as session:
+    async with aiohttp.ClientSession(server.url, headers=head, connector=pool, timeout=never) as session:
         await create(session, [f"warm-{index}" for index in range(200)])
-        before = memory(process)
+        before = server.memory()
         start = time.perf_counter()
         taken = await create(session, [f"pod-{index}" for index in range(COUNT)])
         rate, p99 = COUNT / (time.perf_counter() - start), taken[int(COUNT * 0.99)] * 1000
-        grown = memory(process) - before
+        grown = server.memory() - before
         met = rate >= 1500 and p99 < 60
         times = f"p50 {taken[COUNT // 2] * 1000:.1f} ms, p99 {p99:.1f} ms"
         print(f"create: {rate:,.0f} pods/s, {times} from {CONNECTIONS} connections", end=" ")
@@ -99,33 +87,8 @@ async def measure(url: str, token: str, authority: str, process: int) -> None:
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        command = [
-            sys.executable,
-            "-m",
-            "moorage",
-            "up",
-            "--data-dir",
-            folder,
-            "--port",
-            "0",
-            "--feature-gates",
-            "AllAlpha=true",
-        ]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-            assert server.stdout is not None
-            text = ""
-            for line in server.stdout:
-                text += line
-                if "Ctrl-C" in line:
-                    break
-            found = re.search(r"https://\S+", text)
-            assert found, text
-            token = yaml.safe_load((Path(folder) / "kubeconfig").read_text())["users"][0]["user"]["token"]
-            try:
-                asyncio.run(measure(found[0], token, f"{folder}/ca.crt", server.pid))
-            finally:
-                server.terminate()
+    with serving("apiserver") as server:
+        asyncio.run(measure(server))
 
 
 if __name__ == "__main__":
