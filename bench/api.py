@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 import aiohttp
+
 from serving import Serving, serving
 
 PODS = "/api/v1/namespaces/default/pods"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Any, cast
 
 import msgspec
@@ -31,7 +32,7 @@ CASES: dict[str, dict[str, Any]] = {
         ]}}},
     },
 }  # fmt: skip
-TAINTS = {
+TAINTS: dict[str, Callable[[int], tuple[str, str]]] = {
     "numeric": lambda number: ("sla", str(700 + number % 300)),
     "semver": lambda number: ("cni", f"v3.{20 + number % 10}.{number % 5}"),
     "CEL toleration": lambda number: ("cni", f"v3.{20 + number % 10}.{number % 5}"),
