@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.api.cron import ScheduleError, check
+from moorage.api.cron import ScheduleError, check, parse
 
 
 @pytest.mark.parametrize(
@@ -45,3 +48,55 @@ def test_any_text_is_a_schedule_or_explained(schedule: str) -> None:
         check(schedule)
     except ScheduleError as error:
         assert str(error)  # noqa: PT017
+
+
+BERLIN = "Europe/Berlin"
+TIMES = [
+    ("* * * * *", "", "2026-01-01T00:00:30Z", ["2026-01-01T00:01:00Z", "2026-01-01T00:02:00Z"]),
+    ("*/20 9-10 * * *", "", "2026-01-01T09:30:00Z", ["2026-01-01T09:40:00Z", "2026-01-01T10:00:00Z"]),
+    ("0 0 29 2 *", "", "2026-01-01T00:00:00Z", ["2028-02-29T00:00:00Z"]),
+    ("0 0 30 2 *", "", "2026-01-01T00:00:00Z", []),
+    ("0 0 1,15 * mon", "", "2026-06-01T00:00:00Z", ["2026-06-08T00:00:00Z", "2026-06-15T00:00:00Z"]),
+    ("0 0 */2 * mon", "", "2026-06-01T00:00:00Z", ["2026-06-03T00:00:00Z"]),
+    ("0 0 * * mon", "", "2026-06-01T00:00:00Z", ["2026-06-08T00:00:00Z"]),
+    ("@monthly", "", "2026-01-31T00:00:00Z", ["2026-02-01T00:00:00Z"]),
+    ("@every 90s", "", "2026-01-01T00:00:00.5Z", ["2026-01-01T00:01:30Z", "2026-01-01T00:03:00Z"]),
+    ("@every 10ms", "", "2026-01-01T00:00:00Z", ["2026-01-01T00:00:01Z"]),
+    ("0 9 * * *", "Asia/Tokyo", "2026-01-01T00:00:00Z", ["2026-01-02T00:00:00Z"]),
+    ("TZ=Asia/Tokyo 0 9 * * *", "", "2026-01-01T00:00:00Z", ["2026-01-02T00:00:00Z"]),
+    ("30 2 * * *", BERLIN, "2026-03-28T12:00:00Z", ["2026-03-30T00:30:00Z"]),
+    ("30 2 * * *", BERLIN, "2026-10-24T12:00:00Z", ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"]),
+]
+
+
+@pytest.mark.parametrize(("schedule", "zone", "after", "times"), TIMES)
+def test_the_next_times_of_a_schedule(schedule: str, zone: str, after: str, times: list[str]) -> None:
+    moment = datetime.fromisoformat(after)
+    for time in times:
+        found = parse(schedule, zone).next(moment)
+        assert found == datetime.fromisoformat(time)
+        moment = found
+    if not times:
+        assert parse(schedule, zone).next(moment) is None
+
+
+def test_a_zone_that_does_not_exist_is_explained() -> None:
+    with pytest.raises(ScheduleError, match="unknown time zone Mars/Olympus"):
+        parse("* * * * *", "Mars/Olympus")
+
+
+@given(
+    st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1)),
+    st.sets(st.integers(0, 59), min_size=1, max_size=4),
+    st.sets(st.integers(0, 23), min_size=1, max_size=4),
+    st.sampled_from(["UTC", BERLIN, "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe"]),
+)
+def test_the_next_time_is_the_first_minute_that_reads_so(
+    moment: datetime, minutes: set[int], hours: set[int], zone: str
+) -> None:
+    after = moment.replace(tzinfo=UTC)
+    schedule = f"{','.join(map(str, minutes))} {','.join(map(str, hours))} * * *"
+    expected = after.replace(second=0, microsecond=0) + timedelta(minutes=1)
+    while not ((read := expected.astimezone(ZoneInfo(zone))).minute in minutes and read.hour in hours):
+        expected += timedelta(minutes=1)
+    assert parse(schedule, zone).next(after) == expected

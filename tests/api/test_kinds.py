@@ -25,7 +25,7 @@ CLUSTER_WIDE = {
 }  # fmt: skip
 IN_NAMESPACES = {
     "Pod", "PersistentVolumeClaim", "Event", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob",
-    "PodDisruptionBudget", "Lease", "ResourceClaim", "ResourceClaimTemplate",
+    "PodDisruptionBudget", "Lease", "ResourceClaim", "ResourceClaimTemplate", "ControllerRevision",
 }  # fmt: skip
 SHORT_NAMES = {
     "cj", "cm", "deploy", "ds", "ev", "no", "ns", "pc", "pdb", "po", "pv", "pvc", "rs", "sa", "sc", "sts", "svc",

@@ -221,7 +221,7 @@ async def test_kubectl_lists_resources_and_versions() -> None:
         assert ["pods", "po", "v1", "true", "Pod"] in lines
         assert ["poddisruptionbudgets", "pdb", "policy/v1", "true", "PodDisruptionBudget"] in lines
         assert ["resourceslices", "resource.k8s.io/v1", "false", "ResourceSlice"] in lines
-        assert len(lines) == 1 + len(KINDS) + len(discovery.REVIEWS)
+        assert len(lines) == 1 + len(discovery.all_kinds())
         versions = (await run("api-versions")).split()
         assert {"v1", "apps/v1", "resource.k8s.io/v1", "resource.k8s.io/v1beta1"} <= set(versions)
         code, told, _ = await run.run("version")

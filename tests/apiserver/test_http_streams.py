@@ -289,6 +289,16 @@ async def test_what_does_not_end_within_the_grace_is_cut() -> None:
 
 
 @scenario
+async def test_a_client_that_sleeps_does_not_keep_the_server_from_stopping() -> None:
+    async with serving(limits=Limits(linger_time=0.05)) as server:
+        with trust().wrap_socket(socket.socket(), server_hostname="127.0.0.1") as sleeper:
+            await asyncio.to_thread(sleeper.connect, ("127.0.0.1", server.port))
+            await eventually(lambda: server.connections == 1, lambda: asyncio.sleep(0))
+            async with asyncio.timeout(5):
+                await server.stop(grace=60)
+
+
+@scenario
 async def test_hundreds_of_streams_end_when_the_server_stops() -> None:
     source = Source()
     async with serving(source) as server, contextlib.AsyncExitStack() as stack:

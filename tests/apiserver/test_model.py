@@ -16,7 +16,6 @@ from moorage.apiserver.admission import Admission
 from moorage.apiserver.authorization import Rbac
 from moorage.apiserver.bootstrap import bootstrap
 from moorage.apiserver.http import Refused, Request, Response
-from moorage.apiserver.namespaces import EndingNamespaces
 from moorage.apiserver.reading import get, list_objects
 from moorage.apiserver.routes import find
 from moorage.apiserver.watching import Watches
@@ -34,7 +33,7 @@ class Server:
 
     def __init__(self, store: SqliteStore) -> None:
         self.store = store
-        self.writer = Writer(store, Admission(store, ALL_ON), EndingNamespaces(store), Rbac())
+        self.writer = Writer(store, Admission(store, ALL_ON), Rbac())
         self.watches = Watches(store)
 
     async def ask(self, method: str, path: str, body: Data | None = None, media_type: str = "") -> tuple[int, Data]:

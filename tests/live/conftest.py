@@ -30,15 +30,21 @@ class Live:
     directory: Path
     gates: str = "AllAlpha=true"
     store: str = "sqlite"
+    command: str = "up"
     url: str = ""
     process: subprocess.Popen[str] | None = field(default=None, repr=False)
 
-    def start(self) -> None:
+    def begin(self) -> subprocess.Popen[str]:
+        """Start the process, and do not wait until it serves."""
         command = [
-            sys.executable, "-m", "moorage", "up", "--data-dir", str(self.directory), "--port", "0",
+            sys.executable, "-m", "moorage", self.command, "--data-dir", str(self.directory), "--port", "0",
             "--feature-gates", self.gates, "--store", self.store,
         ]  # fmt: skip
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+        return self.process
+
+    def start(self) -> None:
+        self.process = self.begin()
         assert self.process.stdout is not None
         for line in self.process.stdout:
             if found := re.search(r"https://\S+", line):
@@ -63,6 +69,9 @@ class Live:
     def token(self) -> str:
         token: str = yaml.safe_load(self.kubeconfig.read_text())["users"][0]["user"]["token"]
         return token
+
+    def trust(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=str(self.directory / "ca.crt"))
 
     def kubectl(
         self, *args: str, stdin: str = "", check: bool = True, **environment: str
@@ -91,9 +100,9 @@ class Live:
         if token:
             headers["Authorization"] = f"Bearer {token}"
         data = None if body is None else json.dumps(body).encode()
-        context = ssl.create_default_context(cafile=str(self.directory / "ca.crt"))
         try:
-            with urlopen(Request(self.url + path, data, headers, method=method), context=context, timeout=30) as answer:
+            request = Request(self.url + path, data, headers, method=method)
+            with urlopen(request, context=self.trust(), timeout=30) as answer:
                 return answer.status, _content(answer.read())
         except HTTPError as error:
             return error.code, _content(error.read())

@@ -51,40 +51,6 @@ def test_it_stops_cleanly_on_a_signal(tmp_path: Path, number: int) -> None:
     assert server.stop(number) == 0
 
 
-def test_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path) -> None:
-    server = Live(tmp_path)
-    server.start()
-    for index in range(20):
-        assert server.http("POST", PODS, pod(f"p{index}"))[0] == 201
-    server.stop(signal.SIGKILL)
-    server.start()
-    assert len(server.http("GET", PODS)[1]["items"]) == 20
-    server.stop()
-
-
-def test_a_gate_that_is_turned_off_still_lets_old_objects_be_changed(tmp_path: Path) -> None:
-    server = Live(tmp_path)
-    server.start()
-    assert server.http("POST", PODS, pod("old", SLA))[0] == 201
-    server.stop()
-    server.gates = "AllAlpha=false"
-    server.start()
-    code, answer = server.http("POST", PODS, pod("new", SLA))
-    assert code == 422
-    assert (
-        'spec.tolerations[0].operator: Unsupported value: "Gt": supported values: "Equal", "Exists"'
-        in answer["message"]
-    )
-    patch = {"metadata": {"labels": {"a": "b"}}}
-    code, answer = server.http("PATCH", f"{PODS}/old", patch, media_type="application/merge-patch+json")
-    assert (code, answer["metadata"]["labels"]) == (200, {"a": "b"})
-    server.stop()
-    server.gates = "AllAlpha=true"
-    server.start()
-    assert server.http("POST", PODS, pod("new", SLA))[0] == 201
-    server.stop()
-
-
 def test_secrets_are_readable_by_the_owner_alone(live: Live) -> None:
     for name in ("kubeconfig", "tokens.csv", "ca.key", "apiserver.key"):
         assert stat.S_IMODE((live.directory / name).stat().st_mode) == 0o600
@@ -105,6 +71,12 @@ def test_a_directory_that_is_a_file_or_a_store_that_is_none_is_said(tmp_path: Pa
     file.write_text("")
     assert str(file) in refusal("--data-dir", str(file), "--port", "0")
     assert "is not a store" in refusal("--data-dir", str(tmp_path / "d"), "--port", "0", "--store", "mysql://x")
+
+
+def test_a_directory_of_others_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("theirs")
+    assert f"{tmp_path}: holds other files (notes.txt)" in refusal("--data-dir", str(tmp_path), "--port", "0")
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
 def test_strangers_learn_only_that_the_server_is_well(live: Live) -> None:

@@ -1,8 +1,8 @@
-"""The small objects around workloads: namespaces, events and leases."""
+"""The small objects around workloads: namespaces, services, events and leases."""
 
 from __future__ import annotations
 
-from moorage.api.meta import Int32, Object, ObjectReference, Time, Wire
+from moorage.api.meta import Condition, Int32, Object, ObjectReference, Time, Wire
 
 
 class NamespaceSpec(Wire):
@@ -15,6 +15,7 @@ class NamespaceStatus(Wire):
     """Whether a namespace is ending."""
 
     phase: str = ""
+    conditions: tuple[Condition, ...] = ()
 
 
 class Namespace(Object):
@@ -22,6 +23,18 @@ class Namespace(Object):
 
     spec: NamespaceSpec = NamespaceSpec()
     status: NamespaceStatus = NamespaceStatus()
+
+
+class ServiceSpec(Wire):
+    """Which pods a service is about."""
+
+    selector: dict[str, str] | None = None
+
+
+class Service(Object):
+    """A name for some pods."""
+
+    spec: ServiceSpec = ServiceSpec()
 
 
 class EventSource(Wire):

@@ -1,9 +1,15 @@
-"""The syntax of schedules: five fields of cron, or a name such as @daily."""
+"""Schedules: five fields of cron, or a name such as @daily, and the times that they mean."""
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from functools import lru_cache
+from itertools import product
+from typing import NamedTuple, Protocol
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from moorage.gotext import quote
 
@@ -23,51 +29,163 @@ _FIELDS = (
     _Bounds(1, 12, {name: number for number, name in enumerate(_MONTHS, 1)}),
     _Bounds(0, 6, {name: number for number, name in enumerate(_DAYS)}),
 )
-_NAMED = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
+_NAMED = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
 _EVERY = "@every "
 _DURATION = re.compile(r"[+-]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)", re.ASCII)
+_DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_LONGEST = 2**63 / 1e9
 _INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+_YEARS = 5
+"""How far ahead a time is looked for: the 30th of February never comes."""
 
 
 class ScheduleError(ValueError):
     """The text is no schedule; the message says which part is wrong."""
 
 
+class Schedule(Protocol):
+    """Times that come again and again."""
+
+    def next(self, after: datetime) -> datetime | None:
+        """The first time after a moment, in UTC; None when there is none within five years."""
+
+
 def check(schedule: str) -> None:
     """Raise a ScheduleError unless the text is a schedule."""
+    parse(schedule)
+
+
+@lru_cache(maxsize=1024)
+def parse(schedule: str, zone: str = "") -> Schedule:
+    """Read a schedule whose fields are meant in a time zone, UTC when it names none."""
     if not schedule:
         raise ScheduleError("empty spec string")
     if schedule.startswith(("TZ=", "CRON_TZ=")):
-        _, space, schedule = schedule.partition(" ")
+        named, space, schedule = schedule.partition(" ")
         if not space:
             raise ScheduleError("invalid schedule format: runtime error: slice bounds out of range")
-        schedule = schedule.strip()
+        zone, schedule = named.partition("=")[2], schedule.strip()
+    where = _zone(zone)
+    if schedule.startswith(_EVERY):
+        return _Every(_interval(schedule))
     if schedule.startswith("@"):
-        _check_name(schedule)
-        return
+        if schedule not in _NAMED:
+            raise ScheduleError(f"unrecognized descriptor: {schedule}")
+        schedule = _NAMED[schedule]
     fields = schedule.split()
     if len(fields) != len(_FIELDS):
         raise ScheduleError(f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]")
-    for field, bounds in zip(fields, _FIELDS, strict=True):
-        for part in filter(None, field.split(",")):
-            _check_range(part, bounds)
+    minutes, hours, days, months, weekdays = map(_field, fields, _FIELDS)
+    return _Times(minutes, hours, days, months, weekdays, where)
 
 
-def _check_name(schedule: str) -> None:
-    if schedule in _NAMED:
-        return
-    if not schedule.startswith(_EVERY):
-        raise ScheduleError(f"unrecognized descriptor: {schedule}")
-    duration = schedule.removeprefix(_EVERY)
-    if not _DURATION.fullmatch(duration):
-        problem = f"time: invalid duration {quote(duration)}"
-        raise ScheduleError(f"failed to parse duration {schedule}: {problem}")
+def _zone(name: str) -> tzinfo:
+    if not name or name == "UTC":
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ScheduleError(f"provided bad location {name}: unknown time zone {name}") from None
 
 
-def _check_range(text: str, bounds: _Bounds) -> None:
+def _interval(schedule: str) -> timedelta:
+    text = schedule.removeprefix(_EVERY)
+    seconds = sum(float(number) * _SECONDS[unit] for number, unit in _DURATION_PART.findall(text))
+    if not _DURATION.fullmatch(text) or seconds >= _LONGEST:
+        raise ScheduleError(f"failed to parse duration {schedule}: time: invalid duration {quote(text)}")
+    return timedelta(seconds=1 if text.startswith("-") else max(1, int(seconds)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Every:
+    """Times at equal distances from wherever one starts."""
+
+    interval: timedelta
+
+    def next(self, after: datetime) -> datetime | None:
+        try:
+            return after.astimezone(UTC).replace(microsecond=0) + self.interval
+        except OverflowError:
+            return None
+
+
+class _Field(NamedTuple):
+    values: tuple[int, ...]
+    is_open: bool
+    """Whether the field says nothing, as `*` does."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """All minutes at which a clock on the wall of some place reads what the fields say."""
+
+    minutes: _Field
+    hours: _Field
+    days: _Field
+    months: _Field
+    weekdays: _Field
+    zone: tzinfo
+
+    def next(self, after: datetime) -> datetime | None:
+        first = after.astimezone(self.zone).date()
+        for number in range(366 * _YEARS):
+            day = first + timedelta(days=number)
+            if self._has(day):
+                found = next((moment for moment in self._moments(day, after) if moment > after), None)
+                if found is not None:
+                    return found
+        return None
+
+    def _has(self, day: date) -> bool:
+        if day.month not in self.months.values:
+            return False
+        by_date, by_weekday = day.day in self.days.values, day.isoweekday() % 7 in self.weekdays.values
+        if self.days.is_open or self.weekdays.is_open:
+            return by_date and by_weekday
+        return by_date or by_weekday
+
+    def _moments(self, day: date, after: datetime) -> Iterator[datetime]:
+        """The times of a day in their order; whole hours that are over may be left out."""
+        midnight = datetime(day.year, day.month, day.day, tzinfo=self.zone)
+        offsets = {each.utcoffset() for each in (midnight, midnight.replace(fold=1), midnight + timedelta(days=1))}
+        if len(offsets) > 1:
+            readings = product(self.hours.values, self.minutes.values)
+            yield from sorted({moment for reading in readings for moment in self._readings(midnight, *reading)})
+            return
+        start = midnight.astimezone(UTC)
+        for hour in self.hours.values:
+            if start + timedelta(hours=hour + 1) > after:
+                yield from (start + timedelta(hours=hour, minutes=minute) for minute in self.minutes.values)
+
+    def _readings(self, day: datetime, hour: int, minute: int) -> Iterator[datetime]:
+        """When the clock reads this: not at all when the hour is left out, twice when it is repeated."""
+        for fold in (0, 1):
+            reading = day.replace(hour=hour, minute=minute, fold=fold)
+            moment = reading.astimezone(UTC)
+            if moment.astimezone(self.zone).replace(fold=fold) == reading:
+                yield moment
+
+
+def _field(text: str, bounds: _Bounds) -> _Field:
+    ranges = [_range(part, bounds) for part in filter(None, text.split(","))]
+    values = sorted({value for each in ranges for value in each.values})
+    return _Field(tuple(values), any(each.is_open for each in ranges))
+
+
+def _range(text: str, bounds: _Bounds) -> _Field:
     extent, *steps = text.split("/")
     low, *high = extent.split("-")
-    if low in ("*", "?"):
+    is_open = low in ("*", "?")
+    if is_open:
         start, end = bounds.least, bounds.most
     else:
         start = _number(low, bounds.names)
@@ -88,6 +206,7 @@ def _check_range(text: str, bounds: _Bounds) -> None:
         raise ScheduleError(f"beginning of range ({start}) beyond end of range ({end}): {text}")
     if step == 0:
         raise ScheduleError(f"step of range should be a positive number: {text}")
+    return _Field(tuple(range(start, end + 1, step)), is_open and step == 1)
 
 
 def _number(text: str, names: dict[str, int]) -> int:

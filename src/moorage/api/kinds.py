@@ -82,8 +82,10 @@ def _device(kind: str, struct: type[Object], **more: Any) -> Kind:
     return Kind("resource.k8s.io", "v1", kind, plural, struct, **more)
 
 
-def _cluster_wide(group: str, kind: str, plural: str, struct: type[Object] = Object, *short_names: str) -> Kind:
-    return Kind(group, "v1", kind, plural, struct, short_names, namespaced=False)
+def _cluster_wide(
+    group: str, kind: str, plural: str, struct: type[Object] = Object, *short_names: str, **more: Any
+) -> Kind:
+    return Kind(group, "v1", kind, plural, struct, short_names, namespaced=False, **more)
 
 
 KINDS = (
@@ -95,14 +97,14 @@ KINDS = (
     _core("PersistentVolumeClaim", "persistentvolumeclaims", volume.PersistentVolumeClaim, "pvc", subresources=_STATUS),
     _core("ConfigMap", "configmaps", Object, "cm"),
     _core("Secret", "secrets"),
-    _core("Service", "services", Object, "svc", categories=_ALL, subresources=_STATUS),
+    _core("Service", "services", cluster.Service, "svc", categories=_ALL, subresources=_STATUS),
     _core("ServiceAccount", "serviceaccounts", Object, "sa", subresources=("token",)),
     _core("Event", "events", cluster.Event, "ev"),
     _workload("apps", "Deployment", workload.Deployment, "deploy"),
     _workload("apps", "ReplicaSet", workload.ReplicaSet, "rs"),
     _workload("apps", "StatefulSet", workload.StatefulSet, "sts"),
     _workload("apps", "DaemonSet", workload.DaemonSet, "ds", subresources=_STATUS),
-    Kind("apps", "v1", "ControllerRevision", "controllerrevisions"),
+    Kind("apps", "v1", "ControllerRevision", "controllerrevisions", workload.ControllerRevision),
     _workload("batch", "Job", workload.Job, subresources=_STATUS),
     _workload("batch", "CronJob", workload.CronJob, "cj", subresources=_STATUS, pod_spec=_CRON_TEMPLATE),
     Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", pod.PodDisruptionBudget, ("pdb",),
@@ -111,7 +113,7 @@ KINDS = (
     _cluster_wide("storage.k8s.io", "StorageClass", "storageclasses", volume.StorageClass, "sc"),
     _cluster_wide("storage.k8s.io", "CSINode", "csinodes"),
     _cluster_wide("storage.k8s.io", "CSIDriver", "csidrivers"),
-    _cluster_wide("storage.k8s.io", "VolumeAttachment", "volumeattachments"),
+    _cluster_wide("storage.k8s.io", "VolumeAttachment", "volumeattachments", subresources=_STATUS),
     Kind("storage.k8s.io", "v1", "CSIStorageCapacity", "csistoragecapacities"),
     Kind("coordination.k8s.io", "v1", "Lease", "leases", cluster.Lease),
     Kind("events.k8s.io", "v1", "Event", "events", short_names=("ev",)),
@@ -125,6 +127,10 @@ KINDS = (
     _device("DeviceClass", resource.DeviceClass),
     _device("DeviceTaintRule", resource.DeviceTaintRule, subresources=_STATUS),
 )  # fmt: skip
+
+
+BINDING = _core("Binding", "bindings")
+"""It is created to assign a pod to a node, and never kept."""
 
 
 def _spellings(kind: Kind) -> Iterator[tuple[str, str]]:

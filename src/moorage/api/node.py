@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from moorage.api.meta import Int32, Int64, Object, ResourceList, Time, Wire
 
 
@@ -73,6 +75,28 @@ class NodeSpec(Wire):
     pod_cidr: str = ""
 
 
+class NodeAddress(Wire):
+    """Where a node can be reached."""
+
+    type: str = ""
+    address: str = ""
+
+
+class NodeSystemInfo(Wire):
+    """What a node runs on."""
+
+    machine_id: str = ""
+    system_uuid: str = msgspec.field(default="", name="systemUUID")
+    boot_id: str = ""
+    kernel_version: str = ""
+    os_image: str = ""
+    container_runtime_version: str = ""
+    kubelet_version: str = ""
+    kube_proxy_version: str = ""
+    operating_system: str = ""
+    architecture: str = ""
+
+
 class NodeStatus(Wire):
     """What a node reports."""
 
@@ -80,6 +104,8 @@ class NodeStatus(Wire):
     allocatable: ResourceList = {}
     conditions: tuple[NodeCondition, ...] = ()
     images: tuple[ContainerImage, ...] = ()
+    addresses: tuple[NodeAddress, ...] = ()
+    node_info: NodeSystemInfo = NodeSystemInfo()
 
 
 class Node(Object):

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from moorage.api.meta import Int32, Int64, IntOrString, LabelSelector, Object, ObjectMeta, ResourceList, Time, Wire
+from moorage.api.meta import (
+    Condition,
+    Int32,
+    Int64,
+    IntOrString,
+    LabelSelector,
+    Object,
+    ObjectMeta,
+    ResourceList,
+    Time,
+    Wire,
+)
 from moorage.api.node import NodeSelector, PreferredSchedulingTerm
 from moorage.api.volume import PersistentVolumeClaimSpec
 
@@ -278,6 +289,7 @@ class PodDisruptionBudgetStatus(Wire):
     expected_pods: Int32 = 0
     observed_generation: Int64 = 0
     disrupted_pods: dict[str, Time] = {}
+    conditions: tuple[Condition, ...] = ()
 
 
 class PodDisruptionBudget(Object):

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from moorage.api.meta import Condition, Int32, Int64, IntOrString, LabelSelector, Object, ObjectMeta, Time, Wire
+from moorage.api.meta import (
+    Condition,
+    Int32,
+    Int64,
+    IntOrString,
+    LabelSelector,
+    Object,
+    ObjectMeta,
+    ObjectReference,
+    Time,
+    Wire,
+)
 from moorage.api.pod import PodTemplateSpec
 from moorage.api.volume import PersistentVolumeClaim
 
@@ -62,11 +73,31 @@ class ReplicaSetSpec(Wire):
     min_ready_seconds: Int32 = 0
 
 
+class ReplicaSetStatus(WorkloadStatus):
+    """How far a ReplicaSet has come."""
+
+    fully_labeled_replicas: Int32 = 0
+    terminating_replicas: Int32 | None = None
+
+
 class ReplicaSet(Object):
     """A number of interchangeable pods."""
 
     spec: ReplicaSetSpec = ReplicaSetSpec()
-    status: WorkloadStatus = WorkloadStatus()
+    status: ReplicaSetStatus = ReplicaSetStatus()
+
+
+class Ordinals(Wire):
+    """How the pods of a StatefulSet are numbered."""
+
+    start: Int32 = 0
+
+
+class ClaimRetention(Wire):
+    """What becomes of the claims of a StatefulSet: Retain or Delete."""
+
+    when_deleted: str = ""
+    when_scaled: str = ""
 
 
 class StatefulSetSpec(Wire):
@@ -80,13 +111,25 @@ class StatefulSetSpec(Wire):
     pod_management_policy: str = ""
     update_strategy: Strategy = Strategy()
     min_ready_seconds: Int32 = 0
+    revision_history_limit: Int32 | None = None
+    ordinals: Ordinals | None = None
+    persistent_volume_claim_retention_policy: ClaimRetention | None = None
+
+
+class StatefulSetStatus(WorkloadStatus):
+    """How far a StatefulSet has come."""
+
+    current_replicas: Int32 = 0
+    current_revision: str = ""
+    update_revision: str = ""
+    collision_count: Int32 | None = None
 
 
 class StatefulSet(Object):
     """Pods with lasting names and volumes."""
 
     spec: StatefulSetSpec = StatefulSetSpec()
-    status: WorkloadStatus = WorkloadStatus()
+    status: StatefulSetStatus = StatefulSetStatus()
 
 
 class DaemonSetSpec(Wire):
@@ -96,6 +139,7 @@ class DaemonSetSpec(Wire):
     template: PodTemplateSpec = PodTemplateSpec()
     update_strategy: Strategy = Strategy()
     min_ready_seconds: Int32 = 0
+    revision_history_limit: Int32 | None = None
 
 
 class DaemonSetStatus(Wire):
@@ -108,6 +152,8 @@ class DaemonSetStatus(Wire):
     number_misscheduled: Int32 = 0
     number_ready: Int32 = 0
     updated_number_scheduled: Int32 = 0
+    number_unavailable: Int32 = 0
+    collision_count: Int32 | None = None
 
 
 class DaemonSet(Object):
@@ -115,6 +161,54 @@ class DaemonSet(Object):
 
     spec: DaemonSetSpec = DaemonSetSpec()
     status: DaemonSetStatus = DaemonSetStatus()
+
+
+class ControllerRevision(Object):
+    """A template that a StatefulSet or DaemonSet has had, numbered."""
+
+    revision: Int64 = 0
+
+
+class OnExitCodes(Wire):
+    """Exit codes that a rule is about: In or NotIn some values."""
+
+    container_name: str | None = None
+    operator: str = ""
+    values: tuple[Int32, ...] = ()
+
+
+class OnPodCondition(Wire):
+    """A condition of pods that a rule is about."""
+
+    type: str = ""
+    status: str = ""
+
+
+class FailureRule(Wire):
+    """What a failed pod means: FailJob, FailIndex, Ignore or Count."""
+
+    action: str = ""
+    on_exit_codes: OnExitCodes | None = None
+    on_pod_conditions: tuple[OnPodCondition, ...] = ()
+
+
+class FailurePolicy(Wire):
+    """What failed pods mean to a Job; the first rule that matches counts."""
+
+    rules: tuple[FailureRule, ...] = ()
+
+
+class SuccessRule(Wire):
+    """Indexes that must succeed, or how many of them."""
+
+    succeeded_indexes: str | None = None
+    succeeded_count: Int32 | None = None
+
+
+class SuccessPolicy(Wire):
+    """When an indexed Job has succeeded before all of its indexes have."""
+
+    rules: tuple[SuccessRule, ...] = ()
 
 
 class JobSpec(Wire):
@@ -129,6 +223,19 @@ class JobSpec(Wire):
     suspend: bool | None = None
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
+    backoff_limit_per_index: Int32 | None = None
+    max_failed_indexes: Int32 | None = None
+    pod_failure_policy: FailurePolicy | None = None
+    pod_replacement_policy: str | None = None
+    success_policy: SuccessPolicy | None = None
+    managed_by: str | None = None
+
+
+class UncountedTerminatedPods(Wire):
+    """Pods that have ended and are not yet in the counts."""
+
+    succeeded: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
 
 
 class JobStatus(Wire):
@@ -140,6 +247,11 @@ class JobStatus(Wire):
     start_time: Time | None = None
     completion_time: Time | None = None
     conditions: tuple[Condition, ...] = ()
+    ready: Int32 | None = None
+    terminating: Int32 | None = None
+    completed_indexes: str = ""
+    failed_indexes: str | None = None
+    uncounted_terminated_pods: UncountedTerminatedPods | None = None
 
 
 class Job(Object):
@@ -169,7 +281,16 @@ class CronJobSpec(Wire):
     failed_jobs_history_limit: Int32 | None = None
 
 
+class CronJobStatus(Wire):
+    """What a CronJob has done last."""
+
+    active: tuple[ObjectReference, ...] = ()
+    last_schedule_time: Time | None = None
+    last_successful_time: Time | None = None
+
+
 class CronJob(Object):
     """Jobs by the clock."""
 
     spec: CronJobSpec = CronJobSpec()
+    status: CronJobStatus = CronJobStatus()

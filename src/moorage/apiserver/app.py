@@ -18,7 +18,6 @@ from moorage.apiserver.bodies import parsed
 from moorage.apiserver.failures import bad_request, method_not_allowed, no_such_path, not_implemented
 from moorage.apiserver.http import Reason, Refused, Request, Response, status
 from moorage.apiserver.metrics import Metrics
-from moorage.apiserver.namespaces import EndingNamespaces
 from moorage.apiserver.routes import Route, find
 from moorage.apiserver.serviceaccounts import Bound, Reference, ServiceAccountTokens
 from moorage.apiserver.users import User
@@ -56,10 +55,9 @@ class App:
         self._authenticator = authenticator
         self._accounts = accounts
         self._rbac = rbac
-        self.namespaces = EndingNamespaces(store)
-        self._writer = Writer(store, Admission(store, gates), self.namespaces, rbac)
+        self._writer = Writer(store, Admission(store, gates), rbac)
         self._watches = Watches(store)
-        self._metrics = Metrics()
+        self.metrics = Metrics()
         self._answers: dict[tuple[str, str], Answer] = {
             ("get", ""): lambda route, request: reading.get(store, route, request),
             ("list", ""): lambda route, request: reading.list_objects(store, route, request),
@@ -106,7 +104,7 @@ class App:
             )
         if route is not None:
             seconds = None if route.verb == "watch" else time.perf_counter() - start
-            self._metrics.request(_what(route, request), response.status, seconds, dry_run="dryRun" in request.query)
+            self.metrics.request(_what(route, request), response.status, seconds, dry_run="dryRun" in request.query)
         return response
 
     async def _answered(self, route: Route | None, request: Request, known: User | None) -> Response:
@@ -152,7 +150,7 @@ class App:
         if head == "version":
             return Response(200, version.document())
         if head == "metrics":
-            return Response(200, self._metrics.text(), (("Content-Type", "text/plain; version=0.0.4; charset=utf-8"),))
+            return Response(200, self.metrics.text(), (("Content-Type", "text/plain; version=0.0.4; charset=utf-8"),))
         found = openapi.answer(request) if head == "openapi" else discovery.answer(request)
         if found is None:
             raise no_such_path()

@@ -338,9 +338,12 @@ class Connection(asyncio.Protocol):
 
     def _close(self) -> None:
         if self._transport is not None:
+            limits = self._service.limits
+            # TLS ends when both sides say so. A client that has everything and sleeps on would never say it.
+            patience = limits.stall_time if self._transport.get_write_buffer_size() else limits.linger_time
             self._closing = True
             self._transport.close()
-            self.deadline = self._service.loop.time() + self._service.limits.stall_time
+            self.deadline = self._service.loop.time() + patience
 
 
 async def _discard(response: Response) -> None:

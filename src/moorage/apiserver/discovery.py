@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from moorage.api.kinds import KINDS, Kind
+from moorage.api.kinds import BINDING, KINDS, Kind
 from moorage.apiserver.documents import Document, not_acceptable
 from moorage.apiserver.http import Request, Response
 from moorage.apiserver.media import JSON, PLAIN, Form, negotiate
@@ -29,7 +29,7 @@ REVIEWS = (
 """Questions that are asked by creating them; nothing of them is kept."""
 
 _VERBS_OF = {
-    **{(kind.group, kind.kind): ("create",) for kind in REVIEWS},
+    **{(kind.group, kind.kind): ("create",) for kind in (BINDING, *REVIEWS)},
     ("", "Namespace"): tuple(verb for verb in VERBS if verb != "deletecollection"),
 }
 
@@ -89,7 +89,7 @@ def served_versions(kind: Kind) -> list[str]:
 
 def all_kinds() -> tuple[Kind, ...]:
     """What is kept, and what is only asked."""
-    return (*KINDS, *REVIEWS)
+    return (*KINDS, BINDING, *REVIEWS)
 
 
 def group_versions() -> Groups:

@@ -64,6 +64,13 @@ def expired(message: str) -> Refused:
     return Refused(status(410, Reason.EXPIRED, message))
 
 
+def too_large_resource_version(revision: int, current: int) -> Refused:
+    """The revision is still to come."""
+    message = f"Timeout: Too large resource version: {revision}, current: {current}"
+    causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
+    return Refused(status(504, Reason.TIMEOUT, message, {"causes": causes, "retryAfterSeconds": 1}))
+
+
 def method_not_allowed() -> Refused:
     """The path exists and this cannot be done with it."""
     message = "the server does not allow this method on the requested resource"

@@ -17,6 +17,8 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
+        self.others: list[CollectorRegistry] = []
+        """What other components in the same process measure."""
         labels = ("verb", "group", "version", "resource", "subresource", "scope")
         self._requests = Counter(
             "apiserver_request", "Requests, by what was asked and how it was answered.", (*labels, "code", "dry_run"),
@@ -46,4 +48,4 @@ class Metrics:
         for cache, counters in cache_counters().items():
             for result, count in counters._asdict().items():
                 self._expressions.labels(cache, result).set(count)
-        return generate_latest(self._registry)
+        return b"".join(map(generate_latest, (self._registry, *self.others)))

@@ -12,16 +12,20 @@ import msgspec
 from moorage.apiserver import tables
 from moorage.apiserver.documents import not_acceptable
 from moorage.apiserver.events import to_events_v1
-from moorage.apiserver.failures import bad_request, expired, not_found
+from moorage.apiserver.failures import bad_request, expired, not_found, too_large_resource_version
 from moorage.apiserver.http import Refused, Request, Response
 from moorage.apiserver.media import JSON, PARTIAL, PARTIAL_LIST, PLAIN, TABLE, Form, negotiate
 from moorage.apiserver.objects import Data, decode, decoded, key, prefix
+from moorage.apiserver.options import EXACT, check_list, number, revision
 from moorage.apiserver.routes import Route
 from moorage.apiserver.selection import Selection, selection
 from moorage.store.protocol import Compacted, Item, Page, Store
 
-_TOO_OLD = "The provided continue parameter is too old to display a consistent list result."
-_FUTURE = "Too large resource version"
+_TOO_OLD = "The resourceVersion for the provided list is too old."
+_CONTINUE_TOO_OLD = (
+    "The provided continue parameter is too old to display a consistent list result. "
+    "You can start a new list without the continue parameter."
+)
 
 
 class _Continue(msgspec.Struct, rename={"revision": "rv", "after": "start"}):
@@ -51,6 +55,8 @@ ONE = (PLAIN, TABLE, PARTIAL)
 async def get(store: Store, route: Route, request: Request) -> Response:
     """One object."""
     wanted = form_of(request, *ONE)
+    if request.query:
+        await reached(store, revision(request))
     item = await store.get(key(route.kind, route.namespace, route.name))
     if item is None:
         raise not_found(route.kind, route.name)
@@ -73,13 +79,14 @@ def body_of(route: Route, item: Item, wanted: Form, request: Request) -> bytes:
 async def list_objects(store: Store, route: Route, request: Request) -> Response:
     """The objects of a kind, all of them as of one revision, perhaps a page at a time."""
     wanted = form_of(request, PLAIN, TABLE, PARTIAL_LIST)
+    check_list(request)
     chosen = selection(route, request)
-    limit = _number(request, "limit")
-    revision, after = await _start(store, request)
+    limit = max(0, number(request, "limit"))
+    start = await _start(store, route, request, limit)
     try:
-        page, last = await _page(store, route, chosen, revision, limit, after)
+        page, last = await _page(store, route, chosen, start.revision, limit, start.after)
     except Compacted:
-        raise expired(_TOO_OLD) from None
+        raise expired(_CONTINUE_TOO_OLD if start.after else _TOO_OLD) from None
     metadata: dict[str, Any] = {"resourceVersion": str(page.revision)}
     if page.remaining:
         token = msgspec.json.encode(_Continue(page.revision, last))
@@ -119,38 +126,34 @@ def _table(route: Route, objects: Iterable[Data], revision: str, request: Reques
     return table
 
 
-async def _start(store: Store, request: Request) -> tuple[int, str]:
+async def _start(store: Store, route: Route, request: Request, limit: int) -> _Continue:
     """The revision that a list is as of (0: now) and the key that it starts after."""
-    token, version = request.parameter("continue"), request.parameter("resourceVersion")
-    match = request.parameter("resourceVersionMatch")
-    if token:
-        if version not in ("", "0"):
+    if token := request.parameter("continue"):
+        if request.parameter("resourceVersion") not in ("", "0"):
             raise bad_request("specifying resource version is not allowed when using continue")
-        try:
-            start = msgspec.json.decode(base64.urlsafe_b64decode(token.encode()), type=_Continue)
-        except (ValueError, msgspec.DecodeError):
-            raise bad_request("continue key is not valid: it was not made by this server") from None
-        return start.revision, start.after
-    if not version:
-        return 0, ""
-    revision = _revision(version)
-    if revision > await store.revision():
-        raise bad_request(f"{_FUTURE}: {revision}")
-    # Without a match the revision only says how old an answer may be, and ours is never old.
-    return (revision if match == "Exact" else 0), ""
+        return _continued(token, prefix(route.kind, route.namespace), await store.revision())
+    wanted = revision(request)
+    await reached(store, wanted)
+    match = request.parameter("resourceVersionMatch")
+    # Otherwise the revision only says how old an answer may be, and ours is never old.
+    exact = match == EXACT or (limit and not match)
+    return _Continue(wanted if exact else 0, "")
 
 
-def _revision(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > 19:
-        raise bad_request(f"invalid resource version {text!r}: must be a non-negative integer")
-    return int(text)
+def _continued(token: str, begin: str, current: int) -> _Continue:
+    try:
+        start = msgspec.json.decode(base64.urlsafe_b64decode(token.encode()), type=_Continue)
+    except (ValueError, msgspec.DecodeError):
+        start = _Continue(0, "")
+    if not start.after.startswith(begin) or not 0 < start.revision <= current:
+        raise bad_request("continue key is not valid: it was not made by this server")
+    return start
 
 
-def _number(request: Request, name: str) -> int:
-    text = request.parameter(name, "0")
-    if not text.isascii() or not text.isdigit() or len(text) > 12:
-        raise bad_request(f"{name} must be a non-negative integer, not {text!r}")
-    return int(text)
+async def reached(store: Store, wanted: int) -> None:
+    """Refuse a revision that is still to come: nobody knows when that will be."""
+    if wanted and wanted > (current := await store.revision()):
+        raise too_large_resource_version(wanted, current)
 
 
 async def _page(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from moorage.api.kinds import KINDS, Kind
+from moorage.api.kinds import BINDING, KINDS, Kind
 from moorage.apiserver.http import Request
 
 _VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -13,7 +13,7 @@ _COLLECTION_VERBS = {"GET": "list", "HEAD": "list", "POST": "create", "DELETE": 
 
 def _served() -> dict[tuple[str, str, str], Kind]:
     served = {}
-    for kind in KINDS:
+    for kind in (*KINDS, BINDING):
         for version in (kind.version, *kind.older_versions):
             served[kind.group, version, kind.plural] = kind
     return served
@@ -66,4 +66,6 @@ def find(request: Request) -> Route | None:
     verb = (_VERBS if name else _COLLECTION_VERBS).get(request.method, "")
     if verb in ("get", "list") and (watching or request.watching):
         verb = "watch"
+    if kind is BINDING and (name or verb != "create"):
+        verb = ""
     return Route(verb, kind, version, namespace, name, subresource)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from prometheus_client import CollectorRegistry
 
 from moorage.apiserver import certificates, tokens
 from moorage.apiserver.app import App
@@ -22,7 +26,8 @@ from moorage.features import Gates
 from moorage.store import EtcdFiles, open_store
 from moorage.store.protocol import Store, StoreError
 
-KUBECONFIG = "kubeconfig"
+KUBECONFIG, AUTHORITY = "kubeconfig", "ca.crt"
+"""Files in the data directory: how to reach the server, and the certificate to trust."""
 
 
 @dataclass(slots=True)
@@ -41,11 +46,20 @@ class APIServer:
         """A client for a component in the same process, which may do everything."""
         return Client(LocalTransport(self._app, User(component, (MASTERS,)), component))
 
+    @contextmanager
+    def measuring(self, registry: CollectorRegistry) -> Iterator[None]:
+        """Show what a component in the same process measures, while it runs."""
+        others = self._app.metrics.others
+        others.append(registry)
+        try:
+            yield
+        finally:
+            others.remove(registry)
+
     async def stop(self, grace: float = 10) -> None:
         """Finish what was begun, then close the store."""
         await self._server.stop(grace)
         await self._index.stop()
-        await self._app.namespaces.stop()
         await self._store.close()
 
 
@@ -87,7 +101,6 @@ async def _started(directory: Path, store: Store, gates: Gates, bind: str, port:
     server = Server(app.handle, material.tls(), bind, port)
     await bootstrap(store)
     await index.start()
-    await app.namespaces.start()
     await server.start()
     host = f"[{bind}]" if ":" in bind else bind
     url = f"https://{host}:{server.port}"

@@ -10,11 +10,12 @@ from moorage.api import kinds, labels
 from moorage.api.decode import convert
 from moorage.api.meta import LabelSelector
 from moorage.api.pod import PodDisruptionBudget
-from moorage.apiserver import mergepatch
+from moorage.apiserver import binding, mergepatch
 from moorage.apiserver.bodies import media_type, parsed
-from moorage.apiserver.failures import bad_request, conflict, not_found, unsupported_media_type
+from moorage.apiserver.failures import bad_request, not_found, unsupported_media_type
 from moorage.apiserver.http import Reason, Refused, Request, Response, status
 from moorage.apiserver.objects import Data, decode, encode, key, prefix
+from moorage.apiserver.options import read_delete_options
 from moorage.apiserver.patching import PatchError
 from moorage.apiserver.routes import Route
 from moorage.apiserver.writing import Writer, is_dry, now, timestamp
@@ -90,66 +91,16 @@ def _scale(data: Data) -> Data:
 
 async def bind(writer: Writer, route: Route, request: Request) -> Response:
     """Assign a pod to a node, once."""
-    sent = _body(request)
-    target = sent.get("target") or {}
-    node, metadata = target.get("name"), sent.get("metadata") or {}
-    if not isinstance(node, str) or not node:
-        raise bad_request("target.name: Required value: the node to bind to")
-
-    async def assign(data: Data) -> Data:
-        spec = data["spec"]
-        if data["metadata"].get("deletionTimestamp"):
-            raise _binding_conflict(route, f"pod {route.name} is being deleted, cannot be assigned to a host")
-        if metadata.get("uid") and metadata["uid"] != data["metadata"]["uid"]:
-            raise _binding_conflict(route, "the pod with this UID is gone")
-        if spec.get("nodeName"):
-            raise _binding_conflict(route, f'pod {route.name} is already assigned to node "{spec["nodeName"]}"')
-        if spec.get("schedulingGates"):
-            raise _binding_conflict(route, f"pod {route.name} has non-empty .spec.schedulingGates")
-        spec["nodeName"] = node
-        if metadata.get("annotations"):
-            data["metadata"]["annotations"] = (data["metadata"].get("annotations") or {}) | metadata["annotations"]
-        bound = {
-            "type": "PodScheduled",
-            "status": "True",
-            "lastProbeTime": None,
-            "lastTransitionTime": timestamp(now()),
-        }
-        conditions = [each for each in data["status"].get("conditions") or () if each.get("type") != "PodScheduled"]
-        data["status"]["conditions"] = [*conditions, bound]
-        return data
-
-    await _store(writer, route, request, assign)
-    body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
-    return Response(201, msgspec.json.encode(body))
-
-
-async def _store(writer: Writer, route: Route, request: Request, change: Any) -> None:
-    """Store a change that admission has no say in."""
-    where = key(route.kind, route.namespace, route.name)
-    dry = is_dry(request)
-    while True:
-        item = await writer.store.get(where)
-        if item is None:
-            raise not_found(route.kind, route.name)
-        data = await change(decode(item))
-        if dry:
-            return
-        try:
-            await writer.store.update(where, encode(data), item.revision)
-        except Conflict:
-            continue
-        return
-
-
-def _binding_conflict(route: Route, why: str) -> Refused:
-    return conflict(route.kind, route.name, why, of="pods/binding")
+    return await binding.bind(writer.store, route, request, timestamp(now()), dry=is_dry(request))
 
 
 async def evict(writer: Writer, route: Route, request: Request) -> Response:
     """Delete a pod if the disruption budgets allow it."""
     sent = _body(request) if request.body else {}
-    options = sent.get("deleteOptions") or {}
+    asked = sent.get("deleteOptions") or {}
+    if not isinstance(asked, dict):
+        raise bad_request("deleteOptions must be an object")
+    options = read_delete_options({**asked, "dryRun": ["All"]} if is_dry(request) else asked)
     item = await writer.store.get(key(_POD, route.namespace, route.name))
     if item is None:
         raise not_found(_POD, route.name)
@@ -160,10 +111,9 @@ async def evict(writer: Writer, route: Route, request: Request) -> Response:
         raise Refused(status(500, Reason.INTERNAL_ERROR, message))
     running = (pod.get("status") or {}).get("phase") not in ("Pending", "Succeeded", "Failed")
     if budgets and running and not pod["metadata"].get("deletionTimestamp"):
-        await _spend(writer, budgets[0], pod, dry=is_dry(request, options))
-    plain = Request(request.method, request.path, request.segments, request.query, request.headers)
+        await _spend(writer, budgets[0], pod, dry=bool(options.dry_run))
     one = Route("delete", _POD, "v1", route.namespace, route.name)
-    await writer.delete_latest(one, plain, item, options)
+    await writer.delete_latest(one, request, item, options)
     body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
     return Response(201, msgspec.json.encode(body))
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from moorage.apiserver.failures import bad_request
 from moorage.apiserver.http import Reason, Request, Response, status
 from moorage.apiserver.media import PLAIN, Form
 from moorage.apiserver.objects import decoded, prefix
-from moorage.apiserver.reading import ONE, body_of, form_of
+from moorage.apiserver.options import check_watch, flag, number, revision
+from moorage.apiserver.reading import ONE, body_of, form_of, reached
 from moorage.apiserver.routes import Route
 from moorage.apiserver.selection import Selection, selection
 from moorage.store.protocol import Batch, Change, Compacted, Event, Item, Store
@@ -36,20 +36,18 @@ class Watches:
         """A stream of changes; Refused when the revision to start after is too old."""
         wanted = form_of(request, *ONE)
         chosen = selection(route, request)
-        version = request.parameter("resourceVersion")
-        initial = request.parameter("sendInitialEvents")
-        if initial and request.parameter("resourceVersionMatch") != "NotOlderThan":
-            raise bad_request("sendInitialEvents is only allowed with resourceVersionMatch=NotOlderThan")
-        if not version.isdigit() and version:
-            raise bad_request(f"invalid resource version {version!r}: must be a non-negative integer")
-        begin = initial == "true" or (not initial and version in ("", "0"))
+        check_watch(request)
+        initial = flag(request, "sendInitialEvents")
+        after = revision(request)
+        begin = initial or ("sendInitialEvents" not in request.query and not after)
+        if initial:
+            await reached(self._store, after)
         items: list[Item] = []
-        after = int(version or 0)
         if begin or after == 0:
             page = await self._store.list(prefix(route.kind, route.namespace))
             items, after = (page.items if begin else []), page.revision
         watcher = _Watcher(self, route, request, chosen, wanted)
-        return Response(200, headers=_STREAM, stream=watcher.lines(items, after, told=initial == "true"))
+        return Response(200, headers=_STREAM, stream=watcher.lines(items, after, told=initial))
 
     def line(self, event: Event) -> bytes:
         """A change as a plain watcher gets it."""
@@ -79,9 +77,8 @@ class _Watcher:
         self._matches = chosen.matches
         self._wanted = wanted
         self._plain = wanted == PLAIN and route.kind.group != "events.k8s.io"
-        self._bookmarks = request.parameter("allowWatchBookmarks").lower() in ("true", "1")
-        seconds = request.parameter("timeoutSeconds")
-        self._seconds = int(seconds) if seconds.isdigit() and int(seconds) else random.uniform(1800, 3600)
+        self._bookmarks = flag(request, "allowWatchBookmarks")
+        self._seconds = number(request, "timeoutSeconds") or random.uniform(1800, 3600)
 
     async def lines(self, items: list[Item], after: int, *, told: bool) -> AsyncIterator[bytes]:
         """What is there, then what happens, until the time is up."""

@@ -9,14 +9,16 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 
 import msgspec
 
-from moorage.apiserver import apply, jsonpatch, managed, mergepatch, strategic
+from moorage.api import kinds
+from moorage.apiserver import apply, binding, jsonpatch, managed, mergepatch, strategic
 from moorage.apiserver.admission import Admission
 from moorage.apiserver.authorization import Rbac
-from moorage.apiserver.bodies import check_fields, from_yaml, media_type, normalised, parsed, read
+from moorage.apiserver.bodies import check_fields, from_yaml, media_type, normalised, read
 from moorage.apiserver.defaults import apply_defaults
 from moorage.apiserver.escalation import escalation
 from moorage.apiserver.failures import (
@@ -30,18 +32,24 @@ from moorage.apiserver.failures import (
 from moorage.apiserver.http import JSON, Refused, Request, Response, status
 from moorage.apiserver.media import PLAIN
 from moorage.apiserver.metadata import MetadataError, prepare_create, prepare_update
-from moorage.apiserver.namespaces import NAMESPACE, EndingNamespaces
 from moorage.apiserver.objects import Data, decode, encode, key, prefix
+from moorage.apiserver.options import FOREGROUND, ORPHAN, DeleteOptions, Preconditions, delete_options
 from moorage.apiserver.patching import PatchError
-from moorage.apiserver.reading import ONE, body_of, form_of
+from moorage.apiserver.reading import ONE, body_of, convert_out, form_of
 from moorage.apiserver.roles import RBAC_GROUP
 from moorage.apiserver.routes import Route
 from moorage.apiserver.selection import selection
 from moorage.store.protocol import Conflict, Exists, Item, Missing, Store
 
 _ATTEMPTS = 10
+_LONGEST_GRACE = 2**31 - 1
+_ALL_WARNINGS, _LONG_WARNING, _MAX_WARNINGS = 4096, 256, 50
+"""How many characters the warnings of one answer have together, how many one of them when they have more, and how
+many warnings there are: some clients read no more than a hundred headers.
+"""
+_NAMESPACE = kinds.row("v1", "Namespace")
 _LASTING_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
-_PROPAGATION = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
+_PROPAGATION = {FOREGROUND: "foregroundDeletion", ORPHAN: "orphan"}
 _PATCHES = (
     "application/json-patch+json",
     "application/merge-patch+json",
@@ -56,14 +64,15 @@ Change = Callable[[Data], Awaitable[Data]]
 class Writer:
     """Writes objects through admission into the store."""
 
-    def __init__(self, store: Store, admission: Admission, namespaces: EndingNamespaces, rbac: Rbac) -> None:
+    def __init__(self, store: Store, admission: Admission, rbac: Rbac) -> None:
         self.store = store
         self.admission = admission
-        self.namespaces = namespaces
         self._rbac = rbac
 
     async def create(self, route: Route, request: Request) -> Response:
-        """Put a new object."""
+        """Put a new object. A binding is none: it says where a pod is to be."""
+        if route.kind is kinds.BINDING:
+            return await binding.bind(self.store, route, request, timestamp(now()), dry=is_dry(request))
         data = read(route, request)
         return await self.create_data(route, request, data, check_fields(route.kind, request, data))
 
@@ -182,6 +191,8 @@ class Writer:
         warned: list[str] = []
 
         async def patched(data: Data) -> Data:
+            if convert := convert_out(route):
+                data = convert(data)
             try:
                 if how == "application/json-patch+json":
                     new = jsonpatch.apply(data, sent)
@@ -228,7 +239,7 @@ class Writer:
 
     async def delete(self, route: Route, request: Request) -> Response:
         """Remove an object, at once or when its grace period and its finalizers are over."""
-        options = _delete_options(request)
+        options = delete_options(request)
         where = key(route.kind, route.namespace, route.name)
         for _ in range(_ATTEMPTS):
             item = await self.store.get(where)
@@ -242,24 +253,21 @@ class Writer:
                 raise not_found(route.kind, route.name) from None
         raise conflict(route.kind, route.name)
 
-    async def delete_item(self, route: Route, request: Request, item: Item, options: Data) -> Response:
+    async def delete_item(self, route: Route, request: Request, item: Item, options: DeleteOptions) -> Response:
         """Remove an object that is as it was read; Conflict when it is not."""
         kind, data = route.kind, decode(item)
-        dry = is_dry(request, options)
+        dry = bool(options.dry_run)
         metadata = data["metadata"]
         name = metadata["name"]
-        if kind is NAMESPACE and name in _LASTING_NAMESPACES:
+        if kind is _NAMESPACE and name in _LASTING_NAMESPACES:
             raise forbidden(kind, name, "this namespace may not be deleted")
-        _check_preconditions(route, metadata, options)
+        _check_preconditions(route, metadata, options.preconditions)
         grace = _grace_seconds(kind, data, options)
         finalizers = list(metadata.get("finalizers") or ())
-        added = _PROPAGATION.get(options.get("propagationPolicy") or "")
+        added = _PROPAGATION.get(options.propagation_policy or (ORPHAN if options.orphan_dependents else ""))
         if added and added not in finalizers and not metadata.get("deletionTimestamp"):
             finalizers.append(added)
-        if kind is NAMESPACE:
-            # It stays, marked, until it is empty; its own finalizer keeps it.
-            data.setdefault("status", {})["phase"] = "Terminating"
-        elif not finalizers and not grace:
+        if not finalizers and not grace and not _holds_itself(kind, data):
             if not dry:
                 item = await self.store.delete(item.key, item.revision)
             return self._deleted(route, request, item)
@@ -269,17 +277,17 @@ class Writer:
             metadata["generation"] = metadata.get("generation", 0) + 1
         if finalizers:
             metadata["finalizers"] = finalizers
+        if kind is _NAMESPACE:
+            data.setdefault("status", {})["phase"] = "Terminating"
         value = encode(data)
         if not dry and value != item.value:
             item = await self.store.update(item.key, value, item.revision)
-        if kind is NAMESPACE and not dry:
-            self.namespaces.end(name)
         return self._answer(route, request, item, (), 200)
 
     async def delete_collection(self, route: Route, request: Request) -> Response:
         """Remove all objects that are selected."""
         chosen = selection(route, request)
-        options = _delete_options(request)
+        options = delete_options(request)
         page = await self.store.list(prefix(route.kind, route.namespace))
         for item in page.items:
             metadata = decode(item)["metadata"]
@@ -290,7 +298,7 @@ class Writer:
         body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
         return Response(200, msgspec.json.encode(body))
 
-    async def delete_latest(self, route: Route, request: Request, item: Item, options: Data) -> None:
+    async def delete_latest(self, route: Route, request: Request, item: Item, options: DeleteOptions) -> None:
         """Remove an object, whatever has happened to it since it was read; Missing when it is gone."""
         for _ in range(_ATTEMPTS):
             try:
@@ -322,7 +330,7 @@ class Writer:
 
     def _answer(self, route: Route, request: Request, item: Item, warned: Iterable[str], code: int) -> Response:
         wanted = form_of(request, *ONE)
-        headers = [*JSON, *(("Warning", f'299 - "{_header(text)}"') for text in warned)]
+        headers = [*JSON, *_warnings(warned)]
         body = body_of(route, item, wanted, request) if item.revision or wanted != PLAIN else item.value
         return Response(code, body, headers)
 
@@ -356,53 +364,59 @@ def timestamp(time: datetime) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def is_dry(request: Request, options: Data | None = None) -> bool:
-    """Whether nothing is to be stored: the query says so, or the options in the body of a deletion do."""
-    values = list((request.query.get("dryRun") if request.query else None) or (options or {}).get("dryRun") or ())
-    if values and values != ["All"]:
-        raise bad_request(f'dryRun: Unsupported value: "{values[0]}": supported values: "All"')
+def is_dry(request: Request) -> bool:
+    """Whether nothing is to be stored."""
+    values = request.query.get("dryRun") if request.query else None
+    for value in values or ():
+        if value != "All":
+            raise bad_request(f'dryRun: Unsupported value: "{value}": supported values: "All"')
     return bool(values)
 
 
+def _warnings(texts: Iterable[str]) -> list[tuple[str, str]]:
+    """Each warning once, as headers can carry them: printable, escaped, and no more than a client takes."""
+    unique = list(dict.fromkeys(texts))
+    longest = _LONG_WARNING if sum(map(len, unique)) > _ALL_WARNINGS else _ALL_WARNINGS
+    lengths = accumulate(min(len(text), longest) for text in unique)
+    kept = [text[:longest] for text, length in zip(unique, lengths, strict=True) if length <= _ALL_WARNINGS]
+    return [("Warning", f'299 - "{_header(text)}"') for text in kept[:_MAX_WARNINGS]]
+
+
 def _header(text: str) -> str:
-    """A text as a header can carry it: printable, escaped, not too long."""
     flat = "".join(char if char.isprintable() and char.isascii() else "?" for char in text)
-    return flat[:4000].replace("\\", "\\\\").replace('"', '\\"')
+    return flat.replace("\\", "\\\\").replace('"', '\\"')
 
 
-def _delete_options(request: Request) -> Data:
-    options: Any = parsed(request) if request.body else {}
-    if not isinstance(options, dict):
-        raise bad_request("the body must be DeleteOptions")
-    for name in ("gracePeriodSeconds", "propagationPolicy"):
-        if value := request.parameter(name):
-            options[name] = int(value) if value.lstrip("-").isdigit() else value
-    return options
-
-
-def _check_preconditions(route: Route, metadata: Data, options: Data) -> None:
-    wanted = options.get("preconditions") or {}
-    for name, words in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
-        expected, found = wanted.get(name), metadata.get(name)
+def _check_preconditions(route: Route, metadata: Data, wanted: Preconditions) -> None:
+    for expected, name, words in (
+        (wanted.uid, "uid", "UID"),
+        (wanted.resource_version, "resourceVersion", "ResourceVersion"),
+    ):
+        found = metadata.get(name)
         if expected and expected != found:
             why = f"Precondition failed: {words} in precondition: {expected}, {words} in object meta: {found}"
             raise conflict(route.kind, route.name, why)
 
 
-def _grace_seconds(kind: Any, data: Data, options: Data) -> int:
+def _grace_seconds(kind: Any, data: Data, options: DeleteOptions) -> int:
     """How long an object may take to end: only a pod that runs somewhere needs time."""
     if kind.kind != "Pod":
         return 0
     if not data["spec"].get("nodeName") or (data.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return 0
-    seconds = options.get("gracePeriodSeconds")
-    if not isinstance(seconds, int):
+    seconds = options.grace_period_seconds
+    if seconds is None:
         seconds = data["spec"].get("terminationGracePeriodSeconds", 30)
-    return max(0, seconds)
+    return 1 if seconds < 0 else min(seconds, _LONGEST_GRACE)
 
 
 def _is_over(kind: Any, data: Data) -> bool:
     """Whether an object that is to be deleted and has no finalizers left waits for nothing else."""
-    if kind is NAMESPACE:
+    if _holds_itself(kind, data):
         return False
     return kind.kind != "Pod" or not data["metadata"].get("deletionGracePeriodSeconds")
+
+
+def _holds_itself(kind: Any, data: Data) -> bool:
+    """Whether an object is a namespace that somebody still has to empty."""
+    return kind is _NAMESPACE and bool((data.get("spec") or {}).get("finalizers"))

@@ -7,6 +7,7 @@ import click
 from moorage.cli.cel import cel
 from moorage.cli.components import controllers, scheduler
 from moorage.cli.lint import lint
+from moorage.cli.rollback import rollback
 from moorage.cli.up import apiserver, up
 from moorage.cli.why import why
 
@@ -24,6 +25,7 @@ def main() -> None:
       moorage why -f pods.yaml -f nodes.yaml     which nodes each pod may run on, and why not the others
       moorage lint manifests/                    what admission refuses, and what is probably wrong
       moorage cel check --env node EXPRESSION    whether an expression is admitted, and what it costs
+      moorage rollback GATE -f manifests/        what turning a gate off would do
 
     Shell completion: eval "$(_MOORAGE_COMPLETE=bash_source moorage)" (or zsh_source, fish_source).
     """
@@ -32,6 +34,7 @@ def main() -> None:
 main.add_command(why)
 main.add_command(lint)
 main.add_command(cel)
+main.add_command(rollback)
 main.add_command(up)
 main.add_command(apiserver)
 main.add_command(scheduler)

@@ -43,7 +43,11 @@ def _server_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @_server_options
 @gates_option("--scheduler-feature-gates", "scheduler_gates", "Gates of the scheduler, in place of those")
 @gates_option("--controllers-feature-gates", "controllers_gates", "Gates of the controllers, in place of those")
-def up(gates: str, apiserver_gates: str, scheduler_gates: str, controllers_gates: str, **server: Any) -> None:
+@click.option("--nodes", type=click.IntRange(0, 100_000), default=3, show_default=True,
+              help="How many hollow nodes there are: they run pods in name only.")  # fmt: skip
+def up(
+    gates: str, apiserver_gates: str, scheduler_gates: str, controllers_gates: str, nodes: int, **server: Any
+) -> None:
     """Start a control plane that kubectl and every Kubernetes client can talk to.
 
     It stops cleanly on Ctrl-C or SIGTERM; what it acknowledged is there when it starts again.
@@ -61,6 +65,7 @@ def up(gates: str, apiserver_gates: str, scheduler_gates: str, controllers_gates
         apiserver_gates=parse_gates(apiserver_gates or gates),
         scheduler_gates=parse_gates(scheduler_gates or gates),
         controllers_gates=parse_gates(controllers_gates or gates),
+        nodes=nodes,
     )
 
     async def start() -> Running:

@@ -142,8 +142,8 @@ def _data(explanation: Explanation) -> dict[str, Any]:
     answer, item = explanation.answer, explanation.item
     data: dict[str, Any] = {
         "pod": item.name,
-        "file": item.document.file,
-        "line": item.document.line,
+        "file": item.file,
+        "line": item.line(),
         "fits": bool(answer.fits),
         "nodes": [_fit_data(fit) for fit in answer.fits],
         "refused": [_refused_data(refused) for refused in answer.refused],

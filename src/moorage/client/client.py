@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -32,7 +32,7 @@ class Listing(NamedTuple):
     revision: str
 
 
-class Change(NamedTuple):
+class Change(msgspec.Struct, frozen=True):
     """One event of a watch: ADDED, MODIFIED, DELETED or BOOKMARK, and the object."""
 
     type: str
@@ -56,12 +56,8 @@ _encode = msgspec.json.Encoder().encode
 _read_list = msgspec.json.Decoder(_List).decode
 
 
-class _Line(msgspec.Struct):
-    type: str
-    object: msgspec.Raw
-
-
-_read_line = msgspec.json.Decoder(_Line).decode
+_read_line = msgspec.json.Decoder(Change).decode
+_Read = TypeVar("_Read")
 
 
 def path(kind: Kind, namespace: str = "", name: str = "", subresource: str = "") -> str:
@@ -93,16 +89,25 @@ class Client:
     async def list(self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = "") -> Listing:
         """All objects of a kind (in a namespace), as of one revision."""
         found: list[msgspec.Raw] = []
-        token = ""
+        query = {"labelSelector": labels, "fieldSelector": fields, "limit": str(_PAGE)}
         while True:
-            query = {"labelSelector": labels, "fieldSelector": fields, "limit": str(_PAGE), "continue": token}
-            page = _read_list(await self._request("GET", _target(path(kind, namespace), query)))
+            try:
+                body = await self._request("GET", _target(path(kind, namespace), query))
+            except errors.Expired:
+                if "continue" not in query:
+                    raise
+                # The pages took longer than their revision is remembered: one page has no such trouble.
+                found, query["limit"], query["continue"] = [], "", ""
+                continue
+            page = _read(_read_list, body)
             found += page.items or ()
-            token = page.metadata.continue_
-            if not token:
+            if not page.metadata.continue_:
                 return Listing(found, page.metadata.resource_version)
+            query["continue"] = page.metadata.continue_
 
-    async def watch(self, kind: Kind, namespace: str = "", *, after: str, fields: str = "") -> AsyncIterator[Batch]:
+    async def watch(
+        self, kind: Kind, namespace: str = "", *, after: str, fields: str = ""
+    ) -> AsyncGenerator[Batch, None]:
         """Changes after a revision, in batches as they come; ends when the server ends it. Raises Expired."""
         query = {
             "watch": "true", "resourceVersion": after, "allowWatchBookmarks": "true", "fieldSelector": fields,
@@ -111,13 +116,13 @@ class Client:
         async with self._transport.stream(_target(path(kind, namespace), query)) as chunks:
             async for chunk in chunks:
                 *lines, rest = (rest + chunk).split(b"\n")
-                batch = []
-                for line in lines:
-                    change = _read_line(line)
+                batch = [_read(_read_line, line) for line in lines if line]
+                for number, change in enumerate(batch):
                     if change.type == "ERROR":
-                        status = msgspec.json.decode(change.object, type=errors.Status)
+                        if number:
+                            yield batch[:number]
+                        status = _read(errors.read_status, bytes(change.object))
                         raise errors.of(status.code, bytes(change.object))
-                    batch.append(Change(change.type, change.object))
                 if batch:
                     yield batch
 
@@ -183,8 +188,16 @@ class Client:
     ) -> bytes:
         answer = await self._transport.request(method, target, body, content_type if body else "")
         if answer.status >= 300:
-            raise errors.of(answer.status, answer.body)
+            raise errors.of(answer.status, answer.body, answer.retry_after)
         return answer.body
+
+
+def _read(reader: Callable[[bytes], _Read], body: bytes) -> _Read:
+    try:
+        return reader(body)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        # A server says no such thing; whatever stands in its place at the moment does.
+        raise errors.Unavailable(502, "BadGateway", f"the answer cannot be read: {error}") from None
 
 
 def _target(where: str, query: Mapping[str, str]) -> str:

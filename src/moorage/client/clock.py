@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from heapq import heappop, heappush
 from typing import Protocol
 
 
@@ -22,6 +24,10 @@ class Clock:
         """The time of day, in UTC."""
         return datetime.now(UTC)
 
+    def monotonic(self) -> float:
+        """Seconds since some moment, which nobody sets back: for how long something took."""
+        return asyncio.get_running_loop().time()
+
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
         """Call a function after some seconds, from the event loop."""
         return asyncio.get_running_loop().call_later(max(0.0, seconds), callback)
@@ -36,46 +42,57 @@ def timestamp(moment: datetime, *, micro: bool = False) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ" if micro else "%Y-%m-%dT%H:%M:%SZ")
 
 
+@dataclass(order=True, slots=True)
 class _Waiting:
-    def __init__(self, when: datetime, callback: Callable[[], None]) -> None:
-        self.when = when
-        self.callback = callback
-        self.cancelled = False
+    when: datetime
+    number: int
+    callback: Callable[[], None] | None = field(compare=False)
 
     def cancel(self) -> None:
-        self.cancelled = True
+        self.callback = None
 
 
 class ManualClock(Clock):
     """A clock that stands still until it is moved."""
 
     def __init__(self, start: datetime) -> None:
-        self._now = start
+        self._start = self._now = start
         self._waiting: list[_Waiting] = []
+        self._number = 0
 
     def now(self) -> datetime:
         """The time that was set."""
         return self._now
 
+    def monotonic(self) -> float:
+        """How far it was moved."""
+        return (self._now - self._start).total_seconds()
+
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
         """Call a function once the clock has been moved so far."""
-        waiting = _Waiting(self._now + timedelta(seconds=max(0.0, seconds)), callback)
-        self._waiting.append(waiting)
+        self._number += 1
+        waiting = _Waiting(self._now + timedelta(seconds=max(0.0, seconds)), self._number, callback)
+        heappush(self._waiting, waiting)
         return waiting
 
     async def sleep(self, seconds: float) -> None:
         """Wait until the clock has been moved so far."""
+        if seconds <= 0:
+            await asyncio.sleep(0)
+            return
         done = asyncio.Event()
-        self.call_later(seconds, done.set)
-        await done.wait()
+        timer = self.call_later(seconds, done.set)
+        try:
+            await done.wait()
+        finally:
+            timer.cancel()
 
     def advance(self, seconds: float) -> None:
-        """Move the clock; what is due by then happens, in order."""
+        """Move the clock; what is due by then happens, in order. Who sleeps is awake once the event loop goes on."""
         end = self._now + timedelta(seconds=seconds)
-        while due := [each for each in self._waiting if not each.cancelled and each.when <= end]:
-            first = min(due, key=lambda each: each.when)
-            self._waiting.remove(first)
-            self._now = max(self._now, first.when)
-            first.callback()
-        self._waiting = [each for each in self._waiting if not each.cancelled]
+        while self._waiting and self._waiting[0].when <= end:
+            due = heappop(self._waiting)
+            if due.callback is not None:
+                self._now = due.when
+                due.callback()
         self._now = end

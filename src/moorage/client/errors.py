@@ -22,6 +22,9 @@ class Status(Wire):
     details: Details | None = None
 
 
+read_status = msgspec.json.Decoder(Status).decode
+
+
 class ApiError(Exception):
     """The server refused; the message is its own."""
 
@@ -70,11 +73,12 @@ _BY_CODE: dict[int, type[ApiError]] = {
 }  # fmt: skip
 
 
-def of(code: int, body: bytes) -> ApiError:
-    """The error that an answer is."""
+def of(code: int, body: bytes, retry_after: float = 0) -> ApiError:
+    """The error that an answer is; what its body says counts before what its headers say."""
     try:
-        status = msgspec.json.decode(body, type=Status)
+        status = read_status(body)
     except (msgspec.DecodeError, UnicodeError):
-        status = Status(message=body.decode(errors="replace").strip() or f"the server answered {code}")
+        status = Status(message=body.decode(errors="replace").strip())
     kind = Exists if status.reason == "AlreadyExists" else _BY_CODE.get(code, ApiError)
-    return kind(code, status.reason, status.message, status.details.retry_after_seconds if status.details else 0)
+    told = status.details.retry_after_seconds if status.details else 0
+    return kind(code, status.reason, status.message or f"the server answered {code}", told or retry_after)

@@ -4,31 +4,57 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TypeVar
 
 from moorage.api import kinds
 from moorage.api.meta import Object
 from moorage.client.client import Client, Data
 from moorage.client.clock import Clock, timestamp
-from moorage.client.errors import ApiError, Missing
+from moorage.client.errors import ApiError, Exists, Missing, TooManyRequests, Unavailable
+from moorage.client.workqueue import WorkQueue
 
 _LOG = logging.getLogger(__name__)
 _EVENT = kinds.row("v1", "Event")
 _KEPT = 4096
 _WAITING = 20_000
-_MESSAGE = 1024
+_SENDERS = 4
+_MESSAGE, _NAME = 1024, 253
+_PAUSES = (0.1, 0.5, 2.0, 5.0, 10.0, 10.0)
+"""How long to wait for a server that does not answer, before an event is given up."""
+_SIMILAR, _SIMILAR_TIME = 10, timedelta(minutes=10)
+"""From so many messages about the same within this time on, they are counted together, as in Kubernetes."""
+_BUSY, _PAUSE, _PATIENCE = 0.001, 0.01, 0.1
+"""A round of the event loop that takes this long, how long to step aside then, and for how long at most."""
 NORMAL, WARNING = "Normal", "Warning"
+
+_What = tuple[str, ...]
+_V = TypeVar("_V")
+
+
+@dataclass(slots=True, eq=False)
+class _Told:
+    """An event as it was last told."""
+
+    data: Data
+    first: datetime
+    last: datetime
+    count: int = 0
+    waiting: bool = False
+    sent: bool = False
 
 
 @dataclass(slots=True)
-class _Told:
-    name: str
-    count: int
-    first: datetime
-    sent: bool = False
+class _Similar:
+    """Different messages about the same."""
+
+    last: datetime
+    messages: set[str] = field(default_factory=set)
 
 
 class Recorder:
@@ -41,65 +67,120 @@ class Recorder:
         self._client = client
         self._component = component
         self._clock = clock or Clock()
-        self._told: OrderedDict[tuple[str, ...], _Told] = OrderedDict()
-        self._waiting: OrderedDict[tuple[str, ...], tuple[_Told, Data]] = OrderedDict()
-        self._wake = asyncio.Event()
-        self._number = 0
+        self._told: OrderedDict[_What, _Told] = OrderedDict()
+        self._similar: OrderedDict[_What, _Similar] = OrderedDict()
+        self._queue: WorkQueue[_Told] = WorkQueue()
+        self._waiting = 0
         self.dropped = 0
-        """How many were not sent because too many were waiting."""
+        """How many were not sent because too many were waiting, or the server did not answer."""
 
     def event(self, about: Object, type_: str, reason: str, message: str, action: str = "") -> None:
         """Say that something happened to an object."""
-        message = message if len(message) <= _MESSAGE else message[: _MESSAGE - 1] + "…"
-        metadata, kind = about.metadata, kinds.of(about)
-        what = (kind.kind, metadata.namespace, metadata.name, metadata.uid, type_, reason, message)
-        now = self._clock.now()
-        told = self._told.get(what)
-        if told is None:
-            self._number += 1
-            told = self._told[what] = _Told(f"{metadata.name}.{_hex(now, self._number)}", 0, now)
-            if len(self._told) > _KEPT:
-                self._told.popitem(last=False)
-        self._told.move_to_end(what)
+        metadata, kind, now = about.metadata, kinds.of(about), self._clock.now()
+        what = kind.kind, metadata.namespace, metadata.name, metadata.uid, type_, reason
+        message, combined = self._combined(what, message, now)
+        told = _recall(self._told, (*what, "" if combined else message), lambda: self._new(about, now))
         told.count += 1
-        if what not in self._waiting and len(self._waiting) >= _WAITING:
+        told.last = now
+        told.data |= {"reason": reason, "message": message, "type": type_, "action": action}
+        if told.waiting:
+            return
+        if self._waiting >= _WAITING:
             self.dropped += 1
             return
-        self._waiting[what] = told, {
-            "metadata": {"name": told.name, "namespace": metadata.namespace or "default"},
+        told.waiting = True
+        self._waiting += 1
+        self._queue.add(told)
+
+    def _combined(self, what: _What, message: str, now: datetime) -> tuple[str, bool]:
+        similar = _recall(self._similar, what, lambda: _Similar(now))
+        if now - similar.last > _SIMILAR_TIME:
+            similar.messages.clear()
+        similar.last = now
+        many = len(similar.messages) >= _SIMILAR - 1 and message not in similar.messages
+        if many:
+            message = f"(combined from similar events): {message}"
+        else:
+            similar.messages.add(message)
+        return message if len(message) <= _MESSAGE else message[: _MESSAGE - 1] + "…", many
+
+    def _new(self, about: Object, now: datetime) -> _Told:
+        metadata, kind = about.metadata, kinds.of(about)
+        number = f".{random.getrandbits(64):016x}"
+        name = metadata.name[: _NAME - len(number)].rstrip("-.") + number
+        return _Told({
+            "metadata": {"name": name, "namespace": metadata.namespace or "default"},
             "involvedObject": {
                 "apiVersion": kind.api_version, "kind": kind.kind, "namespace": metadata.namespace,
                 "name": metadata.name, "uid": metadata.uid, "resourceVersion": metadata.resource_version,
             },
-            "reason": reason, "message": message, "type": type_, "action": action,
             "source": {"component": self._component}, "reportingComponent": self._component, "reportingInstance": "",
-            "firstTimestamp": timestamp(told.first), "lastTimestamp": timestamp(now), "count": told.count,
-        }  # fmt: skip
-        self._wake.set()
+        }, now, now)  # fmt: skip
 
     async def run(self) -> None:
         """Send what is said, for ever."""
+        async with asyncio.TaskGroup() as senders:
+            for _ in range(_SENDERS):
+                senders.create_task(self._send_all())
+
+    async def _send_all(self) -> None:
         while True:
-            while self._waiting:
-                _, (told, data) = self._waiting.popitem(last=False)
-                with suppress(asyncio.TimeoutError):
-                    await self._send(told, data)
-            self._wake.clear()
-            await self._wake.wait()
+            told = await self._queue.take()
+            try:
+                await _let_others_go_first()
+                told.waiting = False
+                self._waiting -= 1
+                await self._send(told)
+            finally:
+                self._queue.done(told)
 
-    async def _send(self, told: _Told, data: Data) -> None:
-        namespace, name = data["metadata"]["namespace"], data["metadata"]["name"]
+    async def _send(self, told: _Told) -> None:
+        for pause in _PAUSES:
+            try:
+                await self._put(told)
+            except (Unavailable, TooManyRequests) as error:
+                await asyncio.sleep(max(pause, error.retry_after) * random.uniform(0.5, 1.5))
+            except ApiError as error:
+                _LOG.debug("event about %s not recorded: %s", told.data["involvedObject"], error)
+                return
+            else:
+                return
+        self.dropped += 1
+
+    async def _put(self, told: _Told) -> None:
+        namespace, name = told.data["metadata"]["namespace"], told.data["metadata"]["name"]
+        counted = {"count": told.count, "lastTimestamp": timestamp(told.last), "message": told.data["message"]}
+        if told.sent:
+            with suppress(Missing):
+                await self._client.patch(_EVENT, namespace, name, counted)
+                return
+        first = {"firstTimestamp": timestamp(told.first)}
         try:
-            if told.sent:
-                again = {"count": data["count"], "lastTimestamp": data["lastTimestamp"]}
-                with suppress(Missing):
-                    await self._client.patch(_EVENT, namespace, name, again)
-                    return
-            await self._client.create(_EVENT, data, namespace)
-            told.sent = True
-        except ApiError as error:
-            _LOG.debug("event about %s/%s not recorded: %s", namespace, name, error)
+            await self._client.create(_EVENT, {**told.data, **first, **counted}, namespace)
+        except Exists:
+            # The answer to the first try was lost, not the event.
+            await self._client.patch(_EVENT, namespace, name, counted)
+        told.sent = True
 
 
-def _hex(moment: datetime, number: int) -> str:
-    return f"{int(moment.timestamp() * 1e6):x}{number % 0x10000:04x}"
+async def _let_others_go_first() -> None:
+    """Step aside while the event loop has more urgent things to do, though not for ever."""
+    loop = asyncio.get_running_loop()
+    begun = start = loop.time()
+    while begun < start + _PATIENCE:
+        await asyncio.sleep(0)
+        if loop.time() - begun < _BUSY:
+            return
+        await asyncio.sleep(_PAUSE)
+        begun = loop.time()
+
+
+def _recall(known: OrderedDict[_What, _V], what: _What, make: Callable[[], _V]) -> _V:
+    """What is known under a key, or new; those that were not asked for the longest time are forgotten."""
+    if what in known:
+        known.move_to_end(what)
+        return known[what]
+    made = known[what] = make()
+    if len(known) > _KEPT:
+        known.popitem(last=False)
+    return made

@@ -12,6 +12,8 @@ class Answer(NamedTuple):
 
     status: int
     body: bytes
+    retry_after: float = 0
+    """How many seconds to wait before asking again, when the server says so."""
 
 
 class Transport(Protocol):

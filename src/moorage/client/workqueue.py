@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
+from functools import partial
 from typing import Generic, TypeVar
+
+from moorage.client.clock import Clock, Timer
 
 K = TypeVar("K", bound=Hashable)
 
@@ -13,14 +15,14 @@ K = TypeVar("K", bound=Hashable)
 class WorkQueue(Generic[K]):
     """Keys that wait. One that is added while it is worked on is worked on again afterwards, never at the same time."""
 
-    def __init__(self, first_delay: float = 0.01, last_delay: float = 300.0) -> None:
+    def __init__(self, first_delay: float = 0.01, last_delay: float = 300.0, clock: Clock | None = None) -> None:
         self._first, self._last = first_delay, last_delay
-        self._waiting: deque[K] = deque()
+        self._clock = clock or Clock()
+        self._waiting: asyncio.Queue[K] = asyncio.Queue()
         self._dirty: set[K] = set()
         self._working: set[K] = set()
         self._failures: dict[K, int] = {}
-        self._timers: dict[K, asyncio.TimerHandle] = {}
-        self._wake = asyncio.Event()
+        self._timers: dict[K, tuple[float, Timer]] = {}
 
     def add(self, key: K) -> None:
         """Work on a key soon."""
@@ -28,21 +30,20 @@ class WorkQueue(Generic[K]):
             return
         self._dirty.add(key)
         if key not in self._working:
-            self._waiting.append(key)
-            self._wake.set()
+            self._waiting.put_nowait(key)
 
     def add_after(self, key: K, seconds: float) -> None:
         """Work on a key later; the earliest of several times counts."""
         if seconds <= 0:
             self.add(key)
             return
-        loop = asyncio.get_running_loop()
-        old = self._timers.get(key)
-        if old is not None:
-            if old.when() <= loop.time() + seconds:
+        when = self._clock.monotonic() + seconds
+        if key in self._timers:
+            before, timer = self._timers[key]
+            if before <= when:
                 return
-            old.cancel()
-        self._timers[key] = loop.call_later(seconds, self._due, key)
+            timer.cancel()
+        self._timers[key] = when, self._clock.call_later(seconds, partial(self._due, key))
 
     def _due(self, key: K) -> None:
         self._timers.pop(key, None)
@@ -66,10 +67,7 @@ class WorkQueue(Generic[K]):
 
     async def take(self) -> K:
         """The next key; done() must follow."""
-        while not self._waiting:
-            self._wake.clear()
-            await self._wake.wait()
-        key = self._waiting.popleft()
+        key = await self._waiting.get()
         self._dirty.discard(key)
         self._working.add(key)
         return key
@@ -78,15 +76,14 @@ class WorkQueue(Generic[K]):
         """A key has been worked on."""
         self._working.discard(key)
         if key in self._dirty:
-            self._waiting.append(key)
-            self._wake.set()
+            self._waiting.put_nowait(key)
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return self._waiting.qsize()
 
     def close(self) -> None:
         """Forget all timers."""
-        for timer in self._timers.values():
+        for _, timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
 

@@ -9,9 +9,33 @@ from moorage.client import Client, Informers
 from moorage.client.clock import Clock
 from moorage.client.events import Recorder
 from moorage.controllers.controller import Context, Controller
+from moorage.controllers.deployment import DeploymentController
+from moorage.controllers.devicetaints import DeviceTaintEviction
+from moorage.controllers.disruption import Disruption
+from moorage.controllers.garbage import GarbageCollector
+from moorage.controllers.namespaces import Namespaces
+from moorage.controllers.nodelifecycle import NodeLifecycle
+from moorage.controllers.podgc import PodGC
+from moorage.controllers.protection import ClaimProtection, VolumeProtection
+from moorage.controllers.provisioner import Provisioner
+from moorage.controllers.replicaset import ReplicaSetController
+from moorage.controllers.resourceclaims import PodClaims, ResourceClaims
+from moorage.controllers.serviceaccounts import ServiceAccounts
+from moorage.controllers.staledisruptions import StaleDisruptions
+from moorage.controllers.tainteviction import TaintEviction
+from moorage.controllers.volumebinder import VolumeBinder
 from moorage.features import Gates
 
-CONTROLLERS: tuple[Callable[[Context], Controller], ...] = ()
+Make = Callable[[Context], Controller]
+
+CONTROLLERS: tuple[Make, ...] = (
+    TaintEviction, DeviceTaintEviction, NodeLifecycle, PodGC,
+    DeploymentController, ReplicaSetController,
+    GarbageCollector, Namespaces, ServiceAccounts,
+    PodClaims, ResourceClaims, VolumeBinder, Provisioner, ClaimProtection, VolumeProtection,
+    Disruption, StaleDisruptions,
+)  # fmt: skip
+"""Everything that a cluster needs whose nodes are real."""
 
 
 class Controllers:
@@ -21,13 +45,6 @@ class Controllers:
         self.context = context
         self.controllers = controllers
         self._tasks: list[asyncio.Task[None]] = []
-
-    async def start(self) -> None:
-        """Read everything once, then begin."""
-        self._tasks.append(asyncio.create_task(self.context.recorder.run(), name="events of controllers"))
-        await self.context.informers.start()
-        for each in self.controllers:
-            self._tasks.append(asyncio.create_task(each.run(), name=each.name))
 
     async def run(self) -> None:
         """Work until cancelled; one that fails ends all."""
@@ -39,6 +56,13 @@ class Controllers:
         finally:
             await self.stop()
 
+    async def start(self) -> None:
+        """Read everything once, then begin."""
+        self._tasks.append(asyncio.create_task(self.context.recorder.run(), name="events of controllers"))
+        await self.context.informers.start()
+        for each in self.controllers:
+            self._tasks.append(asyncio.create_task(each.run(), name=each.name))
+
     async def stop(self) -> None:
         """End all."""
         for task in self._tasks:
@@ -48,11 +72,7 @@ class Controllers:
 
 
 def prepare(
-    client: Client,
-    gates: Gates,
-    made: Sequence[Callable[[Context], Controller]] = CONTROLLERS,
-    *,
-    clock: Clock | None = None,
+    client: Client, gates: Gates, made: Sequence[Make] = CONTROLLERS, *, clock: Clock | None = None
 ) -> Controllers:
     """Controllers that are ready to be started."""
     clock = clock or Clock()

@@ -71,6 +71,8 @@ class PodTerms:
     """Those that only add to scores; the weight is below zero when the pod wants to be away."""
     error: str = ""
     """What does not parse; terms of that kind are left out."""
+    selects_namespaces: bool = False
+    """Whether some term selects namespaces by their labels."""
 
 
 NO_TERMS = PodTerms()
@@ -123,6 +125,7 @@ def read_terms(spec: PodSpec, namespace: str) -> PodTerms:
         found.get("requiredAntiAffinityTerms", ()),
         found.get("preferredAffinityTerms", ()) + found.get("preferredAntiAffinityTerms", ()),
         f"[{', '.join(errors)}]" if len(errors) > 1 else "".join(errors),
+        any(term.pick.namespace_selector.requirements for terms in found.values() for term in terms),
     )
 
 

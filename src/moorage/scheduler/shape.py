@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import NamedTuple
 
 import msgspec
 
 from moorage.api.pod import Pod, PodSpec
+from moorage.api.requests import CPU, DEFAULT_MEMORY, DEFAULT_MILLI_CPU, MEMORY, host_ports, images_of, pod_requests
 from moorage.features import Gates
 from moorage.match.selector import Preferences, Selector, compile_pod_selector, compile_preferences
 from moorage.match.tolerations import Tolerations
-from moorage.scheduler.requests import CPU, DEFAULT_MEMORY, DEFAULT_MILLI_CPU, MEMORY, images_of, pod_requests
 
 _MISSING = {CPU: DEFAULT_MILLI_CPU, MEMORY: DEFAULT_MEMORY}
 _KEPT = 1024
 _encode = msgspec.json.Encoder(order="sorted").encode
-
-
-class HostPort(NamedTuple):
-    """A port that a pod wants to have on the node."""
-
-    protocol: str
-    address: str
-    port: int
 
 
 class Shape:
@@ -47,18 +38,8 @@ class Shape:
         affinity = spec.affinity and spec.affinity.node_affinity
         preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
         self.preferences: Preferences = compile_preferences(preferred, gates)
-        self.ports = _host_ports(spec)
+        self.ports = host_ports(spec)
         self.images = images_of((*spec.init_containers, *spec.containers))
-
-
-def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
-    containers = (*(each for each in spec.init_containers if each.restart_policy == "Always"), *spec.containers)
-    return tuple(
-        HostPort(port.protocol or "TCP", port.host_ip or "0.0.0.0", port.host_port)
-        for container in containers
-        for port in container.ports
-        if port.host_port > 0
-    )
 
 
 class PodInfo:

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moorage.api.node import Node, Taint
+from moorage.api.requests import CPU, EPHEMERAL, MEMORY, PODS, HostPort, amounts, normalized_image
 from moorage.scheduler.columns import Column
-from moorage.scheduler.requests import CPU, EPHEMERAL, MEMORY, PODS, amounts, normalized_image
-from moorage.scheduler.shape import HostPort, PodInfo
+from moorage.scheduler.shape import PodInfo
 
 Rows = slice | NDArray[np.intp]
 """Some rows of the table: all of them, or those of an index array."""

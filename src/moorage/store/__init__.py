@@ -6,6 +6,7 @@ from pathlib import Path
 
 from moorage.store.protocol import CannotOpen, Store
 
+SQLITE = "sqlite"
 DATABASE = "moorage.db"
 
 EtcdFiles = tuple[Path | None, Path | None, Path | None]
@@ -14,7 +15,7 @@ EtcdFiles = tuple[Path | None, Path | None, Path | None]
 
 async def open_store(address: str, directory: Path, files: EtcdFiles = (None, None, None)) -> Store:
     """The store at an address: `sqlite` in a directory, or `etcd://HOST:PORT,…`. Raises CannotOpen."""
-    if address == "sqlite":
+    if address == SQLITE:
         from moorage.store.sqlite import SqliteStore
 
         return await SqliteStore.open(directory / DATABASE)

@@ -17,10 +17,10 @@ ObjectType = TypeVar("ObjectType", bound=Object)
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An object and the document it came from."""
+    """An object and the document it came from, if it came from one."""
 
     object: Object
-    document: Document
+    document: Document | None = None
 
     @property
     def name(self) -> str:
@@ -32,10 +32,17 @@ class Item:
 
     def place(self, path: str = "") -> str:
         """Where the object, or one of its fields, stands: `pods.yaml:12`."""
-        return f"{self.document.file}:{self.line(path)}"
+        return f"{self.document.file}:{self.line(path)}" if self.document else ""
+
+    @property
+    def file(self) -> str:
+        """The file the object came from."""
+        return self.document.file if self.document else ""
 
     def line(self, path: str = "") -> int:
         """The line on which the object, or one of its fields, stands."""
+        if self.document is None:
+            return 0
         return self.document.line_of(path) if path else self.document.line
 
 

@@ -76,4 +76,4 @@ def _findings(item: Item, context: Context) -> Iterator[Finding]:
         if rule.id in ignored:
             continue
         for path, message in rule.check(item.object, context):
-            yield Finding(rule, item.document.file, item.line(path), item.name, path, message)
+            yield Finding(rule, item.file, item.line(path), item.name, path, message)

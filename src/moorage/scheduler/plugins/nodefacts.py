@@ -6,7 +6,7 @@ import numpy as np
 
 from moorage.api.node import Taint
 from moorage.scheduler.framework import Cycle, Plugin
-from moorage.scheduler.shape import HostPort, Shape
+from moorage.scheduler.shape import Shape
 from moorage.scheduler.table import Mask, Rows
 
 UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
@@ -62,11 +62,5 @@ class NodePorts(Plugin):
         table = self.handle.table
         mask = np.ones(table.size, np.bool_)
         for row, used in table.ports.items():
-            mask[row] = not any(_conflict(port, taken) for port in cycle.shape.ports for taken in used)
+            mask[row] = not any(port.conflicts(taken) for port in cycle.shape.ports for taken in used)
         return mask[rows]
-
-
-def _conflict(port: HostPort, taken: HostPort) -> bool:
-    if port.port != taken.port or port.protocol != taken.protocol:
-        return False
-    return port.address == taken.address or "0.0.0.0" in (port.address, taken.address)

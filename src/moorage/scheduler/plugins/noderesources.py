@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from moorage.api.requests import CPU, EPHEMERAL, MEMORY, PODS
 from moorage.scheduler.framework import MAX_SCORE, Cycle, Handle, Plugin, Rejection
-from moorage.scheduler.requests import CPU, EPHEMERAL, MEMORY, PODS
 from moorage.scheduler.shape import Shape
 from moorage.scheduler.table import Mask, NodeTable, Rows, Scores
 

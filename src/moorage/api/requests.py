@@ -1,8 +1,9 @@
-"""What a pod asks of a node, added up over its containers as Kubernetes does."""
+"""What a pod takes of a node: resources, added up over its containers as Kubernetes does, and ports."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from moorage.api.meta import ResourceList
 from moorage.api.pod import Container, PodSpec
@@ -73,6 +74,34 @@ def _add(total: Amounts, more: Mapping[str, int]) -> None:
 def _raise_to(total: Amounts, least: Mapping[str, int]) -> None:
     for name, value in least.items():
         total[name] = max(total.get(name, 0), value)
+
+
+class HostPort(NamedTuple):
+    """A port that a pod takes of its node."""
+
+    protocol: str
+    address: str
+    port: int
+
+    def conflicts(self, other: HostPort) -> bool:
+        """Whether two pods that take these cannot be on one node."""
+        if (self.port, self.protocol) != (other.port, other.protocol):
+            return False
+        return self.address == other.address or _ANY_ADDRESS in (self.address, other.address)
+
+
+_ANY_ADDRESS = "0.0.0.0"
+
+
+def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
+    """The ports that a pod takes of its node."""
+    sidecars = (each for each in spec.init_containers if each.restart_policy == "Always")
+    return tuple(
+        HostPort(port.protocol or "TCP", port.host_ip or _ANY_ADDRESS, port.host_port)
+        for container in (*spec.containers, *sidecars)
+        for port in container.ports
+        if port.host_port > 0
+    )
 
 
 def images_of(containers: Iterable[Container]) -> tuple[str, ...]:

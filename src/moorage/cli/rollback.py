@@ -1,0 +1,110 @@
+"""`moorage rollback`: what turning a gate off would do, before it is done."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from itertools import groupby
+from pathlib import Path
+
+import click
+import msgspec
+
+from moorage.cli.options import FINDINGS, cannot_run, read, wants_colour
+from moorage.features import Gate
+from moorage.tools.cluster import Cluster
+from moorage.tools.rollback import Finding, Rollback
+
+_GATES = {gate.value: gate for gate in Gate}
+
+
+@click.command()
+@click.argument("gate", type=click.Choice(list(_GATES), case_sensitive=False), metavar="GATE")
+@click.option("--kubeconfig", type=click.Path(dir_okay=False, path_type=Path), envvar="KUBECONFIG",
+              help="Ask the cluster that this file names.")  # fmt: skip
+@click.option("-f", "--filename", "paths", multiple=True, metavar="PATH",
+              help="Ask manifests instead: a file or folder, or - for standard input. May be repeated.")  # fmt: skip
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def rollback(gate: str, kubeconfig: Path | None, paths: tuple[str, ...], output: str) -> None:
+    """Say what turning GATE off would do: pods evicted, pods stuck, workloads stalled, volumes and claims cut off.
+
+    The findings come in the order in which they are best dealt with, each with what to type.
+    Exit code: 0 nothing would happen, 1 something would, 2 cannot run.
+
+    \b
+    Gates:
+      TaintTolerationComparisonOperators   Gt and Lt in tolerations
+      TolerationAffinitySemverOperators    SemverGt, SemverLt and SemverEq
+      TaintTolerationNodeAffinityCEL       expression and matchCELExpressions
+      WildcardTolerationKeys               keys with a star
+
+    \b
+    Examples:
+      moorage rollback WildcardTolerationKeys --kubeconfig ~/.kube/config
+      moorage rollback TaintTolerationNodeAffinityCEL -f examples/
+      kubectl get nodes,pods,deploy -A -o yaml | moorage rollback WildcardTolerationKeys -f -
+    """
+    if paths:
+        cluster = read(paths)
+    elif kubeconfig:
+        cluster = _live(kubeconfig)
+    else:
+        cannot_run("which cluster? give --kubeconfig FILE, or manifests with -f")
+    for problem in cluster.problems:
+        click.echo(f"note: left out: {problem}", err=True)
+    plan = Rollback(cluster, _GATES[gate])
+    findings = plan.findings()
+    (_write_json if output == "json" else _write_text)(plan, findings)
+    sys.exit(FINDINGS if findings else 0)
+
+
+def _live(file: Path) -> Cluster:
+    from moorage.client import ApiError, Client
+    from moorage.client.https import HTTPSTransport
+    from moorage.client.kubeconfig import KubeconfigError, load
+    from moorage.tools.live import read_live
+
+    async def ask() -> Cluster:
+        client = Client(HTTPSTransport(load(file), "moorage-rollback"))
+        try:
+            return await read_live(client)
+        finally:
+            await client.close()
+
+    try:
+        return asyncio.run(ask())
+    except (ApiError, KubeconfigError) as error:
+        cannot_run(str(error))
+
+
+def _write_text(plan: Rollback, findings: list[Finding]) -> None:
+    colour = wants_colour()
+    if not findings:
+        click.echo(f"Nothing uses {plan.gate.value}: it can be turned off.")
+        return
+    count = f"{len(findings)} finding{'s' if len(findings) > 1 else ''}"
+    click.echo(click.style(f"Turning off {plan.gate.value}: {count}", bold=True), color=colour)
+    number = 0
+    for number, (step, found) in enumerate(groupby(findings, key=lambda each: each.step), 1):
+        click.echo(click.style(f"\n{number}. {step.value}", bold=True), color=colour)
+        for finding in found:
+            place = f"  ({finding.item.place()})" if finding.item.document else ""
+            click.echo(f"   {finding.name}{place}\n     {finding.reason}\n     $ {finding.command}")
+    click.echo(click.style(f"\n{number + 1}. Turn the gate off", bold=True), color=colour)
+    for line in plan.procedure():
+        click.echo(f"   {line}")
+
+
+def _write_json(plan: Rollback, findings: list[Finding]) -> None:
+    data = {
+        "gate": plan.gate.value,
+        "findings": [
+            {
+                "step": finding.step.name.lower(), "object": finding.name, "reason": finding.reason,
+                "command": finding.command,
+            }
+            for finding in findings
+        ],
+        "procedure": plan.procedure(),
+    }  # fmt: skip
+    click.echo(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())

@@ -1,0 +1,174 @@
+"""The way to an API server over HTTPS, with what a kubeconfig says."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager, suppress
+from typing import Any, cast
+
+from moorage.client import errors
+from moorage.client.connection import Connection, Unanswered, unavailable
+from moorage.client.kubeconfig import Kubeconfig, KubeconfigError
+from moorage.client.transport import Answer
+
+_LOG = logging.getLogger(__name__)
+_CONNECTIONS = 64
+_CONNECT_TIME, _GOODBYE_TIME = 10.0, 1.0
+_SILENCE = 30.0
+_KEPT = 45.0
+"""How long an unused connection is kept: less than servers do, so that no request meets one that is being closed."""
+_TOKEN_AGE = 60.0
+
+
+class HTTPSTransport:
+    """Carries a component's requests over connections that are kept. Watches have connections of their own."""
+
+    def __init__(self, kubeconfig: Kubeconfig, component: str, *, silence: float = _SILENCE) -> None:
+        self._config = kubeconfig
+        self._component = component
+        self._silence = silence
+        """How long a server may keep silent while it is to answer."""
+        self._slots = asyncio.Semaphore(_CONNECTIONS)
+        self._idle: list[Connection] = []
+        self._connections: set[Connection] = set()
+        self._awaited: set[Connection] = set()
+        self._sweep: asyncio.TimerHandle | None = None
+        self._closed = False
+        self._deserted = asyncio.Event()
+        self._headers = self._with_token(kubeconfig.token())
+        self._token_read = 0.0
+
+    async def request(self, method: str, target: str, body: bytes = b"", content_type: str = "") -> Answer:
+        """The answer to one request."""
+        message = self._message(method, target, body, content_type)
+        async with self._slots:
+            kept = self._take()
+            if kept is not None:
+                try:
+                    return await self._ask(kept, message)
+                except Unanswered:
+                    # The server had closed it, or died after it had read the request: only a read may be tried again.
+                    if method != "GET":
+                        raise
+            return await self._ask(await self._connect(), message)
+
+    @asynccontextmanager
+    async def stream(self, target: str) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The answer to a GET as it comes."""
+        connection = await self._connect()
+        try:
+            self._await(connection)
+            try:
+                answer = await connection.begin(self._message("GET", target, b"", ""))
+            finally:
+                self._awaited.discard(connection)
+            if answer is not None:
+                raise errors.of(answer.status, answer.body, answer.retry_after)
+            async with aclosing(cast(Any, connection.chunks())) as chunks:
+                yield chunks
+        finally:
+            connection.abort()
+
+    async def close(self) -> None:
+        """End all connections; what is still being asked fails."""
+        self._closed = True
+        if self._sweep is not None:
+            self._sweep.cancel()
+        self._idle.clear()
+        if not self._connections:
+            return
+        for connection in list(self._connections):
+            connection.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_GOODBYE_TIME):
+                await self._deserted.wait()
+        for connection in list(self._connections):
+            connection.abort()
+
+    async def _ask(self, connection: Connection, message: bytes) -> Answer:
+        self._await(connection)
+        try:
+            answer = await connection.ask(message)
+        except BaseException:
+            connection.abort()
+            raise
+        finally:
+            self._awaited.discard(connection)
+        if connection.reusable and not self._closed:
+            self._idle.append(connection)
+        else:
+            connection.close()
+        return answer
+
+    def _take(self) -> Connection | None:
+        """A connection that is open and was used a moment ago."""
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.reusable and connection.loop.time() - connection.heard < _KEPT:
+                return connection
+            connection.close()
+        return None
+
+    async def _connect(self) -> Connection:
+        if self._closed:
+            raise unavailable("the client is closed")
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(_CONNECT_TIME):
+                _, connection = await loop.create_connection(
+                    lambda: Connection(loop, self._gone),
+                    self._config.host,
+                    self._config.port,
+                    ssl=self._config.tls,
+                    server_hostname=self._config.server_name,
+                    ssl_shutdown_timeout=_GOODBYE_TIME,
+                )
+        except OSError as error:
+            reason = f"no connection within {_CONNECT_TIME:g} s" if isinstance(error, TimeoutError) else error
+            raise unavailable(f"{self._config.url} cannot be reached: {reason}") from None
+        if not connection.lost:
+            self._connections.add(connection)
+        return connection
+
+    def _gone(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        if self._closed and not self._connections:
+            self._deserted.set()
+
+    def _await(self, connection: Connection) -> None:
+        self._awaited.add(connection)
+        if self._sweep is None:
+            self._sweep = connection.loop.call_later(self._silence / 16, self._sweep_out)
+
+    def _sweep_out(self) -> None:
+        """Look for servers that keep silent, now and then: cheaper than a timer for every request."""
+        loop = asyncio.get_running_loop()
+        for connection in list(self._awaited):
+            if loop.time() - connection.heard > self._silence:
+                connection.abort(f"{self._config.url} has not answered for {self._silence:g} s")
+        self._sweep = loop.call_later(self._silence / 16, self._sweep_out) if self._awaited else None
+
+    def _message(self, method: str, target: str, body: bytes, content_type: str) -> bytes:
+        if self._config.token_changes:
+            self._renew_token()
+        head = f"{method} {self._config.base}{target} HTTP/1.1\r\n{self._headers}"
+        if method == "GET":
+            return f"{head}\r\n".encode("ascii")
+        given = f"Content-Type: {content_type}\r\n" if content_type else ""
+        return f"{head}{given}Content-Length: {len(body)}\r\n\r\n".encode("ascii") + body
+
+    def _with_token(self, token: str) -> str:
+        proof = f"Authorization: Bearer {token}\r\n" if token else ""
+        return f"Host: {self._config.authority}\r\nUser-Agent: {self._component}\r\nAccept: application/json\r\n{proof}"
+
+    def _renew_token(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._token_read < _TOKEN_AGE:
+            return
+        self._token_read = now
+        try:
+            self._headers = self._with_token(self._config.token())
+        except KubeconfigError as error:
+            _LOG.warning("the token from before is used on: %s", error)

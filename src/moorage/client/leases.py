@@ -1,0 +1,186 @@
+"""Leader election by leases: of several processes one works, and another takes over when it stops or vanishes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from uuid import uuid4
+
+import msgspec
+
+from moorage.api import kinds
+from moorage.client.client import Client, Data
+from moorage.client.clock import Clock, timestamp
+from moorage.client.errors import ApiError, Conflict, Exists, Missing
+
+_LOG = logging.getLogger(__name__)
+_LEASE = kinds.row("coordination.k8s.io/v1", "Lease")
+_NAMESPACE = "kube-system"
+LEASE_DURATION = 15
+"""Seconds without a renewal after which others may take over."""
+RENEW_DEADLINE = 10.0
+"""Seconds without a successful renewal after which a leader stops: the rest of the lease is for winding up."""
+RETRY_PERIOD = 2.0
+_JITTER = 1.2
+
+
+class LeadershipLost(Exception):
+    """Somebody else leads now, or may: what was running is cancelled."""
+
+
+def identity() -> str:
+    """A name for this process that no other has."""
+    return f"{socket.gethostname()}_{uuid4()}"
+
+
+async def lead(client: Client, name: str, identity: str, clock: Clock, run: Callable[[], Awaitable[None]]) -> None:
+    """Wait for a lease, run something while it is held, and give it back when that ends or this is cancelled.
+
+    When the lease is lost, what runs is cancelled, and once it has ended LeadershipLost is raised.
+    """
+    seat = _Seat(client, name, identity, clock)
+    await seat.acquire()
+    _LOG.info("%s leads as %s", identity, name)
+    keeping = asyncio.create_task(seat.keep(), name=f"lease {name}")
+    losing = asyncio.create_task(seat.lost.wait())
+    working = asyncio.ensure_future(run())
+    try:
+        try:
+            await asyncio.wait({working, losing}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            # The lease is renewed until the work has ended: nobody may begin before.
+            working.cancel()
+            await asyncio.wait({working})
+    finally:
+        keeping.cancel()
+        losing.cancel()
+        if working.done() and not seat.lost.is_set():
+            await asyncio.wait({keeping})
+            await seat.release()
+    if not working.cancelled():
+        working.result()
+    if seat.lost.is_set():
+        raise LeadershipLost(f"{identity} leads no longer as {name}")
+
+
+class _Seat:
+    """A lease as one candidate sees it. It expires by how long it was seen unchanged: no two clocks are compared."""
+
+    def __init__(self, client: Client, name: str, identity: str, clock: Clock) -> None:
+        self._client = client
+        self._name = name
+        self._identity = identity
+        self._clock = clock
+        self._data: Data = {}
+        """The lease as it was last seen; empty when there was none."""
+        self._seen = 0.0
+        """When it was first seen like this."""
+        self._deadline = 0.0
+        """When we lead no longer unless the lease is renewed."""
+        self.lost = asyncio.Event()
+        """Set when this candidate leads no longer."""
+
+    async def acquire(self) -> None:
+        """Wait until the lease is ours."""
+        while True:
+            try:
+                if await self._try():
+                    return
+            except ApiError as error:
+                _LOG.warning("lease %s: %s", self._name, error)
+            await self._clock.sleep(RETRY_PERIOD * random.uniform(1, 1 + _JITTER))
+
+    async def keep(self) -> None:
+        """Renew the lease again and again, until it is lost."""
+        while not self.lost.is_set():
+            timer = self._clock.call_later(self._deadline - self._clock.monotonic(), self.lost.set)
+            try:
+                await self._clock.sleep(RETRY_PERIOD)
+                await self._renew()
+            except ApiError as error:
+                _LOG.warning("lease %s is not renewed: %s", self._name, error)
+            finally:
+                timer.cancel()
+
+    async def release(self) -> None:
+        """Give the lease back, so that the next can take it at once."""
+        try:
+            async with asyncio.timeout(RENEW_DEADLINE):
+                while True:
+                    try:
+                        return await self._write("", 1, self._transitions)
+                    except Conflict:
+                        # A renewal that was cancelled may have been done all the same.
+                        await self._look()
+                    if self._holder != self._identity:
+                        return None
+        except (ApiError, TimeoutError) as error:
+            _LOG.warning("lease %s is not released: %s", self._name, error)
+
+    @property
+    def _spec(self) -> Data:
+        spec: Data = self._data.get("spec") or {}
+        return spec
+
+    @property
+    def _holder(self) -> str:
+        return self._spec.get("holderIdentity") or ""
+
+    @property
+    def _transitions(self) -> int:
+        return self._spec.get("leaseTransitions") or 0
+
+    async def _try(self) -> bool:
+        await self._look()
+        valid = self._seen + (self._spec.get("leaseDurationSeconds") or LEASE_DURATION)
+        if self._holder not in ("", self._identity) and self._clock.monotonic() < valid:
+            return False
+        with suppress(Conflict, Exists, Missing):
+            await self._hold()
+        return self._clock.monotonic() < self._deadline
+
+    async def _renew(self) -> None:
+        while True:
+            try:
+                return await self._hold()
+            except (Conflict, Exists, Missing):
+                await self._look()
+            if self._holder not in ("", self._identity):
+                return self.lost.set()
+
+    async def _look(self) -> None:
+        try:
+            found: Data = msgspec.json.decode(await self._client.get(_LEASE, _NAMESPACE, self._name))
+        except Missing:
+            found = {}
+        if found.get("spec") != self._data.get("spec"):
+            self._seen = self._clock.monotonic()
+        self._data = found
+
+    async def _hold(self) -> None:
+        # We count from before the request, others from when they see it: so we are always the first to give up.
+        deadline = self._clock.monotonic() + RENEW_DEADLINE
+        changes = self._data and self._holder != self._identity
+        await self._write(self._identity, LEASE_DURATION, self._transitions + bool(changes))
+        self._deadline = deadline
+
+    async def _write(self, holder: str, duration: int, transitions: int) -> None:
+        now = timestamp(self._clock.now(), micro=True)
+        ours = holder and holder == self._holder
+        spec = {
+            **self._spec,
+            "holderIdentity": holder,
+            "leaseDurationSeconds": duration,
+            "acquireTime": self._spec.get("acquireTime") if ours else now,
+            "renewTime": now,
+            "leaseTransitions": transitions,
+        }
+        if self._data:
+            answer = await self._client.update(_LEASE, {**self._data, "spec": spec})
+        else:
+            answer = await self._client.create(_LEASE, {"metadata": {"name": self._name}, "spec": spec}, _NAMESPACE)
+        self._data = msgspec.json.decode(answer)

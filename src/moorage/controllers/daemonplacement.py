@@ -1,0 +1,115 @@
+"""Where the pods of a DaemonSet may run: its template, judged once for each distinct set of taints."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from moorage.api.node import Node, Taint
+from moorage.api.pod import Pod, PodSpec
+from moorage.client.client import Data
+from moorage.features import Gates
+from moorage.match.selector import NAME_FIELD, compile_pod_selector
+from moorage.match.tolerations import NO_EXECUTE, NO_SCHEDULE, Tolerations
+
+_REMEMBERED = 4096
+_TOLERATED = (
+    ("not-ready", NO_EXECUTE),
+    ("unreachable", NO_EXECUTE),
+    ("disk-pressure", NO_SCHEDULE),
+    ("memory-pressure", NO_SCHEDULE),
+    ("pid-pressure", NO_SCHEDULE),
+    ("unschedulable", NO_SCHEDULE),
+)
+"""What daemons live with: a node in trouble needs them more than ever."""
+_HOST_NETWORK = (("network-unavailable", NO_SCHEDULE),)
+
+
+class Place(NamedTuple):
+    """What a node is to a DaemonSet."""
+
+    runs: bool
+    """Whether a pod is to be there."""
+    stays: bool
+    """Whether a pod that is there may stay."""
+
+
+NOWHERE = Place(runs=False, stays=False)
+
+
+def daemon_spec(spec: Data) -> Data:
+    """The specification of daemon pods: that of the template, with what daemons tolerate."""
+    tolerations = list(spec.get("tolerations") or ())
+    for name, effect in _TOLERATED + (_HOST_NETWORK if spec.get("hostNetwork") else ()):
+        added = {"key": f"node.kubernetes.io/{name}", "operator": "Exists", "effect": effect}
+        same = [number for number, each in enumerate(tolerations) if _without_seconds(each) == added]
+        if same:
+            tolerations[same[0]] = added
+        else:
+            tolerations.append(added)
+    return {**spec, "tolerations": tolerations}
+
+
+def _without_seconds(toleration: Data) -> Data:
+    return {
+        name: value for name, value in toleration.items() if name != "tolerationSeconds" and value not in ("", None)
+    }
+
+
+def bound_to(spec: Data, node: str) -> Data:
+    """A specification that the scheduler can place on one node only."""
+    term = {"matchFields": [{"key": NAME_FIELD, "operator": "In", "values": [node]}]}
+    affinity = spec.get("affinity") or {}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    return {**spec, "affinity": {**affinity, "nodeAffinity": {**(affinity.get("nodeAffinity") or {}), **required}}}
+
+
+def node_of(pod: Pod) -> str:
+    """The node that a daemon pod is on, or is made for."""
+    if pod.spec.node_name:
+        return pod.spec.node_name
+    affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
+    required = affinity and affinity.required_during_scheduling_ignored_during_execution
+    for term in required.node_selector_terms if required else ():
+        for field in term.match_fields:
+            if field.key == NAME_FIELD and field.operator == "In" and len(field.values) == 1:
+                return field.values[0]
+    return ""
+
+
+class Placement:
+    """A template of daemon pods, ready to be asked about many nodes."""
+
+    def __init__(self, spec: Data, gates: Gates) -> None:
+        self.spec = daemon_spec(spec)
+        typed = msgspec.convert(self.spec, PodSpec)
+        self._node_name = typed.node_name
+        self._selector = compile_pod_selector(typed, gates)
+        self._tolerations = Tolerations(typed.tolerations, gates)
+        # Only an expression can tell taints of different age apart.
+        self._reads_age = any(each.expression for each in typed.tolerations)
+        self._known: dict[tuple[object, ...], Place] = {}
+
+    def place(self, node: Node) -> Place:
+        """What a node is to this template."""
+        if self._node_name and self._node_name != node.metadata.name:
+            return NOWHERE
+        if not self._selector.verdict(node.metadata.labels, node.metadata.name).matched:
+            return NOWHERE
+        taints = node.spec.taints
+        if not taints:
+            return Place(runs=True, stays=True)
+        key = taints if self._reads_age else tuple((each.key, each.value, each.effect) for each in taints)
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            known = self._known[key] = self._judge(taints)
+        return known
+
+    def _judge(self, taints: tuple[Taint, ...]) -> Place:
+        if self._tolerations.first_untolerated(taints) is None:
+            return Place(runs=True, stays=True)
+        lasting = (each for each in taints if each.effect == NO_EXECUTE)
+        return Place(runs=False, stays=self._tolerations.first_untolerated(lasting) is None)

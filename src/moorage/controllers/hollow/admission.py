@@ -1,0 +1,82 @@
+"""Whether a node lets a pod in, judged as a kubelet does: room, labels, ports, and taints that would evict it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from moorage.api.node import Node
+from moorage.api.pod import Pod, PodSpec
+from moorage.api.requests import Amounts, HostPort, amounts, host_ports, pod_requests
+from moorage.features import Gates
+from moorage.match.selector import compile_pod_selector
+from moorage.match.tolerations import NO_EXECUTE, Tolerations
+
+_ORDER = {"cpu": 0, "memory": 1, "ephemeral-storage": 2}
+
+
+class Need(NamedTuple):
+    """What a pod takes of a node."""
+
+    amounts: Amounts
+    ports: tuple[HostPort, ...] = ()
+
+
+class Refusal(NamedTuple):
+    """Why a node does not let a pod in."""
+
+    reason: str
+    message: str
+
+
+def refusal(pod: Pod, need: Need, node: Node, others: Collection[Need], gates: Gates) -> Refusal | None:
+    """Why a node does not let a pod in beside the others that it has, or None when it does."""
+    spec = pod.spec
+    if spec.os is not None and spec.os.name != node.metadata.labels.get("kubernetes.io/os", "linux"):
+        return Refusal("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
+    if short := _shortage(need.amounts, node, others):
+        return short
+    if (spec.node_selector or spec.affinity) and not compile_pod_selector(spec, gates).verdict(
+        node.metadata.labels, node.metadata.name
+    ):
+        return _failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
+    if any(port.conflicts(taken) for port in need.ports for other in others for taken in other.ports):
+        return _failed("NodePorts", "node(s) didn't have free ports for the requested pod ports")
+    taints = [taint for taint in node.spec.taints if taint.effect == NO_EXECUTE]
+    if taints and Tolerations(spec.tolerations, gates).first_untolerated(taints):
+        return _failed("TaintToleration", "node(s) had taints that the pod didn't tolerate")
+    return None
+
+
+def need_of(spec: PodSpec) -> Need:
+    """What a pod takes."""
+    return Need(pod_requests(spec), host_ports(spec))
+
+
+def _shortage(asked_for: Amounts, node: Node, others: Collection[Need]) -> Refusal | None:
+    allocatable = amounts(node.status.allocatable)
+    room = allocatable.get("pods", 0)
+    if len(others) + 1 > room:
+        return _short("pods", 1, len(others), room)
+    for name in sorted(asked_for, key=lambda each: (_ORDER.get(each, len(_ORDER)), each)):
+        asked = asked_for[name]
+        # A kubelet leaves out what it has never heard of: it may be a resource of the cluster, or a device's claim.
+        if not asked or (_is_extended(name) and name not in allocatable):
+            continue
+        used = sum(other.amounts.get(name, 0) for other in others)
+        if asked > allocatable.get(name, 0) - used:
+            return _short(name, asked, used, allocatable.get(name, 0))
+    return None
+
+
+def _short(name: str, asked: int, used: int, room: int) -> Refusal:
+    message = f"Node didn't have enough resource: {name}, requested: {asked}, used: {used}, capacity: {room}"
+    return Refusal(f"OutOf{name}", message)
+
+
+def _failed(predicate: str, why: str) -> Refusal:
+    return Refusal(predicate, f"Predicate {predicate} failed: {why}")
+
+
+def _is_extended(name: str) -> bool:
+    return "/" in name and "kubernetes.io/" not in name

@@ -1,0 +1,246 @@
+"""The hollow kubelet: keeps nodes alive and plays the life of their pods, all in one object."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import datetime
+from time import perf_counter, thread_time
+
+import msgspec
+
+from moorage.api.node import Node
+from moorage.api.pod import Pod
+from moorage.client import Missing
+from moorage.client.client import Data
+from moorage.client.events import NORMAL, WARNING
+from moorage.client.informer import Key
+from moorage.client.workqueue import WorkQueue
+from moorage.controllers.children import POD
+from moorage.controllers.controller import Context, Controller
+from moorage.controllers.hollow import statuses, wishes
+from moorage.controllers.hollow.addresses import Addresses
+from moorage.controllers.hollow.admission import Need, Refusal, need_of, refusal
+from moorage.controllers.hollow.alarms import Alarms
+from moorage.controllers.hollow.heartbeats import Heartbeats
+from moorage.controllers.hollow.lifecycle import OVER, Step, plan
+from moorage.controllers.hollow.machines import NODE, internal_address, missing_labels, missing_status
+
+_IN_FLIGHT = 16
+_LONGEST_DELAY = 10.0
+_GLANCE, _LONGEST_PAUSE = 0.005, 0.08
+_NODE_NETWORK, _POD_NETWORK = "172.16.0.0/12", "10.128.0.0/9"
+
+
+class HollowNodes(Controller):
+    """Plays the kubelet of every node that has no real one.
+
+    A key is a pod's, or a node's when its namespace is empty. Every write names the revision that it was decided by,
+    so that what others have said of a pod or a node meanwhile is never lost.
+    """
+
+    name = "hollow-nodes"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.queue = WorkQueue(last_delay=_LONGEST_DELAY)
+        self._gates = context.gates
+        self._nodes = context.informers.of(Node)
+        self._pods = context.informers.of(Pod)
+        self._nodes.on_change(self._node_changed)
+        self._pods.on_change(self._pod_changed)
+        self._heartbeats = Heartbeats(self.client, self.clock)
+        self._alarms = Alarms(self.clock, self.queue.add)
+        self._up: set[str] = set()
+        """The nodes that are played."""
+        self._guests: dict[str, dict[Key, Need | None]] = {}
+        """The pods of each node, and what they take once they are let in."""
+        self._node_addresses, self._pod_addresses = Addresses(_NODE_NETWORK), Addresses(_POD_NETWORK)
+        self._steps: dict[Step, Callable[[Pod, datetime], Awaitable[None]]] = {
+            Step.ADMIT: self._admit,
+            Step.REPORT: self._report,
+            Step.FINISH: self._finish,
+            Step.RESTART: self._restart,
+            Step.KILL: self._kill,
+            Step.STOP: self._stop,
+            Step.LET_GO: self._let_go,
+        }
+
+    async def run(self) -> None:
+        """Play until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._heartbeats.run())
+                tasks.create_task(self._work())
+        finally:
+            self.queue.close()
+            self._alarms.close()
+
+    async def _work(self) -> None:
+        while True:
+            batch = [await self.queue.take()]
+            while len(self.queue) and len(batch) < _IN_FLIGHT:
+                batch.append(await self.queue.take())
+            await asyncio.gather(*(self._attempt(key) for key in batch))
+            await _give_way()
+
+    async def _attempt(self, key: Key) -> None:
+        try:
+            await self.reconcile(key)
+        except Exception as error:  # noqa: BLE001 - one key's trouble must not end the others' work
+            self.failed(key, error)
+            self.queue.retry(key)
+        else:
+            self.queue.forget(key)
+        finally:
+            self.queue.done(key)
+
+    async def reconcile(self, key: Key) -> None:
+        """Do what is due about a node or a pod; one that is gone needs nothing."""
+        namespace, name = key
+        with suppress(Missing):
+            if not namespace:
+                await self._keep_up(name)
+            elif (pod := self._pods.get(namespace, name)) and pod.spec.node_name in self._up:
+                now = self.clock.now()
+                step = plan(pod, now)
+                if isinstance(step, Step):
+                    await self._steps[step](pod, now)
+                elif step is not None:
+                    self._alarms.set(key, step)
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        node = new or old
+        assert node is not None
+        name = node.metadata.name
+        if new is None or not wishes.is_alive(new):
+            self._heartbeats.stop(name)
+            self._up.discard(name)
+            if new is None:
+                self._node_addresses.release(("", name))
+            return
+        if address := internal_address(new):
+            self._node_addresses.hold(("", name), address)
+        if name not in self._up or missing_labels(new) or missing_status(new, address, self.clock.now()):
+            self.queue.add(("", name))
+
+    async def _keep_up(self, name: str) -> None:
+        """Bring a node up, or set right what it says of itself."""
+        node = self._nodes.get("", name)
+        if node is None or not wishes.is_alive(node):
+            return
+        if name not in self._heartbeats:
+            await self._heartbeats.start(node)
+        revision = node.metadata.resource_version
+        if labels := missing_labels(node):
+            patch = {"metadata": {"labels": labels, "resourceVersion": revision}}
+            changed = await self.client.patch(NODE, "", name, patch)
+            revision = msgspec.json.decode(changed, type=Node).metadata.resource_version
+        if status := missing_status(node, self._node_addresses.of(("", name)), self.clock.now()):
+            data = {"metadata": {"resourceVersion": revision}, "status": status}
+            await self.client.patch(NODE, "", name, data, subresource="status")
+        # While that was written somebody may have pulled the plug: then there are no heartbeats any more.
+        if name not in self._up and name in self._heartbeats:
+            self._up.add(name)
+            for key in self._guests.get(name, ()):
+                self.queue.add(key)
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        pod = new or old
+        assert pod is not None
+        if not pod.spec.node_name:
+            return
+        key = _key(pod)
+        step = plan(pod, self.clock.now()) if new is not None else None
+        if step is None and (new is None or pod.status.phase in OVER):
+            self._leave(pod.spec.node_name, key)
+            return
+        guests = self._guests.setdefault(pod.spec.node_name, {})
+        if guests.setdefault(key, None) is None and step is not Step.ADMIT:
+            guests[key] = need_of(pod.spec)
+            if pod.status.pod_ip and not pod.spec.host_network:
+                self._pod_addresses.hold(key, pod.status.pod_ip)
+        if isinstance(step, datetime):
+            self._alarms.set(key, step)
+        elif step is not None and pod.spec.node_name in self._up:
+            self.queue.add(key)
+
+    def _leave(self, node: str, key: Key) -> None:
+        self._alarms.cancel(key)
+        self._pod_addresses.release(key)
+        guests = self._guests.get(node, {})
+        guests.pop(key, None)
+        if not guests:
+            self._guests.pop(node, None)
+
+    async def _admit(self, pod: Pod, now: datetime) -> None:
+        name, key = pod.spec.node_name, _key(pod)
+        node = self._nodes.get("", name)
+        if node is None:
+            return
+        need = need_of(pod.spec)
+        if self._refusal(pod, need, node):
+            # The scheduler may know the node better than the informer does by now, so it is read once more.
+            node = msgspec.json.decode(await self.client.get(NODE, "", name), type=Node)
+            if refused := self._refusal(pod, need, node):
+                self.recorder.event(pod, WARNING, refused.reason, refused.message)
+                await self._write(pod, statuses.refused(pod, refused.reason, refused.message, now))
+                return
+        if key not in self._guests.get(name, {}):
+            return
+        self._guests[name][key] = need
+        for mistake in wishes.mistakes(pod):
+            self.recorder.event(pod, WARNING, "InvalidAnnotation", mistake)
+        await self._report(pod, now)
+
+    def _refusal(self, pod: Pod, need: Need, node: Node) -> Refusal | None:
+        own, guests = _key(pod), self._guests.get(pod.spec.node_name, {})
+        others = [taken for key, taken in guests.items() if taken is not None and key != own]
+        return refusal(pod, need, node, others, self._gates)
+
+    async def _report(self, pod: Pod, now: datetime) -> None:
+        host = self._node_addresses.of(("", pod.spec.node_name))
+        address = host if pod.spec.host_network else self._pod_addresses.of(_key(pod))
+        await self._write(pod, statuses.running(pod, host, address, now))
+
+    async def _finish(self, pod: Pod, now: datetime) -> None:
+        await self._write(pod, statuses.finished(pod, wishes.exit_code(pod), now))
+
+    async def _restart(self, pod: Pod, now: datetime) -> None:
+        await self._write(pod, statuses.restarted(pod, wishes.exit_code(pod), now))
+
+    async def _kill(self, pod: Pod, now: datetime) -> None:
+        status = statuses.overdue(pod, now)
+        self.recorder.event(pod, NORMAL, status["reason"], status["message"])
+        await self._write(pod, status)
+
+    async def _stop(self, pod: Pod, now: datetime) -> None:
+        await self._write(pod, statuses.stopped(pod, now))
+        if pod.metadata.deletion_grace_period_seconds:
+            await self._let_go(pod, now)
+
+    async def _let_go(self, pod: Pod, _: datetime) -> None:
+        metadata = pod.metadata
+        await self.client.delete(POD, metadata.namespace, metadata.name, uid=metadata.uid, grace=0)
+
+    async def _write(self, pod: Pod, status: Data) -> None:
+        metadata = pod.metadata
+        patch = {"metadata": {"resourceVersion": metadata.resource_version}, "status": status}
+        await self.client.patch(POD, metadata.namespace, metadata.name, patch, subresource="status")
+
+
+def _key(pod: Pod) -> Key:
+    return pod.metadata.namespace, pod.metadata.name
+
+
+async def _give_way() -> None:
+    """Let others go first: take a short look at how busy they keep this thread, and leave them alone for as long.
+
+    Nothing is finished later for it: only who would have to wait for others anyway does wait.
+    """
+    began, used = perf_counter(), thread_time()
+    await asyncio.sleep(_GLANCE)
+    busy = (thread_time() - used) / (perf_counter() - began)
+    # Squared, because the echo of one's own writes keeps the thread a little busy too.
+    await asyncio.sleep(_LONGEST_PAUSE * busy * busy)

@@ -1,0 +1,138 @@
+"""The machines that hollow nodes would be: what a node says of itself when nobody has said it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime
+from functools import cache
+from importlib.metadata import version
+from typing import Any
+
+import msgspec
+
+from moorage.api import kinds
+from moorage.api.node import Node
+from moorage.client import Client, Exists
+from moorage.client.client import Data
+from moorage.client.clock import timestamp
+
+NODE = kinds.row("v1", "Node")
+_KUBERNETES = "v1.36.0"
+_CAPACITY = {"cpu": "16", "memory": "64Gi", "ephemeral-storage": "100Gi", "pods": "110"}
+_INSTANCE_TYPE = "hollow-16"
+_REGION, _ZONES = "local", "abc"
+_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+_CONDITIONS = (
+    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+)
+_AT_ONCE = 32
+
+
+async def ensure_nodes(client: Client, count: int) -> None:
+    """Make nodes `node-1`, `node-2` and so on; those that exist are left as they are."""
+    for first in range(1, count + 1, _AT_ONCE):
+        numbers = range(first, min(first + _AT_ONCE, count + 1))
+        await asyncio.gather(*(_ensure_node(client, number) for number in numbers))
+
+
+async def _ensure_node(client: Client, number: int) -> None:
+    name = f"node-{number}"
+    places = {
+        "topology.kubernetes.io/region": _REGION,
+        "topology.kubernetes.io/zone": f"{_REGION}-{_ZONES[(number - 1) % len(_ZONES)]}",
+        "node.kubernetes.io/instance-type": _INSTANCE_TYPE,
+    }
+    with suppress(Exists):
+        await client.create(NODE, {"metadata": {"name": name, "labels": _labels(name) | places}})
+
+
+def internal_address(node: Node) -> str:
+    """Where a node can be reached from inside of the cluster."""
+    return next((each.address for each in node.status.addresses if each.type == "InternalIP"), "")
+
+
+def missing_labels(node: Node) -> dict[str, str]:
+    """The labels that every kubelet gives its node and that this one has not."""
+    return _without(_labels(node.metadata.name), node.metadata.labels)
+
+
+def missing_status(node: Node, address: str, now: datetime) -> Data:
+    """What a node that is alive must say and does not: what it has, where it is, what it runs on, how it does."""
+    status = node.status
+    missing: Data = {}
+    if capacity := _without(_CAPACITY | status.allocatable, status.capacity):
+        missing["capacity"] = capacity
+    if allocatable := _without(capacity | status.capacity, status.allocatable):
+        missing["allocatable"] = allocatable
+    if not status.addresses:
+        missing["addresses"] = [
+            {"type": "InternalIP", "address": address},
+            {"type": "Hostname", "address": node.metadata.name},
+        ]
+    if info := _without(_system_info(node), msgspec.to_builtins(status.node_info)):
+        missing["nodeInfo"] = info
+    if conditions := _conditions(node, timestamp(now)):
+        missing["conditions"] = conditions
+    return missing
+
+
+def _conditions(node: Node, now: str) -> list[Data]:
+    """All conditions of a node, when one of a kubelet's own is not there or has become unknown.
+
+    One that is known stays: it is how people play pressure, or a kubelet that is alive and not ready.
+    """
+    given = {each.type: each for each in node.status.conditions}
+    lost = [each for each in _CONDITIONS if each[0] not in given or given[each[0]].status == "Unknown"]
+    if not lost:
+        return []
+    own = {
+        type_: {
+            "type": type_, "status": status, "reason": reason, "message": message,
+            "lastHeartbeatTime": now, "lastTransitionTime": now,
+        }
+        for type_, status, reason, message in lost
+    }  # fmt: skip
+    kept = [own.pop(type_, None) or msgspec.to_builtins(each) for type_, each in given.items()]
+    return [*kept, *own.values()]
+
+
+def _labels(name: str) -> dict[str, str]:
+    return {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": _architecture(),
+    }
+
+
+def _system_info(node: Node) -> dict[str, str]:
+    uid, labels = node.metadata.uid, node.metadata.labels
+    return {
+        "machineID": uid.replace("-", ""), "systemUUID": uid, "bootID": uid,
+        "kernelVersion": os.uname().release, "osImage": "Moorage hollow node",
+        "containerRuntimeVersion": f"hollow://{_version()}",
+        "kubeletVersion": f"{_KUBERNETES}+moorage-{_version()}",
+        "operatingSystem": labels.get("kubernetes.io/os", "linux"),
+        "architecture": labels.get("kubernetes.io/arch", _architecture()),
+    }  # fmt: skip
+
+
+@cache
+def _version() -> str:
+    return version("moorage")
+
+
+@cache
+def _architecture() -> str:
+    machine = platform.machine()
+    return _MACHINES.get(machine, machine)
+
+
+def _without(wanted: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in wanted.items() if name not in given}

@@ -1,0 +1,189 @@
+"""What a kubelet says of a pod: the status of one that runs, that has ended, that was refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import lru_cache
+from hashlib import sha256
+from typing import NamedTuple
+
+import msgspec
+
+from moorage.api.pod import Container, Pod
+from moorage.client.client import Data
+from moorage.client.clock import timestamp
+
+_KILLED, _TERMINATED = 137, 143
+DEADLINE = "DeadlineExceeded"
+_DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
+
+
+class Said(NamedTuple):
+    """What a condition says."""
+
+    status: str
+    reason: str = ""
+    message: str = ""
+
+
+_TRUE, _FALSE = Said("True"), Said("False")
+
+
+def running(pod: Pod, host: str, address: str, now: datetime) -> Data:
+    """The status of a pod whose containers run."""
+    said = {
+        "PodReadyToStartContainers": _TRUE,
+        "Initialized": _TRUE,
+        "Ready": _readiness(pod),
+        "ContainersReady": _TRUE,
+    }
+    started = timestamp(pod.status.start_time or now)
+    again = restarts(pod)
+    state = {"running": {"startedAt": started}}
+    return {
+        "phase": "Running",
+        "observedGeneration": pod.metadata.generation,
+        "startTime": started,
+        "hostIP": host, "hostIPs": [{"ip": host}], "podIP": address, "podIPs": [{"ip": address}],
+        "conditions": _conditions(pod, said, timestamp(now)),
+        "containerStatuses": [_container(pod, each, state, again) for each in pod.spec.containers],
+        **_init_containers(pod, state, started),
+    }  # fmt: skip
+
+
+def restarted(pod: Pod, code: int, now: datetime) -> Data:
+    """What changes in a status when the containers have failed and were started again."""
+    count, moment = restarts(pod), timestamp(now)
+    state = {"running": {"startedAt": moment}}
+    containers = []
+    for each in pod.spec.containers:
+        ended = _ended(pod, each, code, count, moment)
+        containers.append(_container(pod, each, state, count + 1, last=ended))
+    return {"containerStatuses": containers}
+
+
+def finished(pod: Pod, code: int, now: datetime) -> Data:
+    """The status of a pod whose containers have ended with a code."""
+    phase, reason = ("Failed", "PodFailed") if code else ("Succeeded", "PodCompleted")
+    not_ready = Said("False", reason)
+    said = {"PodReadyToStartContainers": _FALSE, "Ready": not_ready, "ContainersReady": not_ready}
+    status: Data = {"phase": phase, "observedGeneration": pod.metadata.generation}
+    moment = timestamp(now)
+    if pod.status.start_time is not None:
+        count = restarts(pod)
+        said["Initialized"] = Said("True", "" if code else reason)
+        containers = pod.spec.containers
+        ended = [
+            _container(pod, each, _ended(pod, each, code, count, moment), count, runs=False) for each in containers
+        ]
+        status["containerStatuses"] = ended
+        status |= _init_containers(pod, None, moment)
+    status["conditions"] = _conditions(pod, said, moment)
+    return status
+
+
+def stopped(pod: Pod, now: datetime) -> Data:
+    """The status of a pod that was told to stop: a server obeys, a task is interrupted and has failed."""
+    serves = pod.spec.restart_policy == "Always" and pod.status.start_time is not None
+    return finished(pod, 0 if serves else _TERMINATED, now)
+
+
+def overdue(pod: Pod, now: datetime) -> Data:
+    """The status of a pod that had to be ended because its time was up."""
+    return {**finished(pod, _KILLED, now), "reason": DEADLINE, "message": _DEADLINE_MESSAGE}
+
+
+def refused(pod: Pod, reason: str, message: str, now: datetime) -> Data:
+    """The status of a pod that a node does not let in."""
+    return {
+        "phase": "Failed", "reason": reason, "message": f"Pod was rejected: {message}",
+        "observedGeneration": pod.metadata.generation, "startTime": timestamp(now),
+    }  # fmt: skip
+
+
+def is_current(pod: Pod) -> bool:
+    """Whether the status of a pod that runs says so, of the pod as it is now."""
+    status = pod.status
+    if status.phase != "Running" or status.observed_generation < pod.metadata.generation:
+        return False
+    wanted = _readiness(pod)
+    ready = next((each for each in status.conditions if each.type == "Ready"), None)
+    return ready is not None and (ready.status, ready.reason, ready.message) == wanted
+
+
+def restarts(pod: Pod) -> int:
+    """How often the containers of a pod were started again."""
+    return max((each.restart_count for each in pod.status.container_statuses), default=0)
+
+
+def _readiness(pod: Pod) -> Said:
+    if not pod.spec.readiness_gates:
+        return _TRUE
+    told = {each.type: each.status for each in pod.status.conditions}
+    missing = []
+    for gate in pod.spec.readiness_gates:
+        status = told.get(gate.condition_type)
+        if status is None:
+            missing.append(f'corresponding condition of pod readiness gate "{gate.condition_type}" does not exist.')
+        elif status != "True":
+            name = gate.condition_type
+            missing.append(f'the status of pod readiness gate "{name}" is not "True", but {status}')
+    return Said("False", "ReadinessGatesNotReady", ", ".join(missing)) if missing else _TRUE
+
+
+def _conditions(pod: Pod, said: Mapping[str, Said], now: str) -> list[Data]:
+    """All conditions of a pod: a kubelet's own as they are now, those of others as they were."""
+    given = {each.type: each for each in pod.status.conditions}
+    conditions = []
+    for type_, what in said.items():
+        old = given.pop(type_, None)
+        since = old.last_transition_time if old is not None and old.status == what.status else None
+        condition = {"type": type_, "status": what.status, "lastTransitionTime": timestamp(since) if since else now}
+        condition |= {name: text for name, text in (("reason", what.reason), ("message", what.message)) if text}
+        conditions.append(condition)
+    return conditions + [msgspec.to_builtins(each) for each in given.values()]
+
+
+def _container(
+    pod: Pod, container: Container, state: Data, count: int, *, runs: bool = True, last: Data | None = None
+) -> Data:
+    return {
+        "name": container.name, "image": container.image, "imageID": _image_id(container.image),
+        "containerID": _container_id(pod, container, count),
+        "ready": runs, "started": runs, "restartCount": count,
+        "state": state, "lastState": last or {},
+    }  # fmt: skip
+
+
+def _ended(pod: Pod, container: Container, code: int, count: int, now: str) -> Data:
+    ended = {
+        "exitCode": code, "reason": "Error" if code else "Completed",
+        "startedAt": timestamp(pod.status.start_time) if pod.status.start_time else now, "finishedAt": now,
+        "containerID": _container_id(pod, container, count),
+    }  # fmt: skip
+    return {"terminated": ended}
+
+
+def _init_containers(pod: Pod, state: Data | None, now: str) -> Data:
+    """The statuses of init containers: they have done their work, but a sidecar is as `state` says, ended if None."""
+    statuses = []
+    for each in pod.spec.init_containers:
+        done = _ended(pod, each, 0, 0, now)
+        if each.restart_policy == "Always":
+            statuses.append(_container(pod, each, state or done, 0, runs=state is not None))
+        else:
+            statuses.append({**_container(pod, each, done, 0, runs=False), "ready": True})
+    return {"initContainerStatuses": statuses} if statuses else {}
+
+
+def _container_id(pod: Pod, container: Container, count: int) -> str:
+    return f"hollow://{sha256(f'{pod.metadata.uid}/{container.name}/{count}'.encode()).hexdigest()}"
+
+
+@lru_cache(maxsize=4096)
+def _image_id(image: str) -> str:
+    if "@" in image:
+        return image
+    name = image[: image.rfind(":")] if image.rfind(":") > image.rfind("/") else image
+    return f"{name}@sha256:{sha256(image.encode()).hexdigest()}"

@@ -1,0 +1,61 @@
+"""What people may ask of the hollow kubelet, on nodes and on pods."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+from moorage.api.node import Node
+from moorage.api.pod import Pod
+
+HOLLOW, FROZEN = "moorage.dev/hollow", "moorage.dev/frozen"
+RUN_SECONDS, EXIT_CODE, STOP_SECONDS = "moorage.dev/run-seconds", "moorage.dev/exit-code", "moorage.dev/stop-seconds"
+_LONGEST_SECONDS = 10.0**9
+_LARGEST_CODE = 255
+
+
+def is_alive(node: Node) -> bool:
+    """Whether the hollow kubelet plays this node: it has no real kubelet, and nobody has pulled the plug."""
+    told = node.metadata.annotations
+    return told.get(HOLLOW) != "false" and told.get(FROZEN) != "true"
+
+
+def run_seconds(pod: Pod) -> float | None:
+    """How long the containers of a pod run, when somebody says so."""
+    return _seconds(pod, RUN_SECONDS)
+
+
+def stop_seconds(pod: Pod) -> float:
+    """How long the containers of a pod take to stop."""
+    return _seconds(pod, STOP_SECONDS) or 0.0
+
+
+def exit_code(pod: Pod) -> int:
+    """What the containers of a pod end with."""
+    text = pod.metadata.annotations.get(EXIT_CODE, "")
+    return int(text) if text.isdecimal() and int(text) <= _LARGEST_CODE else 0
+
+
+def mistakes(pod: Pod) -> list[str]:
+    """What a pod asks for that cannot be understood, and so counts as not said."""
+    told = pod.metadata.annotations
+    if not any(name in told for name in (RUN_SECONDS, STOP_SECONDS, EXIT_CODE)):
+        return []
+    found = [
+        f'annotation {name}: "{told[name]}" is not a number of seconds'
+        for name in (RUN_SECONDS, STOP_SECONDS)
+        if name in told and _seconds(pod, name) is None
+    ]
+    if EXIT_CODE in told and str(exit_code(pod)) != told[EXIT_CODE]:
+        found.append(f'annotation {EXIT_CODE}: "{told[EXIT_CODE]}" is not a number from 0 to {_LARGEST_CODE}')
+    return found
+
+
+def _seconds(pod: Pod, name: str) -> float | None:
+    text = pod.metadata.annotations.get(name)
+    if text is None:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        return None
+    return min(seconds, _LONGEST_SECONDS) if isfinite(seconds) and seconds >= 0 else None

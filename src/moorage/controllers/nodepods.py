@@ -1,0 +1,51 @@
+"""Pods as residents of nodes: who lives where, since when, and what is said of them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from moorage.api import kinds
+from moorage.api.pod import Pod, PodCondition
+from moorage.client import Client, Informer
+from moorage.client.client import STRATEGIC, Data
+from moorage.client.clock import timestamp
+
+POD = kinds.row("v1", "Pod")
+NODE = "node"
+"""The index of pods by the node that they are on."""
+DISRUPTION_TARGET = "DisruptionTarget"
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+def index_by_node(pods: Informer[Pod]) -> None:
+    """Keep pods by the node that they are on."""
+    pods.index(NODE, lambda pod: [pod.spec.node_name] if pod.spec.node_name else ())
+
+
+def condition_of(pod: Pod, type_: str) -> PodCondition | None:
+    """One condition of a pod."""
+    return next((each for each in pod.status.conditions if each.type == type_), None)
+
+
+def bound_at(pod: Pod) -> datetime:
+    """When a pod came to its node."""
+    scheduled = condition_of(pod, "PodScheduled")
+    if scheduled is not None and scheduled.status == "True" and scheduled.last_transition_time is not None:
+        return scheduled.last_transition_time
+    return pod.metadata.creation_timestamp or _LONG_AGO
+
+
+async def set_condition(client: Client, pod: Pod, now: datetime, condition: Data, **status: Any) -> None:
+    """Say something of this very pod, beside other fields of its status; what it says already is not said again."""
+    old = condition_of(pod, condition["type"])
+    if old is not None and not status and all(getattr(old, name, value) == value for name, value in condition.items()):
+        return
+    changed: Data = (
+        {} if old is not None and old.status == condition["status"] else {"lastTransitionTime": timestamp(now)}
+    )
+    if pod.metadata.generation:
+        changed["observedGeneration"] = pod.metadata.generation
+    patch = {"metadata": {"uid": pod.metadata.uid}, "status": {**status, "conditions": [{**condition, **changed}]}}
+    metadata = pod.metadata
+    await client.patch(POD, metadata.namespace, metadata.name, patch, subresource="status", form=STRATEGIC)

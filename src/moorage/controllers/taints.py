@@ -1,0 +1,76 @@
+"""What controllers that evict know of taints: since when they count, and which of them nobody can judge."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from prometheus_client import CollectorRegistry, Counter
+
+from moorage.api.node import Taint
+from moorage.client.clock import Clock
+from moorage.match.tolerations import NO_EXECUTE
+from moorage.match.verdict import Verdict
+
+_LOG = logging.getLogger(__name__)
+_REMEMBERED = 4096
+LONGEST = 1_000_000_000
+"""The most seconds that anything tolerates: thirty years, since a date cannot be moved by all that an int64 holds."""
+
+
+class SeenTaints:
+    """The NoExecute taints of nodes or devices, each with the time that it counts from.
+
+    That is the taint's own `timeAdded`, so that a restart changes nothing. A taint without one counts from when it was
+    seen; so does one whose value changed while its `timeAdded` stayed, or who tolerates the new value for some seconds
+    would be evicted for the age of the old one.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._since: dict[str, dict[Taint, datetime]] = {}
+
+    def of(self, holder: str) -> Mapping[Taint, datetime]:
+        """The taints of a node or a device."""
+        return self._since.get(holder, {})
+
+    def update(self, holder: str, taints: Iterable[Taint]) -> bool:
+        """Take note of all taints that something has now. Returns whether anything changed."""
+        old, now = self._since.get(holder, {}), self._clock.now()
+        timed = {(each.key, each.time_added) for each in old if each.time_added is not None}
+        new: dict[Taint, datetime] = {}
+        for taint in taints:
+            if taint.effect != NO_EXECUTE:
+                continue
+            changed = (taint.key, taint.time_added) in timed
+            new[taint] = old.get(taint) or (now if changed else min(taint.time_added or now, now))
+        if new:
+            self._since[holder] = new
+        else:
+            self._since.pop(holder, None)
+        return new != old
+
+
+class Doubts:
+    """Taints whose values the operators of tolerations cannot read: counted always, logged once for each value."""
+
+    def __init__(self, registry: CollectorRegistry, subsystem: str) -> None:
+        self._errors = Counter(
+            f"{subsystem}_toleration_errors",
+            "Decisions in which no toleration matched a taint and one could not be evaluated.",
+            ["error"],
+            registry=registry,
+        )
+        self._logged: dict[tuple[str, Taint], None] = {}
+
+    def note(self, verdict: Verdict, taint: Taint) -> None:
+        """Take note of a taint that no toleration matches, and that one could not be compared with."""
+        self._errors.labels(verdict.log).inc()
+        what = verdict.log, Taint(taint.key, taint.value, taint.effect)
+        if what in self._logged:
+            return
+        if len(self._logged) >= _REMEMBERED:
+            self._logged.pop(next(iter(self._logged)))
+        self._logged[what] = None
+        _LOG.warning("%s: taint %s: %s", verdict.log, taint, verdict.error)

@@ -1,0 +1,294 @@
+"""Pods that want to be near or far from others: from those that are there, and those that are there from them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moorage.api.cluster import Namespace
+from moorage.api.decode import convert
+from moorage.api.meta import Int32, Object, Wire
+from moorage.api.node import Node
+from moorage.api.pod import Pod
+from moorage.scheduler.framework import MAX_SCORE, SKIP, Cycle, Handle, Plugin, Reject, Rejection, Scope, Skip
+from moorage.scheduler.podcounts import Anchored, Counts, Held, by_value, holders, pod_counts
+from moorage.scheduler.podterms import Labels, Pick, PodTerms, Term, read_terms
+from moorage.scheduler.shape import PodInfo
+from moorage.scheduler.table import Mask, Rows, Scores
+
+NOT_NEAR = "node(s) didn't match pod affinity rules"
+NOT_FAR = "node(s) didn't match pod anti-affinity rules"
+UNWANTED = "node(s) didn't satisfy existing pods anti-affinity rules"
+_RESOLVABLE = {NOT_NEAR: False, NOT_FAR: True, UNWANTED: True}
+_FINISHED = ("Succeeded", "Failed")
+_KEPT = 1024
+_WAITING = 10_000
+
+_Allowed = dict[str, Mask]
+"""For labels of nodes, which of their values are allowed; number 0 stands for nodes without the label."""
+
+
+class _Args(Wire):
+    hard_pod_affinity_weight: Int32 = 1
+    ignore_preferred_terms_of_existing_pods: bool = False
+
+
+@dataclass(slots=True)
+class _Filtering:
+    terms: PodTerms
+    position: int = -1
+    allowed: dict[str, _Allowed] = field(default_factory=dict)
+    """By the reason that is given when a value is not allowed."""
+
+
+class InterPodAffinity(Plugin):
+    """Looks up in which places the pods are that a term is about."""
+
+    name = "InterPodAffinity"
+    scope = Scope.CLUSTER
+
+    def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
+        super().__init__(handle, args)
+        given = convert(dict(args), _Args)
+        if not 0 <= given.hard_pod_affinity_weight <= MAX_SCORE:
+            raise ValueError("hardPodAffinityWeight: must be between 0 and 100")
+        self._hard_weight = given.hard_pod_affinity_weight
+        self._ignores_others = given.ignore_preferred_terms_of_existing_pods
+        self._counts = pod_counts(handle.table)
+        self._holders = holders(handle.table)
+        self._resolved: dict[PodTerms, PodTerms] = {}
+        self._waiting: dict[Hashable, PodInfo] = {}
+        """Pods that were rejected, one of those that are alike, since they were last told to try again."""
+        self._namespaces = handle.informers.of(Namespace)
+        self._namespaces.on_change(self._namespace_changed)
+        handle.informers.of(Pod).on_change(self._pod_changed)
+        handle.informers.of(Node).on_change(self._node_changed)
+
+    def _terms(self, info: PodInfo) -> PodTerms:
+        """The terms of a pod, in which the namespaces are named that they select."""
+        terms = self._holders.terms.of(info)
+        if not terms.selects_namespaces:
+            return terms
+        resolved = self._resolved.get(terms)
+        if resolved is None:
+            if len(self._resolved) >= _KEPT:
+                self._resolved.clear()
+            resolved = self._resolved[terms] = PodTerms(
+                self._named(terms.affinity), self._named(terms.anti_affinity), self._named(terms.preferred), terms.error
+            )
+        return resolved
+
+    def _named(self, terms: tuple[Term, ...]) -> tuple[Term, ...]:
+        return tuple(term._replace(pick=self._naming(term.pick)) for term in terms)
+
+    def _naming(self, pick: Pick) -> Pick:
+        selector = pick.namespace_selector
+        if not selector.requirements:
+            return pick
+        chosen = (each.metadata.name for each in self._namespaces if selector.matches(each.metadata.labels))
+        return Pick.of([*pick.namespaces, *chosen], pick.selector)
+
+    def _about(self, held: Anchored[Held], info: PodInfo) -> list[Held]:
+        """The terms of pods that are there that are about this pod."""
+        if not held:
+            return []
+        namespace, labels = info.key[0], info.pod.metadata.labels
+        of_namespace = self._labels_of(namespace)
+        return [each for each in held.of(labels) if each.pick.matches(namespace, labels, of_namespace)]
+
+    def _labels_of(self, namespace: str) -> Labels:
+        known = self._namespaces.get("", namespace)
+        return known.metadata.labels if known else {}
+
+    def pre_filter(self, cycle: Cycle) -> Skip | Reject | None:
+        """Whether there are terms that must hold, of the pod or about it."""
+        terms = self._terms(cycle.pod)
+        if terms.error:
+            return Reject(f"parsing pod: {terms.error}")
+        if not terms.affinity and not terms.anti_affinity and not self._about(self._holders.anti_affinity, cycle.pod):
+            return SKIP
+        cycle.data[self.name] = _Filtering(terms)
+        return None
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Mask:
+        """Those that must be near are near, those that must be far are far, and nobody wants this pod to be far."""
+        mask: Mask = self.handle.table.alive[rows]
+        for allowed in self._allowed(cycle).values():
+            mask = mask & self._holds(allowed, rows)
+        return mask
+
+    def _holds(self, allowed: _Allowed, rows: Rows) -> Mask:
+        table = self.handle.table
+        mask: Mask = table.alive[rows]
+        for key, values in allowed.items():
+            mask = mask & values[table.labels(key).codes[rows]]
+        return mask
+
+    def _allowed(self, cycle: Cycle) -> dict[str, _Allowed]:
+        """What the terms say, as the table is now."""
+        state: _Filtering = cycle.data[self.name]
+        if state.position != self.handle.table.position:
+            state.position = self.handle.table.position
+            far: _Allowed = {}
+            for term in state.terms.anti_affinity:
+                _both(far, term.topology_key, ~self._occupied(term.topology_key, self._counts.of((term.pick,))))
+            unwanted: _Allowed = {}
+            for held in self._about(self._holders.anti_affinity, cycle.pod):
+                _both(unwanted, held.topology_key, ~self._held(held))
+            state.allowed = {NOT_NEAR: self._near(cycle.pod, state.terms), NOT_FAR: far, UNWANTED: unwanted}
+        return state.allowed
+
+    def _near(self, info: PodInfo, terms: PodTerms) -> _Allowed:
+        """Where a pod is that all terms pick. The first of a group has none to be near to, and may go anywhere."""
+        allowed: _Allowed = {}
+        if not terms.affinity:
+            return allowed
+        counts = self._counts.of(tuple(term.pick for term in terms.affinity))
+        for term in terms.affinity:
+            _both(allowed, term.topology_key, self._occupied(term.topology_key, counts))
+        if not any(values.any() for values in allowed.values()) and _all_match(terms.affinity, info.pod):
+            for values in allowed.values():
+                values[1:] = True
+        return allowed
+
+    def _occupied(self, key: str, counts: Counts) -> Mask:
+        """The values of a label of the nodes that have some of the pods."""
+        column = self.handle.table.labels(key)
+        found = np.zeros(len(column.values), np.bool_)
+        found[column.codes[counts != 0]] = True
+        found[0] = False
+        return found
+
+    def _held(self, held: Held) -> Mask:
+        table = self.handle.table
+        column = table.labels(held.topology_key)
+        found = np.zeros(len(column.values), np.bool_)
+        found[column.codes[held.rows(table.size)[0]]] = True
+        found[0] = False
+        return found
+
+    def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Rejection]:
+        """The first reason of each node. Removing pods brings no pod nearer, but it may clear the way."""
+        self._wait(cycle.pod)
+        for reason, allowed in self._allowed(cycle).items():
+            mask = self._holds(allowed, rows)
+            if not mask.all():
+                yield Rejection(reason, rows[~mask], _RESOLVABLE[reason])
+            rows = rows[mask]
+
+    def pre_score(self, cycle: Cycle) -> Skip | None:
+        """Whether there are preferences, of the pod or about it."""
+        if self._terms(cycle.pod).preferred:
+            return None
+        if self._ignores_others:
+            return SKIP
+        held = self._holders
+        if self._about(held.preferred, cycle.pod) or (self._hard_weight and self._about(held.affinity, cycle.pod)):
+            return None
+        return SKIP
+
+    def score(self, cycle: Cycle, rows: Rows) -> Scores:
+        """The weights of all preferences for the places of a node, of the pod and about it."""
+        table = self.handle.table
+        weights: dict[str, NDArray[np.float64]] = {}
+        for pick, key, weight in self._terms(cycle.pod).preferred:
+            column = table.labels(key)
+            _add(weights, key, weight * by_value(column.codes, self._counts.of((pick,)), len(column.values)))
+        for held_by, factor in ((self._holders.preferred, 1), (self._holders.affinity, self._hard_weight)):
+            for held in self._about(held_by, cycle.pod) if factor else ():
+                column = table.labels(held.topology_key)
+                where, amounts = held.rows(table.size)
+                _add(weights, held.topology_key, by_value(column.codes[where], factor * amounts, len(column.values)))
+        total = np.zeros(len(table.alive[rows]), np.float64)
+        for key, values in weights.items():
+            values[0] = 0
+            total += values[table.labels(key).codes[rows]]
+        return total.astype(np.int64)
+
+    def normalize(self, cycle: Cycle, scores: Scores) -> Scores:
+        """Between the least and the most."""
+        least, most = int(scores.min()), int(scores.max())
+        if most == least:
+            return np.zeros_like(scores)
+        scaled: Scores = (MAX_SCORE * ((scores - least) / (most - least))).astype(np.int64)
+        return scaled
+
+    def _wait(self, info: PodInfo) -> None:
+        if len(self._waiting) >= _WAITING:
+            self._wake(None, None)
+        self._waiting[info.shape, info.key[0], frozenset(info.pod.metadata.labels.items())] = info
+
+    def _wake(self, old: Object | None, new: Object | None) -> None:
+        """All who wait are woken, and wait again when they are rejected again."""
+        self._waiting.clear()
+        self.handle.wake(self.name, old, new)
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        if not self._waiting:
+            return
+        was, now = _running(old), _running(new)
+        left = read_terms(was.spec, was.metadata.namespace).anti_affinity if was and not now else ()
+        if any(self._pod_matters(each, was, now, left) for each in self._waiting.values()):
+            self._wake(old, new)
+
+    def _pod_matters(self, info: PodInfo, old: Pod | None, new: Pod | None, left: tuple[Term, ...]) -> bool:
+        """Whether a change is what a pod waits for; `left` are the terms of a pod that no longer keeps it away."""
+        terms = self._terms(info)
+        if _all_match(terms.affinity, old) != _all_match(terms.affinity, new):
+            return True
+        if any(_matches(term, old) and not _matches(term, new) for term in terms.anti_affinity):
+            return True
+        namespace, labels = info.key[0], info.pod.metadata.labels
+        return any(term.pick.matches(namespace, labels, self._labels_of(namespace)) for term in left)
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        if not self._waiting or new is None or (old is not None and old.metadata.labels == new.metadata.labels):
+            return
+        was = old.metadata.labels if old is not None else None
+        if any(self._node_matters(each, was, new.metadata.labels) for each in self._waiting.values()):
+            self._wake(old, new)
+
+    def _node_matters(self, info: PodInfo, old: Labels | None, new: Labels) -> bool:
+        terms = self._terms(info)
+        if any(term.topology_key not in new for term in terms.affinity):
+            return False
+        if old is None:
+            return True
+        keys = {term.topology_key for term in (*terms.affinity, *terms.anti_affinity)}
+        keys |= {held.topology_key for held in self._about(self._holders.anti_affinity, info)}
+        return any(old.get(key) != new.get(key) for key in keys)
+
+    def _namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
+        if old is not None and new is not None and old.metadata.labels == new.metadata.labels:
+            return
+        self._resolved.clear()
+        if self._waiting:
+            self._wake(old, new)
+
+
+def _both(allowed: _Allowed, key: str, values: Mask) -> None:
+    known = allowed.get(key)
+    allowed[key] = values if known is None else known & values
+
+
+def _add(weights: dict[str, NDArray[np.float64]], key: str, values: NDArray[np.float64]) -> None:
+    known = weights.get(key)
+    weights[key] = values if known is None else known + values
+
+
+def _running(pod: Pod | None) -> Pod | None:
+    """A pod that runs somewhere, or is about to."""
+    return pod if pod is not None and pod.spec.node_name and pod.status.phase not in _FINISHED else None
+
+
+def _matches(term: Term, pod: Pod | None) -> bool:
+    return pod is not None and term.pick.matches(pod.metadata.namespace, pod.metadata.labels)
+
+
+def _all_match(terms: tuple[Term, ...], pod: Pod | None) -> bool:
+    """Whether there are terms, and all of them are about this pod."""
+    return bool(terms) and all(_matches(term, pod) for term in terms)

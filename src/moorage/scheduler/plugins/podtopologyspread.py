@@ -1,0 +1,208 @@
+"""Pods that want to be spread: nodes in places that would have too many will not do, those with fewer are better."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moorage.api.labels import SelectorError
+from moorage.api.meta import Object
+from moorage.api.node import Node
+from moorage.api.pod import Pod
+from moorage.scheduler.columns import Codes
+from moorage.scheduler.framework import MAX_SCORE, SKIP, Cycle, Handle, Plugin, Reject, Rejection, Scope, Skip
+from moorage.scheduler.plugins.spread import HOSTNAME, Constraint, Constraints, Spread
+from moorage.scheduler.podcounts import Counts, by_value, pod_counts
+from moorage.scheduler.podterms import Labels
+from moorage.scheduler.shape import Shape
+from moorage.scheduler.table import ALL, Mask, Rows, Scores
+
+REASON = "node(s) didn't match pod topology spread constraints"
+MISSING = f"{REASON} (missing required label)"
+_WAITING = 10_000
+
+
+class Domains(NamedTuple):
+    """What a constraint says of each value of its label."""
+
+    codes: Codes
+    allowed: Mask
+    """By the number of the value; nodes without the label, which are number 0, are not allowed."""
+
+
+@dataclass(slots=True)
+class _Filtering:
+    spread: Spread
+    position: int = -1
+    domains: list[Domains] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Scoring:
+    spread: Spread
+    ignored: Mask = field(default_factory=lambda: np.zeros(0, np.bool_))
+    """The rows that lack a label, of those that were scored."""
+
+
+class PodTopologySpread(Plugin):
+    """Counts the pods that a constraint picks in each place."""
+
+    name = "PodTopologySpread"
+    scope = Scope.CLUSTER
+
+    def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
+        super().__init__(handle, args)
+        self._constraints = Constraints(handle.informers, args)
+        self._counts = pod_counts(handle.table)
+        self._waiting: set[Spread] = set()
+        """What has rejected pods since those that wait were last told to try again."""
+        handle.informers.of(Pod).on_change(self._pod_changed)
+        handle.informers.of(Node).on_change(self._node_changed)
+
+    def applies(self, shape: Shape) -> bool:
+        """Whether the pod has constraints, or may be given some."""
+        return self._constraints.may_have(shape)
+
+    def pre_filter(self, cycle: Cycle) -> Skip | Reject | None:
+        """Whether the pod has constraints that must hold."""
+        try:
+            spread = self._constraints.of(cycle.pod).hard
+        except SelectorError as error:
+            return Reject(f"topology spread constraints: {error}")
+        if spread is None:
+            return SKIP
+        cycle.data[self.name] = _Filtering(spread)
+        return None
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Mask:
+        """The node has all of the labels, and one pod more is not too many in any of its places."""
+        mask: Mask = self.handle.table.alive[rows]
+        for codes, allowed in self._domains(cycle):
+            mask = mask & allowed[codes[rows]]
+        return mask
+
+    def _domains(self, cycle: Cycle) -> list[Domains]:
+        """What the constraints say, as the table is now."""
+        state: _Filtering = cycle.data[self.name]
+        table = self.handle.table
+        if state.position != table.position:
+            spread, labels = state.spread, cycle.pod.pod.metadata.labels
+            spread.renew(table)
+            state.domains = [self._allowed(spread, number, labels) for number in range(len(spread.constraints))]
+            state.position = table.position
+        return state.domains
+
+    def _allowed(self, spread: Spread, number: int, labels: Labels) -> Domains:
+        constraint, values = spread.constraints[number], spread.values[number]
+        pods = self._by_value(spread, number)
+        fewest = pods[values].min() if len(values) >= max(constraint.min_domains, 1) else 0.0
+        itself = constraint.pick.selector.matches(labels)
+        allowed: Mask = pods <= constraint.max_skew + fewest - itself
+        allowed[0] = False
+        return Domains(self.handle.table.labels(constraint.topology_key).codes, allowed)
+
+    def _by_value(self, spread: Spread, number: int) -> NDArray[np.float64]:
+        """How many pods there are for each value of a constraint's label, on the nodes that count."""
+        constraint = spread.constraints[number]
+        column = self.handle.table.labels(constraint.topology_key)
+        return by_value(column.codes, self._count(constraint) * spread.counted[number], len(column.values))
+
+    def _count(self, constraint: Constraint) -> Counts:
+        """How many pods count on each row. A selector that picks every pod counts none of them, as in Kubernetes."""
+        if constraint.pick.selector.requirements:
+            return self._counts.of((constraint.pick,), terminating=False)
+        return np.zeros(self.handle.table.size, np.int32)
+
+    def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Rejection]:
+        """The first constraint that does not hold decides. Pods can be removed, but that gives a node no label."""
+        self._wait(cycle.data[self.name].spread)
+        unlabelled = np.zeros(len(rows), np.bool_)
+        crowded = np.zeros(len(rows), np.bool_)
+        for codes, allowed in self._domains(cycle):
+            here = codes[rows]
+            left = ~(unlabelled | crowded)
+            unlabelled |= left & (here == 0)
+            crowded |= left & (here != 0) & ~allowed[here]
+        if crowded.any():
+            yield Rejection(REASON, rows[crowded], resolvable=True)
+        if unlabelled.any():
+            yield Rejection(MISSING, rows[unlabelled])
+
+    def pre_score(self, cycle: Cycle) -> Skip | None:
+        """Whether the pod has constraints that it would like to hold."""
+        spread = self._constraints.of(cycle.pod).soft
+        if spread is None:
+            return SKIP
+        cycle.data[_scoring(self.name)] = _Scoring(spread)
+        return None
+
+    def score(self, cycle: Cycle, rows: Rows) -> Scores:
+        """The pods in the places of a node, which count for more where there are many places."""
+        table = self.handle.table
+        state: _Scoring = cycle.data[_scoring(self.name)]
+        spread = state.spread
+        spread.renew(table)
+        codes = [table.labels(each.topology_key).codes[rows] for each in spread.constraints]
+        ignored = np.zeros(len(codes[0]), np.bool_)
+        for here in codes if spread.needs_all else ():
+            ignored |= here == 0
+        scored: slice | Mask = ~ignored if ignored.any() else ALL
+        total = np.zeros(len(ignored), np.float64)
+        for number, (constraint, here) in enumerate(zip(spread.constraints, codes, strict=True)):
+            if constraint.topology_key == HOSTNAME:
+                weight = math.log(len(total[scored]) + 2)
+                part = self._count(constraint)[rows] * weight + (constraint.max_skew - 1)
+                total += part if spread.needs_all else np.where(here != 0, part, 0.0)
+            else:
+                pods = self._by_value(spread, number)
+                part = pods * math.log(_distinct(here[scored], len(pods)) + 2) + (constraint.max_skew - 1)
+                part[0] = 0.0
+                total += part[here]
+        state.ignored = ignored
+        found: Scores = np.floor(total).astype(np.int64)
+        found[ignored] = 0
+        return found
+
+    def normalize(self, cycle: Cycle, scores: Scores) -> Scores:
+        """The fewer the better; a node that lacks a label is worst."""
+        ignored = cycle.data[_scoring(self.name)].ignored
+        counted = scores[~ignored]
+        if not len(counted):
+            return np.zeros_like(scores)
+        most, fewest = int(counted.max()), int(counted.min())
+        scaled = MAX_SCORE * (most + fewest - scores) // most if most else np.full_like(scores, MAX_SCORE)
+        return np.where(ignored, 0, scaled)
+
+    def _wait(self, spread: Spread) -> None:
+        if len(self._waiting) >= _WAITING:
+            self._wake(None, None)
+        self._waiting.add(spread)
+
+    def _wake(self, old: Object | None, new: Object | None) -> None:
+        """All who wait are woken, and say again what they wait for when they are rejected again."""
+        self._waiting.clear()
+        self.handle.wake(self.name, old, new)
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        if self._waiting and any(each.counts_differently(old, new) for each in self._waiting):
+            self._wake(old, new)
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        if self._waiting and any(each.reads_differently(old, new) for each in self._waiting):
+            self._wake(old, new)
+
+
+def _scoring(name: str) -> str:
+    return f"{name} scores"
+
+
+def _distinct(codes: Codes, size: int) -> int:
+    """How many different numbers there are, all below a size."""
+    seen = np.zeros(size, np.bool_)
+    seen[codes] = True
+    return int(np.count_nonzero(seen))

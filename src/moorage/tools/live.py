@@ -1,0 +1,34 @@
+"""The objects of a running cluster, as far as placement reads them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from moorage.api import kinds
+from moorage.api.decode import DecodeError, convert
+from moorage.api.manifests import ManifestError
+from moorage.api.meta import Object
+from moorage.client import Client, Missing
+from moorage.tools.cluster import Cluster, Item
+
+_READ = ("Node", "PersistentVolume", "PersistentVolumeClaim", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
+
+
+async def read_live(client: Client) -> Cluster:
+    """Everything that holds or is met by tolerations and node selectors; a kind that is not served is left out."""
+    cluster = Cluster()
+    for kind in kinds.KINDS:
+        if not kind.pod_spec and kind.kind not in _READ:
+            continue
+        try:
+            listing = await client.list(kind)
+        except Missing:
+            continue
+        for raw in listing.items:
+            try:
+                item: Object = convert(msgspec.json.decode(raw), kind.struct)
+            except DecodeError as error:
+                cluster.problems.append(ManifestError(str(error), kind.resource))
+            else:
+                cluster.items.append(Item(item))
+    return cluster

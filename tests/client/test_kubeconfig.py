@@ -1,0 +1,226 @@
+"""Kubeconfig files are read as kubectl reads them, and what is wrong is said in one sentence."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from moorage.apiserver import certificates
+from moorage.apiserver.certificates import Certificates
+from moorage.client.kubeconfig import KubeconfigError, load
+
+Data = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return certificates.prepare(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture
+def config(made: Certificates) -> Data:
+    authority = base64.b64encode(made.authority.certificate_pem).decode()
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {"name": "here", "cluster": {"server": "https://10.0.0.1:6443", "certificate-authority-data": authority}},
+            {"name": "there", "cluster": {"server": "https://api.example.com/k8s/clusters/c-1/"}},
+        ],
+        "users": [{"name": "admin", "user": {"token": "secret"}}, {"name": "nobody", "user": {}}],
+        "contexts": [
+            {"name": "main", "context": {"cluster": "here", "user": "admin", "namespace": "web"}},
+            {"name": "other", "context": {"cluster": "there", "user": "nobody"}},
+        ],
+        "current-context": "main",
+    }
+
+
+def _written(directory: Path, data: Any) -> Path:
+    file = directory / "config"
+    file.write_text(data if isinstance(data, str) else yaml.safe_dump(data))
+    return file
+
+
+def test_the_current_context_says_where_and_who(tmp_path: Path, config: Data) -> None:
+    known = load(_written(tmp_path, config))
+    assert (known.host, known.port, known.namespace, known.token()) == ("10.0.0.1", 6443, "web", "secret")
+    assert known.tls.verify_mode is ssl.CERT_REQUIRED
+    assert len(known.tls.get_ca_certs()) == 1
+
+
+def test_a_named_context_is_read_instead(tmp_path: Path, config: Data) -> None:
+    known = load(_written(tmp_path, config), "other")
+    assert known.url == "https://api.example.com:443/k8s/clusters/c-1"
+    assert (known.namespace, known.token(), known.server_name) == ("default", "", "api.example.com")
+
+
+def test_files_are_found_beside_the_kubeconfig(tmp_path: Path, config: Data, made: Certificates) -> None:
+    pair = made.client("jane")
+    for name, content in (
+        ("ca.crt", made.authority.certificate_pem), ("jane.crt", pair.certificate_pem), ("jane.key", pair.key_pem),
+        ("token", b"  from-a-file\n"),
+    ):  # fmt: skip
+        (tmp_path / name).write_bytes(content)
+    config["clusters"][0]["cluster"] = {"server": "https://[::1]:6443", "certificate-authority": "ca.crt"}
+    config["users"][0]["user"] = {
+        "client-certificate": "jane.crt", "client-key": str(tmp_path / "jane.key"), "tokenFile": "token",
+        "token": "another",
+    }  # fmt: skip
+    known = load(_written(tmp_path, config))
+    assert known.token() == "from-a-file"
+    assert known.authority == "[::1]:6443"
+    (tmp_path / "token").write_text("renewed")
+    assert known.token() == "renewed"
+
+
+def test_a_client_certificate_may_be_inline(tmp_path: Path, config: Data, made: Certificates) -> None:
+    pair = made.client("jane")
+    config["users"][0]["user"] = {
+        "client-certificate-data": base64.b64encode(pair.certificate_pem).decode(),
+        "client-key-data": base64.b64encode(pair.key_pem).decode(),
+    }
+    load(_written(tmp_path, config))
+
+
+def test_verification_can_be_turned_off_and_names_replaced(tmp_path: Path, config: Data) -> None:
+    config["clusters"][0]["cluster"] = {
+        "server": "https://10.0.0.1", "insecure-skip-tls-verify": True, "tls-server-name": "kubernetes",
+    }  # fmt: skip
+    known = load(_written(tmp_path, config))
+    assert (known.port, known.server_name, known.tls.verify_mode) == (443, "kubernetes", ssl.CERT_NONE)
+
+
+_CLUSTER, _USER = ("clusters", 0, "cluster"), ("users", 0, "user")
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "sentence"),
+    [
+        (("current-context",), "", "current-context: is missing: name a context"),
+        (("current-context",), "nowhere", "contexts: there is no context named 'nowhere'"),
+        (("contexts",), None, "contexts: is missing"),
+        (("contexts", 0, "context", "cluster"), "gone", "clusters: there is no cluster named 'gone'"),
+        (("contexts", 0, "context", "cluster"), "", "contexts[main].context.cluster: is missing"),
+        (("contexts", 0, "context", "user"), "gone", "users: there is no user named 'gone'"),
+        ((*_CLUSTER, "server"), "", "clusters[here].cluster.server: is missing"),
+        (
+            (*_CLUSTER, "server"), "http://10.0.0.1",
+            "clusters[here].cluster.server: expected https://host:port, got 'http://10.0.0.1'",
+        ),
+        (
+            (*_CLUSTER, "server"), "https://h:99999",
+            "clusters[here].cluster.server: 'https://h:99999' is no address: Port out of range 0-65535",
+        ),
+        (
+            (*_CLUSTER, "certificate-authority-data"), "###",
+            "clusters[here].cluster.certificate-authority-data: is not base64",
+        ),
+        (
+            (*_CLUSTER, "certificate-authority-data"), "YWJj",
+            "clusters[here].cluster.certificate-authority-data: holds no certificate in PEM form",
+        ),
+        (
+            (*_CLUSTER, "insecure-skip-tls-verify"), True,
+            "clusters[here].cluster: insecure-skip-tls-verify and certificate-authority-data exclude each other",
+        ),
+        (
+            (*_CLUSTER, "insecure-skip-tls-verify"), "yes, please",
+            "clusters[here].cluster.insecure-skip-tls-verify: expected true or false, got a string",
+        ),
+        ((*_CLUSTER, "proxy-url"), "http://p", "clusters[here].cluster.proxy-url: proxies are not supported"),
+        ((*_USER, "token"), 12345, "users[admin].user.token: expected a string, got an integer: put it in quotes"),
+        ((*_USER, "token"), "two words", "users[admin].user.token: is no bearer token"),
+        (
+            (*_USER, "exec"), {"command": "aws"},
+            "users[admin].user.exec: exec plugins are not supported; a token or a client certificate is",
+        ),
+        (
+            (*_USER, "username"), "jane",
+            "users[admin].user.username: user names with passwords are not supported; "
+            "a token or a client certificate is",
+        ),
+        (
+            (*_USER, "client-key-data"), "YWJj",
+            "users[admin].user.client-certificate: is missing: a client certificate and its key come together",
+        ),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_told_with_file_and_field(
+    tmp_path: Path, config: Data, place: tuple[str | int, ...], value: Any, sentence: str
+) -> None:
+    data: Any = copy.deepcopy(config)
+    inner = data
+    for step in place[:-1]:
+        inner = inner[step]
+    inner[place[-1]] = value
+    file = _written(tmp_path, data)
+    with pytest.raises(KubeconfigError) as caught:
+        load(file)
+    assert str(caught.value) == f"{file}: {sentence}"
+
+
+@pytest.mark.parametrize(
+    ("field", "sentence"),
+    [
+        (("clusters", "cluster", "certificate-authority"), "clusters[here].cluster.certificate-authority"),
+        (("users", "user", "client-certificate"), "users[admin].user.client-certificate"),
+    ],
+)
+def test_a_file_that_is_not_there_is_named(
+    tmp_path: Path, config: Data, field: tuple[str, str, str], sentence: str
+) -> None:
+    part, inner, name = field
+    config[part][0][inner].pop(f"{name}-data", None)
+    config[part][0][inner][name] = "none.pem"
+    file = _written(tmp_path, config)
+    with pytest.raises(KubeconfigError) as caught:
+        load(file)
+    assert str(caught.value) == f"{file}: {sentence}: {tmp_path / 'none.pem'}: No such file or directory"
+
+
+def test_a_certificate_of_another_key_is_refused(tmp_path: Path, config: Data, made: Certificates) -> None:
+    config["users"][0]["user"] = {
+        "client-certificate-data": base64.b64encode(made.client("jane").certificate_pem).decode(),
+        "client-key-data": base64.b64encode(made.client("joe").key_pem).decode(),
+    }
+    with pytest.raises(KubeconfigError, match=r"client-certificate-data: does not hold .* belongs to client-key-data"):
+        load(_written(tmp_path, config))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a: [", "not YAML"),
+        ("", "is no kubeconfig"),
+        ("- 1", "is no kubeconfig"),
+        ("at: 2024-99-99", "not YAML"),
+        ("contexts: 1\ncurrent-context: x", "contexts: expected a list"),
+    ],
+)
+def test_what_is_no_kubeconfig_is_refused(tmp_path: Path, text: str, problem: str) -> None:
+    with pytest.raises(KubeconfigError, match=problem):
+        load(_written(tmp_path, text))
+
+
+def test_a_kubeconfig_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(KubeconfigError, match="No such file or directory"):
+        load(tmp_path / "none")
+
+
+@pytest.mark.parametrize("content", ["", "two words", "\x00"])
+def test_a_token_file_without_a_token_is_refused(tmp_path: Path, config: Data, content: str) -> None:
+    (tmp_path / "token").write_text(content)
+    config["users"][0]["user"] = {"tokenFile": "token"}
+    with pytest.raises(KubeconfigError, match="token: holds no bearer token"):
+        load(_written(tmp_path, config))
+
+
+def test_secrets_are_not_shown(tmp_path: Path, config: Data) -> None:
+    assert "secret" not in repr(load(_written(tmp_path, config)))

@@ -1,0 +1,390 @@
+"""Of several candidates never more than one leads, and when it stops or vanishes another does."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from moorage.api import kinds
+from moorage.client import Client, Unavailable
+from moorage.client.clock import ManualClock
+from moorage.client.leases import LeadershipLost, identity, lead
+from moorage.client.transport import Answer, Transport
+from tests.client.conftest import Connect
+from tests.plane import api_server, read
+
+_LEASE = kinds.row("coordination.k8s.io/v1", "Lease")
+_START = datetime(2026, 1, 1, tzinfo=UTC)
+_NAME = "kube-scheduler"
+
+
+class Way:
+    """The way of one candidate to the server, which can be cut, or hold answers back."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+        self.cut = False
+        self.holding = False
+        self.busy = 0
+        self.asked = 0
+
+    async def request(self, method: str, target: str, body: bytes = b"", content_type: str = "") -> Answer:
+        self.asked += 1
+        if self.cut:
+            raise Unavailable(503, "", "cut")
+        self.busy += 1
+        try:
+            answer = await self._inner.request(method, target, body, content_type)
+        finally:
+            self.busy -= 1
+        if self.holding:
+            await asyncio.Event().wait()
+        return answer
+
+    def stream(self, target: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self._inner.stream(target)
+
+    async def close(self) -> None:
+        return None
+
+
+class Election:
+    """Candidates with clocks of their own, and an eye on who leads."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.leading: list[str] = []
+        self.most = 0
+        self.candidates: list[Candidate] = []
+
+    def stand(self, name: str, skew: timedelta = timedelta(0), slow: float = 0) -> Candidate:
+        """Let somebody be a candidate."""
+        candidate = Candidate(self, name, Way(self._client._transport), ManualClock(_START + skew), slow)
+        self.candidates.append(candidate)
+        return candidate
+
+    async def passes(self, seconds: float) -> None:
+        """Let time pass for everybody."""
+        await self._settle()
+        for _ in range(round(seconds * 4)):
+            for candidate in self.candidates:
+                candidate.clock.advance(0.25)
+            await self._settle()
+
+    async def _settle(self) -> None:
+        quiet = 0
+        while quiet < 2:
+            for _ in range(10):
+                await asyncio.sleep(0)
+            asked = sum(candidate.way.asked for candidate in self.candidates)
+            while any(candidate.way.busy for candidate in self.candidates):
+                await asyncio.sleep(0.0005)
+            for _ in range(10):
+                await asyncio.sleep(0)
+            quiet = quiet + 1 if asked == sum(candidate.way.asked for candidate in self.candidates) else 0
+
+    async def lease(self) -> dict[str, Any]:
+        """What the lease says."""
+        spec: dict[str, Any] = (await read(self._client, "Lease", _NAME, "kube-system", "coordination.k8s.io/v1"))[
+            "spec"
+        ]
+        return spec
+
+
+class Candidate:
+    """Somebody who would lead."""
+
+    def __init__(self, election: Election, name: str, way: Way, clock: ManualClock, slow: float) -> None:
+        self._election = election
+        self._slow = slow
+        self.name, self.way, self.clock = name, way, clock
+        self.finish = asyncio.Event()
+        self.error: Exception | None = None
+        self.task = asyncio.create_task(lead(Client(way), _NAME, name, clock, self._run))
+
+    @property
+    def leads(self) -> bool:
+        """Whether its work runs."""
+        return self.name in self._election.leading
+
+    async def _run(self) -> None:
+        leading = self._election.leading
+        leading.append(self.name)
+        self._election.most = max(self._election.most, len(leading))
+        try:
+            await self.finish.wait()
+            if self.error:
+                raise self.error
+        finally:
+            try:
+                if self._slow:
+                    await self.clock.sleep(self._slow)
+            finally:
+                leading.remove(self.name)
+
+    async def ended(self) -> None:
+        """Wait until it is a candidate no more, and let go of its error."""
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _election(client: Client) -> AsyncIterator[Election]:
+    election = Election(client)
+    yield election
+    for candidate in election.candidates:
+        candidate._slow = 0
+        candidate.task.cancel()
+        candidate.clock.advance(0)
+    await asyncio.gather(*(candidate.task for candidate in election.candidates), return_exceptions=True)
+    assert election.most <= 1
+
+
+async def test_one_leads_and_says_so_as_kubernetes_does(tmp_path: Path, connect: Connect) -> None:
+    async with api_server(tmp_path) as server, _election(connect(server)) as election:
+        election.stand("a")
+        await election.passes(1)
+        election.stand("b")
+        await election.passes(60)
+        assert election.leading == ["a"]
+        lease = await election.lease()
+        assert lease["holderIdentity"] == "a"
+        assert (lease["leaseDurationSeconds"], lease["leaseTransitions"]) == (15, 0)
+        assert lease["acquireTime"] == "2026-01-01T00:00:00.000000Z"
+        assert re.fullmatch(r"2026-01-01T00:0[01]:\d\d\.\d{6}Z", lease["renewTime"])
+        assert lease["renewTime"] > "2026-01-01T00:00:58"
+
+
+async def test_who_stops_cleanly_is_followed_at_once(tmp_path: Path, connect: Connect) -> None:
+    async with api_server(tmp_path) as server, _election(connect(server)) as election:
+        first = election.stand("a")
+        await election.passes(1)
+        second = election.stand("b")
+        await election.passes(10)
+        first.task.cancel()
+        await first.ended()
+        assert (await election.lease())["holderIdentity"] == ""
+        await election.passes(4.5)
+        assert election.leading == [second.name]
+        assert (await election.lease())["leaseTransitions"] == 1
+
+
+async def test_who_vanishes_is_followed_when_the_lease_has_expired(tmp_path: Path) -> None:
+    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
+        first = election.stand("a")
+        await election.passes(1)
+        second = election.stand("b")
+        await election.passes(10)
+        first.way.cut = True
+        await election.passes(9)
+        assert election.leading == ["a"] or first.task.done()
+        await election.passes(3)
+        assert election.leading == []
+        with pytest.raises(LeadershipLost, match="a leads no longer as kube-scheduler"):
+            await first.task
+        await election.passes(8)
+        assert second.leads
+        assert (await election.lease())["leaseTransitions"] == 1
+
+
+async def test_a_server_that_is_away_too_long_ends_leadership(tmp_path: Path, connect: Connect) -> None:
+    async with api_server(tmp_path) as server:
+        client = connect(server)
+        election = Election(client)
+        leader = election.stand("a")
+        await election.passes(5)
+        assert leader.leads
+    await election.passes(12)
+    assert election.leading == []
+    with pytest.raises(LeadershipLost):
+        await leader.task
+
+
+async def test_a_server_that_is_away_for_a_moment_changes_nothing(tmp_path: Path) -> None:
+    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
+        leader, other = election.stand("a"), election.stand("b")
+        await election.passes(1)
+        leader, other = (leader, other) if leader.leads else (other, leader)
+        for _ in range(3):
+            leader.way.cut = other.way.cut = True
+            await election.passes(6)
+            leader.way.cut = other.way.cut = False
+            await election.passes(3)
+        assert election.leading == [leader.name]
+        assert (await election.lease())["leaseTransitions"] == 0
+
+
+@pytest.mark.parametrize("skew", [timedelta(days=1), timedelta(days=-1)])
+async def test_clocks_that_differ_do_not_matter(tmp_path: Path, skew: timedelta) -> None:
+    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
+        first = election.stand("a")
+        await election.passes(1)
+        second = election.stand("b", skew)
+        await election.passes(40)
+        assert election.leading == ["a"]
+        first.way.cut = True
+        await election.passes(20)
+        assert second.leads
+
+
+async def test_a_renewal_without_an_answer_ends_leadership_in_time(tmp_path: Path) -> None:
+    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
+        first = election.stand("a")
+        await election.passes(5)
+        first.way.holding = True
+        await election.passes(10.5)
+        assert election.leading == []
+        with pytest.raises(LeadershipLost):
+            await first.task
+
+
+async def test_a_lease_that_somebody_else_has_taken_is_lost(tmp_path: Path) -> None:
+    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
+        first = election.stand("a")
+        await election.passes(1)
+        await server.client("admin").patch(_LEASE, "kube-system", _NAME, {"spec": {"holderIdentity": "usurper"}})
+        await election.passes(2.5)
+        assert election.leading == []
+        with pytest.raises(LeadershipLost):
+            await first.task
+        assert (await election.lease())["holderIdentity"] == "usurper"
+
+
+@pytest.mark.parametrize("change", ["delete", "annotate"])
+async def test_a_lease_that_is_touched_but_not_taken_is_kept(tmp_path: Path, change: str) -> None:
+    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
+        election.stand("a")
+        await election.passes(1)
+        admin = server.client("admin")
+        if change == "delete":
+            await admin.delete(_LEASE, "kube-system", _NAME)
+        else:
+            await admin.patch(_LEASE, "kube-system", _NAME, {"metadata": {"annotations": {"seen": "yes"}}})
+        await election.passes(20)
+        assert election.leading == ["a"]
+        assert (await election.lease())["holderIdentity"] == "a"
+
+
+async def test_the_lease_is_kept_until_the_work_has_ended(tmp_path: Path) -> None:
+    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
+        first = election.stand("a", slow=30)
+        await election.passes(1)
+        second = election.stand("b")
+        await election.passes(5)
+        first.task.cancel()
+        await election.passes(29)
+        assert election.leading == ["a"]
+        await election.passes(6)
+        assert election.leading == [second.name]
+
+
+async def test_work_that_ends_by_itself_gives_the_lease_back(tmp_path: Path) -> None:
+    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
+        first = election.stand("a")
+        await election.passes(1)
+        first.finish.set()
+        await election.passes(1)
+        await first.task
+        assert (await election.lease())["holderIdentity"] == ""
+
+
+async def test_work_that_fails_gives_the_lease_back_and_its_error(tmp_path: Path) -> None:
+    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
+        first = election.stand("a")
+        first.error = ValueError("broken")
+        await election.passes(1)
+        first.finish.set()
+        await election.passes(1)
+        with pytest.raises(ValueError, match="broken"):
+            await first.task
+        assert (await election.lease())["holderIdentity"] == ""
+
+
+async def test_a_renewal_that_was_under_way_does_not_keep_the_lease_from_being_released(tmp_path: Path) -> None:
+    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
+        first = election.stand("a")
+        await election.passes(1)
+        first.way.holding = True
+        await election.passes(2.5)
+        first.task.cancel()
+        first.way.holding = False
+        await first.ended()
+        assert (await election.lease())["holderIdentity"] == ""
+
+
+async def test_a_candidate_that_is_stopped_while_it_waits_leaves_the_lease_alone(tmp_path: Path) -> None:
+    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
+        election.stand("a")
+        await election.passes(1)
+        second = election.stand("b")
+        await election.passes(3)
+        second.task.cancel()
+        await second.ended()
+        await election.passes(10)
+        assert election.leading == ["a"]
+
+
+class Remembering:
+    """The least of an API server: one lease, with optimistic concurrency."""
+
+    def __init__(self) -> None:
+        self.lease: dict[str, Any] = {}
+        self.revision = 0
+
+    async def request(self, method: str, target: str, body: bytes = b"", content_type: str = "") -> Answer:
+        if method == "GET":
+            return Answer(200, msgspec.json.encode(self.lease)) if self.lease else Answer(404, b"{}")
+        given = msgspec.json.decode(body)
+        if method == "POST" and self.lease:
+            return Answer(409, b'{"reason":"AlreadyExists"}')
+        if method == "PUT" and given["metadata"]["resourceVersion"] != str(self.revision):
+            return Answer(409, b"{}")
+        self.revision += 1
+        given["metadata"] = {"name": _NAME, "namespace": "kube-system", "resourceVersion": str(self.revision)}
+        self.lease = given
+        return Answer(200, msgspec.json.encode(given))
+
+    def stream(self, target: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        return None
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_whatever_happens_never_two_lead_and_in_the_end_one_does(seed: int) -> None:
+    dice = random.Random(seed)
+    async with _election(Client(Remembering())) as election:
+        for number in range(3):
+            election.stand(f"c{number}", timedelta(seconds=dice.uniform(-500, 500)))
+        for step in range(60):
+            for candidate in election.candidates:
+                candidate.way.cut = dice.random() < 0.3
+                candidate.way.holding = dice.random() < 0.15
+            if dice.random() < 0.1:
+                candidate = dice.choice(election.candidates)
+                candidate.task.cancel()
+            for candidate in [each for each in election.candidates if each.task.done()]:
+                election.candidates.remove(candidate)
+                await candidate.ended()
+                election.stand(f"again-{step}-{candidate.name}"[:40])
+            await election.passes(dice.choice([0.5, 2, 5, 12]))
+            assert election.most <= 1
+        for candidate in election.candidates:
+            candidate.way.cut = candidate.way.holding = False
+            if candidate.task.done():
+                election.stand(f"last-{candidate.name}")
+        await election.passes(40)
+        assert len(election.leading) == 1
+
+
+def test_every_process_has_an_identity_of_its_own() -> None:
+    assert identity() != identity()
