@@ -123,6 +123,7 @@ async def test_a_node_that_is_not_ready_is_emptied_and_taken_back_when_it_is(tmp
         client = server.client("test")
         for name in ("a", "b"):
             await create(client, node(name))
+            await has_taints(client, name)
         await report(client, clock, "a", status="False")
         await has_taints(client, "a", "not-ready:NoSchedule")
         clock.advance(5)

@@ -11,6 +11,7 @@ from typing import Any
 from moorage.client import Client
 from moorage.client.clock import Clock, ManualClock
 from moorage.controllers.garbage import GarbageCollector
+from moorage.controllers.history import template_hash
 from moorage.controllers.statefulset import StatefulSets
 from moorage.features import ALL_ON, NONE_ON
 from tests.controllers.cluster import becomes, change, cluster, gone, remove
@@ -365,3 +366,21 @@ async def test_a_template_that_is_refused_is_told_once_and_heals_when_the_gate_i
     async with api_server(tmp_path, ALL_ON) as server, by_the_clock(server.client("sets"), clock, StatefulSets):
         client = server.client("test")
         await becomes(client, *SET, lambda data: data["status"]["replicas"] == 2, "apps/v1")
+
+
+async def test_a_revision_whose_name_is_taken_gets_another_and_one_that_is_nobodys_is_used(tmp_path: Path) -> None:
+    async with api_server(tmp_path) as server:
+        client = server.client("test")
+        made = await create(client, stateful_set(1))
+        template = made["spec"]["template"]
+        other: Data = {"spec": {"template": {"spec": {"containers": []}}}}
+        for collisions, data in ((0, other), (1, {"spec": {"template": {**template, "$patch": "replace"}}})):
+            name = f"web-{template_hash(template, collisions)}"
+            revision = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": {"name": name}}
+            await create(client, {**revision, "data": data, "revision": 5})
+        async with by_the_clock(server.client("sets"), Clock(), StatefulSets):
+            found = await becomes(client, *SET, lambda data: data["status"].get("updateRevision"), "apps/v1")
+            assert found["status"]["collisionCount"] == 1
+            assert found["status"]["updateRevision"] == name
+            adopted = await read(client, "ControllerRevision", name, api_version="apps/v1")
+            assert [owner["name"] for owner in adopted["metadata"]["ownerReferences"]] == ["web"]

@@ -466,9 +466,6 @@ def test_pods_that_come_and_go_for_a_moment_count_for_that_moment() -> None:
     assert alone.plugin.filter(cycle, rows).sum() == 1
 
 
-# -- waking -----------------------------------------------------------------------------------------------------
-
-
 def waiting(given_pod: Pod, *there: Pod) -> Alone:
     """A pod was rejected, and waits."""
     alone = world(HOSTS, [])

@@ -155,6 +155,16 @@ def test_terms_are_held_as_long_as_somebody_holds_them(few: int) -> None:
     assert not held.affinity
 
 
+def test_a_table_that_grows_keeps_the_holders_of_a_term() -> None:
+    table = NodeTable()
+    held = holders(table)
+    affinity = far(term("zone", {"matchLabels": {"app": "web"}}))
+    for number in range(200):
+        table.add_pod(SHAPES.info(pod({}, node=f"node-{number}", affinity=affinity)))
+        (one,) = held.anti_affinity.of({"app": "web"})
+        assert len(one.rows(table.size)[0]) == number + 1
+
+
 def test_preferences_of_one_node_are_added_up() -> None:
     table = NodeTable()
     held = holders(table)

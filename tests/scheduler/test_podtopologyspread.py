@@ -460,9 +460,6 @@ def test_pods_that_come_and_go_for_a_moment_count_for_that_moment() -> None:
     assert not alone.plugin.filter(cycle, rows).all()
 
 
-# -- waking -----------------------------------------------------------------------------------------------------
-
-
 def waiting(*constraints: Data, **spec: Any) -> Alone:
     """A pod was rejected, and waits."""
     alone = Alone(PodTopologySpread, ZONES)

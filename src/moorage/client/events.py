@@ -17,6 +17,7 @@ from moorage.api.meta import Object
 from moorage.client.client import Client, Data
 from moorage.client.clock import Clock, timestamp
 from moorage.client.errors import ApiError, Exists, Missing, TooManyRequests, Unavailable
+from moorage.client.priority import let_others_go_first
 from moorage.client.workqueue import WorkQueue
 
 _LOG = logging.getLogger(__name__)
@@ -29,8 +30,8 @@ _PAUSES = (0.1, 0.5, 2.0, 5.0, 10.0, 10.0)
 """How long to wait for a server that does not answer, before an event is given up."""
 _SIMILAR, _SIMILAR_TIME = 10, timedelta(minutes=10)
 """From so many messages about the same within this time on, they are counted together, as in Kubernetes."""
-_BUSY, _PAUSE, _PATIENCE = 0.001, 0.01, 0.1
-"""A round of the event loop that takes this long, how long to step aside then, and for how long at most."""
+_PATIENCE = 0.5
+"""How many seconds an event steps aside for more urgent work."""
 NORMAL, WARNING = "Normal", "Warning"
 
 _What = tuple[str, ...]
@@ -127,7 +128,7 @@ class Recorder:
         while True:
             told = await self._queue.take()
             try:
-                await _let_others_go_first()
+                await let_others_go_first(_PATIENCE)
                 told.waiting = False
                 self._waiting -= 1
                 await self._send(told)
@@ -161,18 +162,6 @@ class Recorder:
             # The answer to the first try was lost, not the event.
             await self._client.patch(_EVENT, namespace, name, counted)
         told.sent = True
-
-
-async def _let_others_go_first() -> None:
-    """Step aside while the event loop has more urgent things to do, though not for ever."""
-    loop = asyncio.get_running_loop()
-    begun = start = loop.time()
-    while begun < start + _PATIENCE:
-        await asyncio.sleep(0)
-        if loop.time() - begun < _BUSY:
-            return
-        await asyncio.sleep(_PAUSE)
-        begun = loop.time()
 
 
 def _recall(known: OrderedDict[_What, _V], what: _What, make: Callable[[], _V]) -> _V:

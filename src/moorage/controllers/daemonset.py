@@ -10,6 +10,7 @@ from functools import partial
 from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.api.workload import DaemonSet
+from moorage.client import ApiError
 from moorage.client.client import Data
 from moorage.client.events import NORMAL, WARNING
 from moorage.client.informer import Key
@@ -73,7 +74,7 @@ class DaemonSets(PodOwner[DaemonSet]):
             self._placements.pop(old.metadata.uid, None)
 
     def pod_changed(self, key: Key) -> None:
-        """Look at a set one of whose pods has changed; the more nodes, the more changes at a time."""
+        """Look at a set one of whose pods or nodes has changed; the more nodes, the more changes at a time."""
         self.queue.add_after(key, min(_LONGEST_PATIENCE, len(self._nodes) * _PATIENCE_PER_NODE))
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
@@ -83,7 +84,7 @@ class DaemonSets(PodOwner[DaemonSet]):
         for owner in self.owners:
             known = self._placements.get(owner.metadata.uid)
             if known is None or _place(known[1], old) != _place(known[1], new):
-                self.enqueue(owner)
+                self.pod_changed((owner.metadata.namespace, owner.metadata.name))
 
     def _placement(self, owner: DaemonSet, template: Data) -> Placement:
         known = self._placements.get(owner.metadata.uid)
@@ -104,12 +105,13 @@ class DaemonSets(PodOwner[DaemonSet]):
         places = {node.metadata.name: placement.place(node) for node in self._nodes}
         work = _Work(owner, placement, template, self._history.hash_of(revision), places)
         try:
-            await self._manage(work)
+            pods = await self._manage(work, self._by_node(owner))
             if owner.spec.update_strategy.type == "RollingUpdate":
-                surplus, missing = work.rollout(self._by_node(owner), self.clock.now()).next_step()
-                await self._change(work, surplus, missing)
-        finally:
-            await self._tell(work, collisions)
+                pods = await self._change(work, pods, *work.rollout(pods, self.clock.now()).next_step())
+        except ApiError:
+            await self._tell(work, self._by_node(owner), collisions)
+            raise
+        await self._tell(work, pods, collisions)
         hashes = {pod.metadata.labels.get(HASH, "") for pod in self.owned(owner)} | {work.hash}
         live = {each.metadata.name for each in self._history.of(owner) if self._history.hash_of(each) in hashes}
         limit = owner.spec.revision_history_limit
@@ -123,8 +125,8 @@ class DaemonSets(PodOwner[DaemonSet]):
                 found.setdefault(node, []).append(pod)
         return found
 
-    async def _manage(self, work: _Work) -> None:
-        pods = self._by_node(work.owner)
+    async def _manage(self, work: _Work, pods: dict[str, list[Pod]]) -> dict[str, list[Pod]]:
+        """Delete pods where none should be, make pods where one should be. Returns the pods as they are then."""
         surplus: list[Pod] = []
         missing: list[str] = []
         rollout = work.rollout(pods, self.clock.now())
@@ -143,7 +145,7 @@ class DaemonSets(PodOwner[DaemonSet]):
         for node in pods.keys() - work.places.keys():
             # A pod that was never placed has no kubelet, and no node that could take it along.
             surplus += (pod for pod in pods[node] if not pod.spec.node_name)
-        await self._change(work, surplus, missing)
+        return await self._change(work, pods, surplus, missing)
 
     def _ended(self, owner: DaemonSet, node: str, pods: Iterable[Pod]) -> Iterable[Pod]:
         """The pods of a node that have ended and may be deleted now, to be replaced."""
@@ -175,27 +177,37 @@ class DaemonSets(PodOwner[DaemonSet]):
         backoffs[node] = _Backoff(min(known.delay * 2, _LAST_BACKOFF), now)
         return True
 
-    async def _change(self, work: _Work, surplus: list[Pod], missing: list[str]) -> None:
+    async def _change(
+        self, work: _Work, pods: dict[str, list[Pod]], surplus: list[Pod], missing: list[str]
+    ) -> dict[str, list[Pod]]:
+        if not surplus and not missing:
+            return pods
         owner = work.owner
         labels = {HASH: work.hash}
         if generation := owner.metadata.annotations.get(_TEMPLATE_GENERATION):
             labels[GENERATION] = generation
         metadata = {"generateName": f"{owner.metadata.name}-", "labels": labels}
         spec, given = work.placement.spec, work.template.get("metadata") or {}
+        create = partial(self.children.create, owner)
+        make = [
+            partial(create, {"metadata": given, "spec": bound_to(spec, node)}, metadata) for node in missing[:_BURST]
+        ]
         try:
-            await in_batches(
-                [
-                    partial(self.children.create, owner, {"metadata": given, "spec": bound_to(spec, node)}, metadata)
-                    for node in missing[:_BURST]
-                ]
-            )
+            await in_batches(make)
         finally:
             await self.children.delete_many(owner, surplus[:_BURST])
+        if max(len(surplus), len(missing)) > _BURST:
+            self.enqueue(owner)
+        return self._by_node(owner)
 
-    async def _tell(self, work: _Work, collisions: int) -> None:
-        owner, now, pods = work.owner, self.clock.now(), self._by_node(work.owner)
+    async def _tell(self, work: _Work, pods: dict[str, list[Pod]], collisions: int) -> None:
+        owner, now = work.owner, self.clock.now()
         seconds, rollout = owner.spec.min_ready_seconds, work.rollout(pods, now)
-        firsts = {node: min(found, key=daemonupdate.age) for node, found in pods.items() if node in work.places}
+        firsts = {
+            node: found[0] if len(found) == 1 else min(found, key=daemonupdate.age)
+            for node, found in pods.items()
+            if node in work.places
+        }
         wanted = [node for node, place in work.places.items() if place.runs]
         there = [firsts[node] for node in wanted if node in firsts]
         ready = [pod for pod in there if ready_condition(pod)]

@@ -46,9 +46,12 @@ class Jobs(PodOwner[Job]):
 
     async def run(self) -> None:
         """Reconcile, and free the pods of Jobs that are no more, until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(super().run())
-            tasks.create_task(work(self._uncared, self._free_uncared, self.failed))
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(super().run())
+                tasks.create_task(work(self._uncared, self._free_uncared, self.failed))
+        finally:
+            self._uncared.close()
 
     def _job_changed(self, old: Job | None, new: Job | None) -> None:
         job = new or old

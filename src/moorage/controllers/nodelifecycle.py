@@ -22,6 +22,7 @@ from moorage.controllers import nodepods
 from moorage.controllers.controller import Context, Controller
 from moorage.controllers.heartbeats import Heartbeats
 from moorage.controllers.nodepods import index_by_node, set_condition
+from moorage.controllers.settling import Settling
 from moorage.controllers.zones import Zones
 from moorage.match.tolerations import NO_EXECUTE, NO_SCHEDULE
 
@@ -63,6 +64,7 @@ class NodeLifecycle(Controller):
         self._leases = context.informers.of(Lease)
         self._pods = context.informers.of(Pod)
         self._heartbeats = Heartbeats(context.clock, self._look_at)
+        self._settling = Settling(self._look_at)
         self._zones = Zones(context.clock, context.registry, self._look_at, self._turned)
         index_by_node(self._pods)
         self._nodes.on_change(self._node_changed)
@@ -76,6 +78,7 @@ class NodeLifecycle(Controller):
         finally:
             self._heartbeats.stop()
             self._zones.stop()
+            self._settling.stop()
 
     async def reconcile(self, key: Key) -> None:
         """Give a node the conditions and taints that it should have, and tell its pods when it is unreachable."""
@@ -103,7 +106,10 @@ class NodeLifecycle(Controller):
         if old is None or _heartbeat(old) != _heartbeat(new):
             self._heartbeats.beat(new.metadata.name, _PATIENCE if _ready(new) else _FIRST_PATIENCE)
         self._zones.see(new, ready=_ready(new) == TRUE)
-        self.enqueue(new)
+        if old is None or new.metadata.name in self._settling:
+            self._settling.see(new.metadata.name)
+        else:
+            self.enqueue(new)
 
     def _lease_changed(self, old: Lease | None, new: Lease | None) -> None:
         if new is None or new.metadata.namespace != _LEASES or new.metadata.name not in self._heartbeats:

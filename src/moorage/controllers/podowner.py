@@ -1,4 +1,4 @@
-"""What the controllers of workloads with pods of different kinds have in common."""
+"""What StatefulSets, DaemonSets and Jobs have in common: owners whose pods are not all made alike."""
 
 from __future__ import annotations
 

@@ -9,10 +9,13 @@ from moorage.client import Client, Informers
 from moorage.client.clock import Clock
 from moorage.client.events import Recorder
 from moorage.controllers.controller import Context, Controller
+from moorage.controllers.cronjob import CronJobs
+from moorage.controllers.daemonset import DaemonSets
 from moorage.controllers.deployment import DeploymentController
 from moorage.controllers.devicetaints import DeviceTaintEviction
 from moorage.controllers.disruption import Disruption
 from moorage.controllers.garbage import GarbageCollector
+from moorage.controllers.job import Jobs
 from moorage.controllers.namespaces import Namespaces
 from moorage.controllers.nodelifecycle import NodeLifecycle
 from moorage.controllers.podgc import PodGC
@@ -22,6 +25,7 @@ from moorage.controllers.replicaset import ReplicaSetController
 from moorage.controllers.resourceclaims import PodClaims, ResourceClaims
 from moorage.controllers.serviceaccounts import ServiceAccounts
 from moorage.controllers.staledisruptions import StaleDisruptions
+from moorage.controllers.statefulset import StatefulSets
 from moorage.controllers.tainteviction import TaintEviction
 from moorage.controllers.volumebinder import VolumeBinder
 from moorage.features import Gates
@@ -30,7 +34,7 @@ Make = Callable[[Context], Controller]
 
 CONTROLLERS: tuple[Make, ...] = (
     TaintEviction, DeviceTaintEviction, NodeLifecycle, PodGC,
-    DeploymentController, ReplicaSetController,
+    DeploymentController, ReplicaSetController, StatefulSets, DaemonSets, Jobs, CronJobs,
     GarbageCollector, Namespaces, ServiceAccounts,
     PodClaims, ResourceClaims, VolumeBinder, Provisioner, ClaimProtection, VolumeProtection,
     Disruption, StaleDisruptions,

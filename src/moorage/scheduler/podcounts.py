@@ -169,11 +169,15 @@ class Held:
             self._all = None
             rows = np.fromiter(self._rows.keys(), np.intp, len(self._rows))
             return rows, np.fromiter(self._rows.values(), np.int64, len(self._rows))
-        if self._all is None or len(self._all) < size:
+        if self._all is None:
             self._all = np.zeros(size, np.int64)
             self._all[list(self._rows)] = list(self._rows.values())
         rows = self._all.nonzero()[0]
         return rows, self._all[rows]
+
+    def table_grown(self) -> None:
+        """The array has too few rows now: it is made again when somebody asks."""
+        self._all = None
 
 
 class Holders:
@@ -213,7 +217,10 @@ class Holders:
                 _hold(held, pick, topology_key, row, sign * weight)
 
     def table_grown(self, size: int) -> None:
-        """Rows that are not there yet hold nothing."""
+        """Make room for more rows."""
+        for kind in (self.anti_affinity, self.affinity, self.preferred):
+            for held in kind:
+                held.table_grown()
 
 
 def _hold(terms: Anchored[Held], pick: Pick, topology_key: str, row: int, by: int) -> None:

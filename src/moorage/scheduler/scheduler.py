@@ -23,7 +23,7 @@ from moorage.features import Gates
 from moorage.match.tolerations import Tolerations
 from moorage.scheduler.config import Configuration
 from moorage.scheduler.failures import message_of
-from moorage.scheduler.framework import Cycle, Handle, Nomination
+from moorage.scheduler.framework import Cycle, Handle, Nomination, Scope
 from moorage.scheduler.metrics import Metrics
 from moorage.scheduler.profile import NotPermitted, Placement, Profile
 from moorage.scheduler.queue import Queue, Queued
@@ -216,6 +216,8 @@ class Scheduler:
         if info.uid in self._assumed:
             self._assumed.discard(info.uid)
             self._uncount(info.uid)
+            # Nobody else hears of it: who waits for other pods to leave may have waited for this one.
+            self._woken.update(plugin.name for plugin in cycle.profile.filters if plugin.scope is Scope.CLUSTER)
         self.queue.retry(entry)
 
     # -- failure ------------------------------------------------------------------------------------------------

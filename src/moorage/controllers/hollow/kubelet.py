@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import datetime
-from time import perf_counter, thread_time
 
 import msgspec
 
@@ -16,6 +15,7 @@ from moorage.client import Missing
 from moorage.client.client import Data
 from moorage.client.events import NORMAL, WARNING
 from moorage.client.informer import Key
+from moorage.client.priority import let_others_go_first
 from moorage.client.workqueue import WorkQueue
 from moorage.controllers.children import POD
 from moorage.controllers.controller import Context, Controller
@@ -26,10 +26,12 @@ from moorage.controllers.hollow.alarms import Alarms
 from moorage.controllers.hollow.heartbeats import Heartbeats
 from moorage.controllers.hollow.lifecycle import OVER, Step, plan
 from moorage.controllers.hollow.machines import NODE, internal_address, missing_labels, missing_status
+from moorage.controllers.settling import Settling
 
 _IN_FLIGHT = 16
 _LONGEST_DELAY = 10.0
-_GLANCE, _LONGEST_PAUSE = 0.005, 0.08
+_PATIENCE = 0.3
+"""How many seconds each batch of writes steps aside for more urgent work."""
 _NODE_NETWORK, _POD_NETWORK = "172.16.0.0/12", "10.128.0.0/9"
 
 
@@ -50,6 +52,7 @@ class HollowNodes(Controller):
         self._pods = context.informers.of(Pod)
         self._nodes.on_change(self._node_changed)
         self._pods.on_change(self._pod_changed)
+        self._settling = Settling(lambda name: self.queue.add(("", name)))
         self._heartbeats = Heartbeats(self.client, self.clock)
         self._alarms = Alarms(self.clock, self.queue.add)
         self._up: set[str] = set()
@@ -76,6 +79,7 @@ class HollowNodes(Controller):
         finally:
             self.queue.close()
             self._alarms.close()
+            self._settling.stop()
 
     async def _work(self) -> None:
         while True:
@@ -83,7 +87,7 @@ class HollowNodes(Controller):
             while len(self.queue) and len(batch) < _IN_FLIGHT:
                 batch.append(await self.queue.take())
             await asyncio.gather(*(self._attempt(key) for key in batch))
-            await _give_way()
+            await let_others_go_first(_PATIENCE)
 
     async def _attempt(self, key: Key) -> None:
         try:
@@ -122,7 +126,9 @@ class HollowNodes(Controller):
             return
         if address := internal_address(new):
             self._node_addresses.hold(("", name), address)
-        if name not in self._up or missing_labels(new) or missing_status(new, address, self.clock.now()):
+        if old is None or name in self._settling:
+            self._settling.see(name)
+        elif name not in self._up or missing_labels(new) or missing_status(new, address, self.clock.now()):
             self.queue.add(("", name))
 
     async def _keep_up(self, name: str) -> None:
@@ -232,15 +238,3 @@ class HollowNodes(Controller):
 
 def _key(pod: Pod) -> Key:
     return pod.metadata.namespace, pod.metadata.name
-
-
-async def _give_way() -> None:
-    """Let others go first: take a short look at how busy they keep this thread, and leave them alone for as long.
-
-    Nothing is finished later for it: only who would have to wait for others anyway does wait.
-    """
-    began, used = perf_counter(), thread_time()
-    await asyncio.sleep(_GLANCE)
-    busy = (thread_time() - used) / (perf_counter() - began)
-    # Squared, because the echo of one's own writes keeps the thread a little busy too.
-    await asyncio.sleep(_LONGEST_PAUSE * busy * busy)

@@ -164,7 +164,7 @@ class PodTopologySpread(Plugin):
                 part[0] = 0.0
                 total += part[here]
         state.ignored = ignored
-        found: Scores = np.floor(total).astype(np.int64)
+        found: Scores = np.floor(total + 0.5).astype(np.int64)
         found[ignored] = 0
         return found
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from moorage.scheduler.framework import Plugin
 from moorage.scheduler.plugins.defaultpreemption import DefaultPreemption
 from moorage.scheduler.plugins.imagelocality import ImageLocality
+from moorage.scheduler.plugins.interpodaffinity import InterPodAffinity
 from moorage.scheduler.plugins.nodeaffinity import NodeAffinity
 from moorage.scheduler.plugins.nodefacts import NodeName, NodePorts, NodeUnschedulable
 from moorage.scheduler.plugins.noderesources import NodeResourcesBalancedAllocation, NodeResourcesFit
+from moorage.scheduler.plugins.podtopologyspread import PodTopologySpread
 from moorage.scheduler.plugins.queueing import DefaultBinder, PrioritySort, SchedulingGates
 from moorage.scheduler.plugins.tainttoleration import TaintToleration
 
@@ -20,6 +22,8 @@ DEFAULTS: tuple[tuple[type[Plugin], int], ...] = (
     (NodeAffinity, 2),
     (NodePorts, 0),
     (NodeResourcesFit, 1),
+    (PodTopologySpread, 2),
+    (InterPodAffinity, 2),
     (DefaultPreemption, 0),
     (NodeResourcesBalancedAllocation, 1),
     (ImageLocality, 1),
