@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import copy
 import re
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.api import kinds
+from moorage.apiserver import metadata
 from moorage.apiserver.defaults import apply_defaults
 from moorage.apiserver.metadata import (
     MetadataError,
@@ -17,6 +20,7 @@ from moorage.apiserver.metadata import (
     prepare_create,
     prepare_update,
 )
+from tests.plane import api_server
 
 NOW, LATER, UID = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", "00000000-0000-0000-0000-000000000001"
 POD, NODE, NAMESPACE = kinds.row("v1", "Pod"), kinds.row("v1", "Node"), kinds.row("v1", "Namespace")
@@ -411,3 +415,15 @@ def test_what_may_not_change_is_said(new: dict[str, Any], old: dict[str, Any], e
     base = {"name": "a", "namespace": "default", "uid": UID, "creationTimestamp": NOW}
     found = metadata_errors(POD, {"metadata": {**base, **new}}, {"metadata": {**base, **old}})
     assert [str(error) for error in found] == errors
+
+
+async def test_a_generated_name_that_is_taken_is_made_up_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = iter(["web-taken", "web-taken", "web-free"])
+    monkeypatch.setattr(metadata, "generated_name", lambda _: next(names))
+    async with api_server(tmp_path) as server:
+        client = server.client("test")
+        made = [
+            msgspec.json.decode(await client.create(CONFIG_MAP, {"metadata": {"generateName": "web-"}}, "default"))
+            for _ in range(2)
+        ]
+        assert [each["metadata"]["name"] for each in made] == ["web-taken", "web-free"]

@@ -42,6 +42,8 @@ from moorage.apiserver.selection import selection
 from moorage.store.protocol import Conflict, Exists, Item, Missing, Store
 
 _ATTEMPTS = 10
+_NAMES = 8
+"""How many names are made up before the object is refused."""
 _LONGEST_GRACE = 2**31 - 1
 _ALL_WARNINGS, _LONG_WARNING, _MAX_WARNINGS = 4096, 256, 50
 """How many characters the warnings of one answer have together, how many one of them when they have more, and how
@@ -73,8 +75,17 @@ class Writer:
         """Put a new object. A binding is none: it says where a pod is to be."""
         if route.kind is kinds.BINDING:
             return await binding.bind(self.store, route, request, timestamp(now()), dry=is_dry(request))
-        data = read(route, request)
-        return await self.create_data(route, request, data, check_fields(route.kind, request, data))
+        for _ in range(_NAMES):
+            data = read(route, request)
+            is_named = bool((data.get("metadata") or {}).get("name"))
+            try:
+                return await self.create_data(route, request, data, check_fields(route.kind, request, data))
+            except Refused as refused:
+                # A name that the server made up and that is taken by chance is no fault of the client's.
+                if is_named or refused.response.status != 409:
+                    raise
+                taken = refused
+        raise taken
 
     async def create_data(
         self, route: Route, request: Request, data: Data, warned: list[str], *, track: bool = True
