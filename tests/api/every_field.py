@@ -56,6 +56,8 @@ def filled(type_: types.Type) -> Any:
             return True
         case types.DateTimeType():
             return TIME
+        case types.AnyType():
+            return {"any": ["thing"]}
     raise AssertionError(f"no sample for {first}")
 
 
@@ -71,6 +73,7 @@ _FITS: dict[type, set[str]] = {
     types.VarTupleType: {"a list"},
     types.StructType: {"a map"},
     types.DictType: {"a map"},
+    types.AnyType: set(SAMPLES),
 }
 
 

@@ -21,11 +21,12 @@ every_kind = pytest.mark.parametrize("kind", KINDS, ids=[kind.kind for kind in K
 
 CLUSTER_WIDE = {
     "Namespace", "Node", "PersistentVolume", "PriorityClass", "StorageClass", "ResourceSlice", "DeviceClass",
-    "DeviceTaintRule",
+    "DeviceTaintRule", "CSINode", "CSIDriver", "VolumeAttachment",
 }  # fmt: skip
 IN_NAMESPACES = {
     "Pod", "PersistentVolumeClaim", "Event", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob",
-    "PodDisruptionBudget", "Lease", "ResourceClaim", "ResourceClaimTemplate", "ControllerRevision",
+    "PodDisruptionBudget", "Lease", "ResourceClaim", "ResourceClaimTemplate", "ControllerRevision", "Service",
+    "CSIStorageCapacity",
 }  # fmt: skip
 SHORT_NAMES = {
     "cj", "cm", "deploy", "ds", "ev", "no", "ns", "pc", "pdb", "po", "pv", "pvc", "rs", "sa", "sc", "sts", "svc",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -93,11 +93,10 @@ async def test_a_watch_tells_changes_after_a_revision(tmp_path: Path, connect: C
         await create(client, _config("a"))
         await client.patch(_CONFIG_MAP, "default", "a", {"data": {"x": "y"}})
         await client.delete(_CONFIG_MAP, "default", "a")
-        heard = []
-        async for batch in client.watch(_CONFIG_MAP, "default", after=listing.revision):
-            heard += [change.type for change in batch]
-            if len(heard) == 3:
-                break
+        heard: list[str] = []
+        async with aclosing(client.watch(_CONFIG_MAP, "default", after=listing.revision)) as watch:
+            while len(heard) < 3:
+                heard += [change.type for change in await anext(watch)]
         assert heard == ["ADDED", "MODIFIED", "DELETED"]
 
 

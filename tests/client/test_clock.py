@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta, timezone
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.client.clock import Clock, ManualClock, timestamp
+from moorage.client.clock import Clock, FastClock, ManualClock, timestamp
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -108,3 +109,42 @@ def test_what_is_due_at_once_waits_for_the_next_move(seconds: float) -> None:
     assert heard == []
     clock.advance(0)
     assert heard == [1]
+
+
+async def test_time_that_runs_fast_brings_what_is_due_in_order_and_no_more() -> None:
+    clock = FastClock()
+    heard: list[str] = []
+    for name, seconds in (("late", 30.0), ("early", 10.0), ("never", 3600.0)):
+        clock.call_later(seconds, lambda name=name: heard.append(name))  # type: ignore[misc]
+    clock.call_later(20, lambda: heard.append("cancelled")).cancel()
+    before = clock.now(), clock.monotonic()
+    await clock.run_fast(30.5)
+    assert heard == ["early", "late"]
+    assert timedelta(seconds=30.5) <= clock.now() - before[0] < timedelta(seconds=60)
+    assert 30.5 <= clock.monotonic() - before[1] < 60
+
+
+async def test_what_happens_every_few_seconds_happens_as_often_while_time_runs_fast() -> None:
+    clock = FastClock()
+    beats: list[float] = []
+
+    async def beat() -> None:
+        while True:
+            await clock.sleep(10)
+            beats.append(clock.monotonic())
+
+    beating = asyncio.create_task(beat())
+    await asyncio.sleep(0)
+    await clock.run_fast(70)
+    beating.cancel()
+    assert 6 <= len(beats) <= 7
+    assert all(later - earlier >= 10 for earlier, later in pairwise(beats))
+
+
+async def test_time_goes_on_by_itself_when_it_does_not_run_fast() -> None:
+    clock = FastClock()
+    await clock.run_fast(5)
+    done = asyncio.Event()
+    clock.call_later(0.01, done.set)
+    await asyncio.wait_for(done.wait(), 5)
+    await clock.sleep(0)

@@ -25,8 +25,11 @@ def wire_name(name: str) -> str:
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
-class Wire(msgspec.Struct, rename=wire_name, frozen=True, omit_defaults=True):
-    """A part of an object. Fields it does not know are ignored; the bytes it came from keep them."""
+class Wire(msgspec.Struct, rename=wire_name, frozen=True, omit_defaults=True, gc=False):
+    """A part of an object. Fields it does not know are ignored; the bytes it came from keep them.
+
+    Objects are trees, so the garbage collector need not look at them.
+    """
 
 
 class OwnerReference(Wire):

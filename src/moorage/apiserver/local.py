@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, cast
 
 from moorage.apiserver.app import App
@@ -11,6 +11,7 @@ from moorage.apiserver.http import Request
 from moorage.apiserver.users import User
 from moorage.client import errors
 from moorage.client.transport import Answer
+from moorage.store.protocol import StoreError
 
 
 class LocalTransport:
@@ -34,10 +35,8 @@ class LocalTransport:
         if response.stream is None:
             whole = response.body
             raise errors.of(response.status, whole if isinstance(whole, bytes) else b"".join(whole))
-        try:
-            yield response.stream
-        finally:
-            await cast(Any, response.stream).aclose()
+        async with aclosing(cast(Any, response.stream)) as chunks:
+            yield _told(chunks)
 
     async def close(self) -> None:
         """There is nothing to release."""
@@ -47,3 +46,12 @@ class LocalTransport:
         if content_type:
             headers.append(("content-type", content_type))
         return Request.of(method, target, headers, body)
+
+
+async def _told(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """What comes, and in a client's words why nothing more comes."""
+    try:
+        async for chunk in chunks:
+            yield chunk
+    except StoreError as error:
+        raise errors.Unavailable(503, "ServiceUnavailable", f"the store is not available: {error}") from None

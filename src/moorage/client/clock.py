@@ -1,4 +1,4 @@
-"""The time: what the machine says, or what a test says."""
+"""The time: what the machine says, what a test says, or the machine's time made to run fast."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from heapq import heappop, heappush
 from typing import Protocol
+
+_FAST_SECOND = 0.01
+"""How long a second takes that passes fast: long enough for what is due in it to be done."""
 
 
 class Timer(Protocol):
@@ -77,15 +80,7 @@ class ManualClock(Clock):
 
     async def sleep(self, seconds: float) -> None:
         """Wait until the clock has been moved so far."""
-        if seconds <= 0:
-            await asyncio.sleep(0)
-            return
-        done = asyncio.Event()
-        timer = self.call_later(seconds, done.set)
-        try:
-            await done.wait()
-        finally:
-            timer.cancel()
+        await _sleep(self, seconds)
 
     def advance(self, seconds: float) -> None:
         """Move the clock; what is due by then happens, in order. Who sleeps is awake once the event loop goes on."""
@@ -96,3 +91,75 @@ class ManualClock(Clock):
                 self._now = due.when
                 due.callback()
         self._now = end
+
+
+@dataclass(slots=True, eq=False)
+class _Coming:
+    due: float
+    callback: Callable[[], None]
+    forget: Callable[[_Coming], None]
+    handle: asyncio.TimerHandle | None = None
+
+    def cancel(self) -> None:
+        if self.handle is not None:
+            self.handle.cancel()
+        self.forget(self)
+
+
+class FastClock(Clock):
+    """The machine's time, and on demand more of it in a moment, so that nobody need wait for what takes long."""
+
+    def __init__(self) -> None:
+        self._ahead = 0.0
+        self._coming: set[_Coming] = set()
+
+    def now(self) -> datetime:
+        """The time of day, and what has passed in addition."""
+        return super().now() + timedelta(seconds=self._ahead)
+
+    def monotonic(self) -> float:
+        """Seconds since some moment, what has passed in addition included."""
+        return super().monotonic() + self._ahead
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        """Call a function after some seconds, or as soon as so many have passed in addition."""
+        coming = _Coming(self.monotonic() + max(0.0, seconds), callback, self._coming.discard)
+        self._coming.add(coming)
+        self._await(coming)
+        return coming
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        await _sleep(self, seconds)
+
+    async def run_fast(self, seconds: float) -> None:
+        """Let some seconds pass in a few moments: second by second, so that what happens every few seconds does."""
+        while seconds > 0:
+            self._ahead += min(1.0, seconds)
+            seconds -= 1.0
+            for coming in sorted(self._coming, key=lambda each: each.due):
+                if coming in self._coming:
+                    self._await(coming)
+            await asyncio.sleep(_FAST_SECOND)
+
+    def _await(self, coming: _Coming) -> None:
+        if coming.handle is not None:
+            coming.handle.cancel()
+        loop = asyncio.get_running_loop()
+        coming.handle = loop.call_later(max(0.0, coming.due - self.monotonic()), self._ring, coming)
+
+    def _ring(self, coming: _Coming) -> None:
+        self._coming.discard(coming)
+        coming.callback()
+
+
+async def _sleep(clock: Clock, seconds: float) -> None:
+    if seconds <= 0:
+        await asyncio.sleep(0)
+        return
+    done = asyncio.Event()
+    timer = clock.call_later(seconds, done.set)
+    try:
+        await done.wait()
+    finally:
+        timer.cancel()
