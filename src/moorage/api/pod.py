@@ -137,12 +137,45 @@ class EphemeralVolumeSource(Wire):
     volume_claim_template: PersistentVolumeClaimTemplate | None = None
 
 
+class GCEPersistentDiskVolumeSource(Wire):
+    """A disk of Google's cloud, by name."""
+
+    pd_name: str = ""
+    read_only: bool = False
+
+
+class AWSElasticBlockStoreVolumeSource(Wire):
+    """A disk of Amazon's cloud, by its number."""
+
+    volume_id: str = ""
+
+
+class ISCSIVolumeSource(Wire):
+    """A disk that an iSCSI target offers, by the target's name."""
+
+    iqn: str = ""
+    read_only: bool = False
+
+
+class RBDVolumeSource(Wire):
+    """A block device of a Ceph cluster."""
+
+    monitors: tuple[str, ...] = ()
+    image: str = ""
+    pool: str = ""
+    read_only: bool = False
+
+
 class Volume(Wire):
     """A volume of a pod; sources that do not matter to placement are ignored."""
 
     name: str = ""
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
     ephemeral: EphemeralVolumeSource | None = None
+    gce_persistent_disk: GCEPersistentDiskVolumeSource | None = None
+    aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
+    iscsi: ISCSIVolumeSource | None = None
+    rbd: RBDVolumeSource | None = None
 
 
 class PodResourceClaim(Wire):

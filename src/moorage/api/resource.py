@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moorage.api.meta import Condition, Int64, Object, ObjectMeta, QuantityText, Wire
+from moorage.api.meta import Condition, Int64, Object, ObjectMeta, QuantityText, Time, Wire
 from moorage.api.node import NodeSelector, Taint
 from moorage.api.pod import Toleration
 
@@ -24,6 +24,26 @@ class DeviceCapacity(Wire):
     value: QuantityText = 0
 
 
+class Counter(Wire):
+    """How much there is of something that devices share, or how much of it a device takes."""
+
+    value: QuantityText = 0
+
+
+class CounterSet(Wire):
+    """What the devices of a pool share."""
+
+    name: str = ""
+    counters: dict[str, Counter] = {}
+
+
+class DeviceCounterConsumption(Wire):
+    """What a device takes of a set of counters."""
+
+    counter_set: str = ""
+    counters: dict[str, Counter] = {}
+
+
 class Device(Wire):
     """One device that a driver offers."""
 
@@ -35,6 +55,9 @@ class Device(Wire):
     all_nodes: bool | None = None
     taints: tuple[Taint, ...] = ()
     allow_multiple_allocations: bool | None = None
+    consumes_counters: tuple[DeviceCounterConsumption, ...] = ()
+    binds_to_node: bool | None = None
+    binding_conditions: tuple[str, ...] = ()
 
 
 class ResourcePool(Wire):
@@ -55,6 +78,7 @@ class ResourceSliceSpec(Wire):
     all_nodes: bool | None = None
     per_device_node_selection: bool | None = None
     devices: tuple[Device, ...] = ()
+    shared_counters: tuple[CounterSet, ...] = ()
 
 
 class ResourceSlice(Object):
@@ -75,6 +99,12 @@ class DeviceSelector(Wire):
     cel: CELDeviceSelector | None = None
 
 
+class CapacityRequirements(Wire):
+    """How much of a device's capacity a request needs."""
+
+    requests: dict[str, QuantityText] = {}
+
+
 class DeviceSubRequest(Wire):
     """One way to satisfy a request."""
 
@@ -84,6 +114,7 @@ class DeviceSubRequest(Wire):
     allocation_mode: str = ""
     count: Int64 = 0
     tolerations: tuple[Toleration, ...] = ()
+    capacity: CapacityRequirements | None = None
 
 
 class ExactDeviceRequest(Wire):
@@ -95,6 +126,7 @@ class ExactDeviceRequest(Wire):
     count: Int64 = 0
     admin_access: bool | None = None
     tolerations: tuple[Toleration, ...] = ()
+    capacity: CapacityRequirements | None = None
 
 
 class DeviceRequest(Wire):
@@ -110,6 +142,27 @@ class DeviceConstraint(Wire):
 
     requests: tuple[str, ...] = ()
     match_attribute: str | None = None
+    distinct_attribute: str | None = None
+
+
+class OpaqueDeviceConfiguration(Wire):
+    """Parameters that only a driver understands."""
+
+    driver: str = ""
+    parameters: Any = None
+
+
+class DeviceClassConfiguration(Wire):
+    """How devices of a class are to be set up."""
+
+    opaque: OpaqueDeviceConfiguration | None = None
+
+
+class DeviceClaimConfiguration(Wire):
+    """How the devices of some requests, of all when none is named, are to be set up."""
+
+    requests: tuple[str, ...] = ()
+    opaque: OpaqueDeviceConfiguration | None = None
 
 
 class DeviceClaim(Wire):
@@ -117,6 +170,7 @@ class DeviceClaim(Wire):
 
     requests: tuple[DeviceRequest, ...] = ()
     constraints: tuple[DeviceConstraint, ...] = ()
+    config: tuple[DeviceClaimConfiguration, ...] = ()
 
 
 class ResourceClaimSpec(Wire):
@@ -136,10 +190,19 @@ class DeviceRequestAllocationResult(Wire):
     tolerations: tuple[Toleration, ...] = ()
 
 
+class DeviceAllocationConfiguration(Wire):
+    """How allocated devices are to be set up, and whether their class or the claim says so."""
+
+    source: str = ""
+    requests: tuple[str, ...] = ()
+    opaque: OpaqueDeviceConfiguration | None = None
+
+
 class DeviceAllocationResult(Wire):
     """The devices that were given to a claim."""
 
     results: tuple[DeviceRequestAllocationResult, ...] = ()
+    config: tuple[DeviceAllocationConfiguration, ...] = ()
 
 
 class AllocationResult(Wire):
@@ -147,6 +210,7 @@ class AllocationResult(Wire):
 
     devices: DeviceAllocationResult = DeviceAllocationResult()
     node_selector: NodeSelector | None = None
+    allocation_timestamp: Time | None = None
 
 
 class ResourceClaimConsumerReference(Wire):
@@ -189,6 +253,7 @@ class DeviceClassSpec(Wire):
     """What devices of a class have in common."""
 
     selectors: tuple[DeviceSelector, ...] = ()
+    config: tuple[DeviceClassConfiguration, ...] = ()
 
 
 class DeviceClass(Object):

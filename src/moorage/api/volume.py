@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moorage.api.meta import LabelSelector, Object, ObjectReference, ResourceList, Wire
+from moorage.api.meta import Int32, LabelSelector, Object, ObjectReference, QuantityText, ResourceList, Wire
 from moorage.api.node import NodeSelector
 
 
@@ -20,6 +20,7 @@ class PersistentVolumeClaimSpec(Wire):
     resources: VolumeResourceRequirements = VolumeResourceRequirements()
     selector: LabelSelector | None = None
     storage_class_name: str | None = None
+    volume_attributes_class_name: str | None = None
     volume_mode: str | None = None
     volume_name: str = ""
 
@@ -45,15 +46,24 @@ class VolumeNodeAffinity(Wire):
     required: NodeSelector | None = None
 
 
+class CSIPersistentVolumeSource(Wire):
+    """A volume that a driver reaches."""
+
+    driver: str = ""
+    volume_handle: str = ""
+
+
 class PersistentVolumeSpec(Wire):
     """What a volume is."""
 
     capacity: ResourceList = {}
     access_modes: tuple[str, ...] = ()
     claim_ref: ObjectReference | None = None
+    csi: CSIPersistentVolumeSource | None = None
     node_affinity: VolumeNodeAffinity | None = None
     persistent_volume_reclaim_policy: str = ""
     storage_class_name: str = ""
+    volume_attributes_class_name: str | None = None
     volume_mode: str | None = None
 
 
@@ -94,3 +104,69 @@ class StorageClass(Object):
     volume_binding_mode: str | None = None
     allow_volume_expansion: bool | None = None
     allowed_topologies: tuple[TopologySelectorTerm, ...] = ()
+
+
+class VolumeNodeResources(Wire):
+    """How many volumes of a driver a node can have."""
+
+    count: Int32 | None = None
+
+
+class CSINodeDriver(Wire):
+    """A driver that is installed on a node."""
+
+    name: str = ""
+    allocatable: VolumeNodeResources | None = None
+
+
+class CSINodeSpec(Wire):
+    """The drivers of a node."""
+
+    drivers: tuple[CSINodeDriver, ...] = ()
+
+
+class CSINode(Object):
+    """What the drivers on a node report; it has the node's name."""
+
+    spec: CSINodeSpec = CSINodeSpec()
+
+
+class CSIDriverSpec(Wire):
+    """What a driver can do."""
+
+    storage_capacity: bool | None = None
+
+
+class CSIDriver(Object):
+    """A driver; it has the name that volumes and classes call it by."""
+
+    spec: CSIDriverSpec = CSIDriverSpec()
+
+
+class CSIStorageCapacity(Object):
+    """How much room a class has for new volumes, for some nodes."""
+
+    node_topology: LabelSelector | None = None
+    storage_class_name: str = ""
+    capacity: QuantityText | None = None
+    maximum_volume_size: QuantityText | None = None
+
+
+class VolumeAttachmentSource(Wire):
+    """The volume that is attached."""
+
+    persistent_volume_name: str | None = None
+
+
+class VolumeAttachmentSpec(Wire):
+    """A volume, a node, and who attaches the one to the other."""
+
+    attacher: str = ""
+    node_name: str = ""
+    source: VolumeAttachmentSource = VolumeAttachmentSource()
+
+
+class VolumeAttachment(Object):
+    """A volume that is to be attached to a node."""
+
+    spec: VolumeAttachmentSpec = VolumeAttachmentSpec()

@@ -11,7 +11,9 @@ from moorage.api import kinds
 from moorage.api.decode import DecodeError, convert
 from moorage.api.kinds import Kind
 from moorage.api.meta import Object
+from moorage.api.places import tolerations_of
 from moorage.api.pod import Affinity, NodeAffinity, Pod, PodSpec, Toleration
+from moorage.apiserver.aside import aside
 from moorage.apiserver.failures import bad_request, forbidden, invalid, not_found
 from moorage.apiserver.metadata import metadata_errors
 from moorage.apiserver.objectrules import object_errors, object_status_errors
@@ -32,6 +34,8 @@ _STORAGE_CLASS = kinds.row("storage.k8s.io/v1", "StorageClass")
 
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 _DEFAULT_SECONDS = 300
+_FEW = 100
+"""How many taints or tolerations are looked at closely."""
 _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
@@ -54,8 +58,14 @@ class Admission:
             elif kind.kind == "PersistentVolumeClaim":
                 await self._default_storage_class(new)
 
-    async def judge(self, kind: Kind, new: Data, old: Data | None, subresource: str = "") -> list[str]:
-        """Refuse an object with everything that is wrong with it, or give the words of warning."""
+    async def judge(
+        self, kind: Kind, new: Data, old: Data | None, subresource: str = "", *, size: int = 0
+    ) -> list[str]:
+        """Refuse an object of so many bytes with everything that is wrong with it, or give the words of warning."""
+        told = await aside(size, self._told, kind, new, old, subresource)
+        return told + [each async for each in self._taint_warnings(new, old)]
+
+    def _told(self, kind: Kind, new: Data, old: Data | None, subresource: str) -> list[str]:
         typed, before = _typed(kind, new), None if old is None else _typed(kind, old)
         errors = list(metadata_errors(kind, new, old))
         told: list[str] = []
@@ -71,15 +81,16 @@ class Admission:
             raise invalid(kind, new["metadata"].get("name", ""), errors)
         if kind is _POD and old is None:
             told += pod_warnings(new)
-        return told + [each async for each in self._taint_warnings(new, old)]
+        return told
 
     def _judged(self, item: Object, old: Object | None) -> tuple[list[FieldError], list[str]]:
         """Errors and warnings of what placement reads. Pods of one template are judged once."""
         if old is None and isinstance(item, Pod):
             affinity = item.spec.affinity and item.spec.affinity.node_affinity
-            errors, told = _judged_pod(item.spec.tolerations, affinity, self.gates)
-            return list(errors), list(told)
-        return admission_errors(item, self.gates, old), warnings(item, context_of((), self.gates))
+            if len(item.spec.tolerations) <= _FEW:
+                errors, told = _judged_pod(item.spec.tolerations, affinity, self.gates)
+                return list(errors), list(told)
+        return admission_errors(item, self.gates, old), _advice(item, self.gates)
 
     async def _check_namespace(self, kind: Kind, new: Data) -> None:
         if not kind.namespaced:
@@ -154,7 +165,7 @@ class Admission:
             return
         before = ((old or {}).get("spec") or {}).get("taints")
         taints = (new.get("spec") or {}).get("taints") or []
-        for index, taint in enumerate(taints if taints != before else []):
+        for index, taint in enumerate(taints[:_FEW] if taints != before else []):
             value = taint.get("value", "")
             if canonical_int64(value) is not None and _is_version(value):
                 continue
@@ -185,7 +196,14 @@ def _judged_pod(
     tolerations: tuple[Toleration, ...], affinity: NodeAffinity | None, gates: Gates
 ) -> tuple[tuple[FieldError, ...], tuple[str, ...]]:
     pod = Pod(spec=PodSpec(tolerations=tolerations, affinity=Affinity(affinity) if affinity else None))
-    return tuple(admission_errors(pod, gates)), tuple(warnings(pod, context_of((), gates)))
+    return tuple(admission_errors(pod, gates)), tuple(_advice(pod, gates))
+
+
+def _advice(item: Object, gates: Gates) -> list[str]:
+    """What is legal and probably wrong. Each toleration is compared with each other: of many that would take long."""
+    if any(len(tolerations) > _FEW for _, tolerations in tolerations_of(item)):
+        return []
+    return warnings(item, context_of((), gates))
 
 
 def _typed(kind: Kind, data: Data) -> Object:

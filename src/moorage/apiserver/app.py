@@ -23,6 +23,7 @@ from moorage.apiserver.serviceaccounts import Bound, Reference, ServiceAccountTo
 from moorage.apiserver.users import User
 from moorage.apiserver.watching import Watches
 from moorage.apiserver.writing import Writer, timestamp
+from moorage.client.clock import Clock
 from moorage.features import Gates
 from moorage.store.protocol import Store, Unavailable
 
@@ -50,12 +51,13 @@ class App:
         authenticator: Authenticator,
         accounts: ServiceAccountTokens,
         rbac: Rbac,
+        clock: Clock | None = None,
     ) -> None:
         self._store = store
         self._authenticator = authenticator
         self._accounts = accounts
         self._rbac = rbac
-        self._writer = Writer(store, Admission(store, gates), rbac)
+        self._writer = Writer(store, Admission(store, gates), rbac, clock)
         self._watches = Watches(store)
         self.metrics = Metrics()
         self._answers: dict[tuple[str, str], Answer] = {

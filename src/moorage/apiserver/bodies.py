@@ -9,14 +9,16 @@ import msgspec
 from moorage.api.kinds import Kind, find
 from moorage.api.yamltext import YAMLTextError, parse
 from moorage.apiserver import protobuf
+from moorage.apiserver.aside import LARGE, MAX_METADATA, MAX_VALUES, holds_more
 from moorage.apiserver.events import to_core
-from moorage.apiserver.failures import bad_request, unsupported_media_type
+from moorage.apiserver.failures import bad_request, too_large, unsupported_media_type
 from moorage.apiserver.http import Request
 from moorage.apiserver.objects import Data
 from moorage.apiserver.routes import Route
 from moorage.apiserver.strictness import BodyError, Level, check, level_of, repeated_keys, repeated_yaml_keys
 
 READ = ("application/json", "application/yaml", protobuf.MEDIA_TYPE)
+_LITTLE = 128 << 10
 
 
 def media_type(request: Request) -> str:
@@ -25,7 +27,13 @@ def media_type(request: Request) -> str:
 
 
 def parsed(request: Request) -> Any:
-    """The body as data."""
+    """The body as data, of a request that has little to say: it is read at once."""
+    if len(request.body) > _LITTLE:
+        raise too_large(f"limit is {_LITTLE}")
+    return _parsed(request)
+
+
+def _parsed(request: Request) -> Any:
     kind = media_type(request) or "application/json"
     if kind == "application/json":
         try:
@@ -54,27 +62,51 @@ def from_yaml(body: bytes) -> Any:
 
 def check_fields(kind: Kind, request: Request, data: Data) -> list[str]:
     """What is to be warned of in the fields of a body; Refused when it is read strictly and there is anything."""
-    level = level_of(request.parameter("fieldValidation"))
-    if not isinstance(level, Level):
-        raise bad_request(str(level))
-    kind_of_body = media_type(request)
-    problems: list[str] = []
-    if kind_of_body in ("", "application/json"):
-        problems = repeated_keys(request.body, data, level)
-    elif kind_of_body in ("application/yaml", "application/apply-patch+yaml"):
-        problems, _ = repeated_yaml_keys(request.body.decode())
+    return _warned(kind, request, data, _repeated(request, data))
+
+
+def sent(route: Route, request: Request) -> tuple[Data, list[str]]:
+    """The object in the body as it is stored, and what is to be warned of in its fields."""
+    data = _parsed(request)
+    if not isinstance(data, dict):
+        raise bad_request("the body must be an object")
+    check_values(data, len(request.body))
+    # Before anything is filled in: keys that were lost in reading are found by their number.
+    problems = _repeated(request, data)
+    data = normalised(route, data)
+    return data, _warned(route.kind, request, data, problems)
+
+
+def _repeated(request: Request, data: Data) -> list[str]:
+    kind = media_type(request)
+    if kind in ("", "application/json"):
+        return repeated_keys(request.body, data, _level(request))
+    if kind in ("application/yaml", "application/apply-patch+yaml"):
+        return repeated_yaml_keys(request.body.decode())[0]
+    return []
+
+
+def _warned(kind: Kind, request: Request, data: Data, problems: list[str]) -> list[str]:
     try:
-        return check(kind, data, level, problems)
+        return check(kind, data, _level(request), problems)
     except BodyError as error:
         raise bad_request(str(error)) from None
 
 
-def read(route: Route, request: Request) -> Data:
-    """The object in the body, in the version that is stored; Refused when it is another one than the path names."""
-    data = parsed(request)
-    if not isinstance(data, dict):
-        raise bad_request("the body must be an object")
-    return normalised(route, data)
+def _level(request: Request) -> Level:
+    level = level_of(request.parameter("fieldValidation"))
+    if not isinstance(level, Level):
+        raise bad_request(str(level))
+    return level
+
+
+def check_values(data: Any, size: int = LARGE) -> None:
+    """Refuse data of so many bytes if it holds more values than anybody would write, and than can be judged soon."""
+    if size < LARGE:
+        return
+    fields = [value for name, value in data.items() if name != "metadata"] if isinstance(data, dict) else data
+    if holds_more(fields, MAX_VALUES) or holds_more(data, MAX_METADATA):
+        raise too_large(f"limit is {MAX_VALUES} values")
 
 
 def normalised(route: Route, data: Data) -> Data:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from moorage.api import kinds
@@ -9,7 +10,7 @@ from moorage.apiserver.defaults import apply_defaults
 from moorage.apiserver.metadata import prepare_create
 from moorage.apiserver.objects import encode, key
 from moorage.apiserver.rolebindings import DEFAULTS
-from moorage.apiserver.writing import new_uid, now, timestamp
+from moorage.apiserver.writing import new_uid, timestamp
 from moorage.store.protocol import Exists, Store
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -43,7 +44,7 @@ async def bootstrap(store: Store) -> None:
         if await store.get(key(kind, namespace, name)):
             continue
         made = {**data, "metadata": dict(data["metadata"])}
-        moment = timestamp(now())
+        moment = timestamp(datetime.now(UTC))
         apply_defaults(kind, made, moment)
         prepare_create(kind, made, namespace, moment, new_uid())
         try:

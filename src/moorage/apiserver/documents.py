@@ -27,7 +27,11 @@ class Document:
     @staticmethod
     def of(content: Any, content_type: str = JSON) -> Document:
         """The JSON of something."""
-        body = msgspec.json.encode(content)
+        return Document.holding(msgspec.json.encode(content), content_type)
+
+    @staticmethod
+    def holding(body: bytes, content_type: str) -> Document:
+        """Some bytes."""
         return Document(body, sha256(body).hexdigest().upper(), content_type)
 
     def answer(self, request: Request, headers: Sequence[tuple[str, str]] = ()) -> Response:

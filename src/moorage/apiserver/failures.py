@@ -9,6 +9,8 @@ from moorage.api.kinds import Kind
 from moorage.apiserver.http import Reason, Refused, status
 from moorage.validation.field import FieldError
 
+_MOST_ERRORS = 500
+
 
 def _details(kind: Kind, name: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "group": kind.group, "kind": kind.plural, **more}
@@ -40,11 +42,14 @@ def conflict(kind: Kind, name: str, why: str = MODIFIED, *, of: str = "") -> Ref
 
 
 def invalid(kind: Kind, name: str, errors: Sequence[FieldError]) -> Refused:
-    """The object breaks rules; all of them are told."""
-    bodies = [str(error) for error in errors]
+    """The object breaks rules; all of them are told, unless nobody would read so many."""
+    told = errors[:_MOST_ERRORS]
+    bodies = [str(error) for error in told]
+    if len(errors) > len(told):
+        bodies.append(f"and {len(errors) - len(told)} more")
     listed = bodies[0] if len(bodies) == 1 else f"[{', '.join(bodies)}]"
     group = f".{kind.group}" if kind.group else ""
-    causes = [{"reason": error.type.reason, "message": error.body, "field": error.field} for error in errors]
+    causes = [{"reason": error.type.reason, "message": error.body, "field": error.field} for error in told]
     details = {"name": name, "group": kind.group, "kind": kind.kind, "causes": causes}
     return Refused(status(422, Reason.INVALID, f'{kind.kind}{group} "{name}" is invalid: {listed}', details))
 
@@ -57,6 +62,11 @@ def forbidden(kind: Kind, name: str, why: str) -> Refused:
 def bad_request(message: str) -> Refused:
     """The request makes no sense."""
     return Refused(status(400, Reason.BAD_REQUEST, message))
+
+
+def too_large(message: str) -> Refused:
+    """There is more of it than is taken."""
+    return Refused(status(413, Reason.REQUEST_ENTITY_TOO_LARGE, f"Request entity too large: {message}"))
 
 
 def expired(message: str) -> Refused:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -45,16 +45,30 @@ def negotiate(accept: str, offers: Collection[Form] = (PLAIN,)) -> Form | None:
     return None
 
 
+def choose(accept: str, types: Sequence[str]) -> str | None:
+    """The first type, in the client's order, that is on offer; None when nothing of what it accepts is."""
+    if not accept:
+        return types[0]
+    for clause in _ordered(accept):
+        for offer in types:
+            if clause.type in (offer.partition("/")[0], "*") and clause.subtype in (offer.partition("/")[2], "*"):
+                return offer
+    return None
+
+
 @lru_cache(maxsize=128)
 def _wanted(accept: str) -> tuple[Form, ...]:
     """The forms of JSON that a header asks for, best first."""
-    clauses = [clause for clause in _clauses(accept) if clause.quality > 0]
-    clauses.sort(key=lambda clause: (-clause.quality, clause.type == "*", clause.subtype == "*"))
     return tuple(
         Form(*(clause.parameters.get(name, "") for name in ("g", "v", "as")))
-        for clause in clauses
+        for clause in _ordered(accept)
         if clause.type in ("application", "*") and clause.subtype in ("json", "*")
     )
+
+
+def _ordered(accept: str) -> list[_Clause]:
+    clauses = [clause for clause in _clauses(accept) if clause.quality > 0]
+    return sorted(clauses, key=lambda clause: (-clause.quality, clause.type == "*", clause.subtype == "*"))
 
 
 def _clauses(accept: str) -> Iterator[_Clause]:

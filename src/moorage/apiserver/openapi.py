@@ -6,10 +6,11 @@ from functools import cache
 from typing import Any
 
 from moorage.api.kinds import Kind
+from moorage.apiserver import gnostic
 from moorage.apiserver.discovery import all_kinds, group_versions, path_of
 from moorage.apiserver.documents import Document, not_acceptable
 from moorage.apiserver.http import Request, Response
-from moorage.apiserver.media import JSON, negotiate
+from moorage.apiserver.media import JSON, choose, negotiate
 from moorage.apiserver.models import Models, mentioned, name_of
 from moorage.apiserver.operations import paths
 from moorage.apiserver.swagger import downgraded
@@ -34,7 +35,9 @@ class Description:
         self.index = Document.of(
             {"paths": {path[1:]: {"serverRelativeURL": self.url(path)} for path in sorted(self.v3)}}
         )
-        self.v2 = Document.of(downgraded(contents.values(), info))
+        older = downgraded(contents.values(), info)
+        protobuf = Document.holding(gnostic.encode(older), gnostic.MEDIA_TYPE)
+        self.v2 = {JSON: Document.of(older), gnostic.MEDIA_TYPE: protobuf, gnostic.OLDER_MEDIA_TYPE: protobuf}
 
     def url(self, path: str) -> str:
         """Where the document of a group and version is, with the name of its present state."""
@@ -51,12 +54,18 @@ def answer(request: Request) -> Response | None:
     """The response to a request for a description, None when the path is none of theirs."""
     match request.segments:
         case ("openapi", "v2"):
-            return _given(request, description().v2)
+            return _version_2(request)
         case ("openapi", "v3"):
             return _given(request, description().index)
         case ("openapi", "v3", *rest):
             return _group_version(request, "/" + "/".join(rest))
     return None
+
+
+def _version_2(request: Request) -> Response:
+    forms = description().v2
+    chosen = choose(request.headers.get("Accept"), tuple(forms))
+    return not_acceptable(*forms) if chosen is None else forms[chosen].answer(request)
 
 
 def _given(request: Request, document: Document, headers: tuple[tuple[str, str], ...] = ()) -> Response:

@@ -22,6 +22,7 @@ from moorage.apiserver.serviceaccounts import ServiceAccountTokens
 from moorage.apiserver.tokens import TokenError
 from moorage.apiserver.users import MASTERS, User
 from moorage.client import Client
+from moorage.client.clock import Clock
 from moorage.features import Gates
 from moorage.store import EtcdFiles, open_store
 from moorage.store.protocol import Store, StoreError
@@ -68,7 +69,14 @@ class CannotStart(Exception):
 
 
 async def start(
-    directory: Path, address: str, gates: Gates, bind: str, port: int, *, etcd_files: EtcdFiles = (None, None, None)
+    directory: Path,
+    address: str,
+    gates: Gates,
+    bind: str,
+    port: int,
+    *,
+    etcd_files: EtcdFiles = (None, None, None),
+    clock: Clock | None = None,
 ) -> APIServer:
     """Start a server on a data directory and the store at an address. Raises CannotStart."""
     try:
@@ -77,7 +85,7 @@ async def start(
     except (StoreError, OSError) as error:
         raise CannotStart(_sentence(error, str(directory))) from None
     try:
-        return await _started(directory, store, gates, bind, port)
+        return await _started(directory, store, gates, bind, port, clock)
     except (StoreError, CertificateError, TokenError, OSError) as error:
         await store.close()
         raise CannotStart(_sentence(error, f"{bind}:{port}")) from None
@@ -89,7 +97,9 @@ def _sentence(error: Exception, place: str) -> str:
     return str(error)
 
 
-async def _started(directory: Path, store: Store, gates: Gates, bind: str, port: int) -> APIServer:
+async def _started(
+    directory: Path, store: Store, gates: Gates, bind: str, port: int, clock: Clock | None
+) -> APIServer:
     material = certificates.prepare(directory, bind)
     known = tokens.prepare(directory)
     rbac = Rbac()
@@ -97,7 +107,7 @@ async def _started(directory: Path, store: Store, gates: Gates, bind: str, port:
     accounts = ServiceAccountTokens(material.service_account_key, index.exists)
     users = tokens.Tokens(tokens.load(directory / tokens.FILE))
     authenticator = Authenticator(users, accounts, material.authority.certificate)
-    app = App(store, gates, authenticator, accounts, rbac)
+    app = App(store, gates, authenticator, accounts, rbac, clock)
     server = Server(app.handle, material.tls(), bind, port)
     await bootstrap(store)
     await index.start()

@@ -7,22 +7,25 @@ from typing import Any
 import msgspec
 
 from moorage.api import kinds, labels
-from moorage.api.decode import convert
-from moorage.api.meta import LabelSelector
+from moorage.api.decode import DecodeError, convert
+from moorage.api.kinds import Kind
+from moorage.api.meta import Int32, LabelSelector, Object, Wire
 from moorage.api.pod import PodDisruptionBudget
-from moorage.apiserver import binding, mergepatch
+from moorage.apiserver import binding, jsonpatch, mergepatch
 from moorage.apiserver.bodies import media_type, parsed
-from moorage.apiserver.failures import bad_request, not_found, unsupported_media_type
+from moorage.apiserver.failures import bad_request, invalid, not_found, unsupported_media_type
 from moorage.apiserver.http import Reason, Refused, Request, Response, status
 from moorage.apiserver.objects import Data, decode, encode, key, prefix
 from moorage.apiserver.options import read_delete_options
 from moorage.apiserver.patching import PatchError
 from moorage.apiserver.routes import Route
-from moorage.apiserver.writing import Writer, is_dry, now, timestamp
+from moorage.apiserver.writing import Writer, is_dry, refused, timestamp
 from moorage.store.protocol import Conflict, Item
+from moorage.validation import field
 
 _POD = kinds.row("v1", "Pod")
 _BUDGET = kinds.row("policy/v1", "PodDisruptionBudget")
+_SCALE = Kind("autoscaling", "v1", "Scale", "scales")
 _BUDGET_MESSAGE = "Cannot evict pod as it would violate the pod's disruption budget."
 
 
@@ -43,37 +46,65 @@ async def get_scale(writer: Writer, route: Route) -> Response:
 
 async def put_scale(writer: Writer, route: Route, request: Request) -> Response:
     """Say how many replicas a workload is to have."""
-    return await _set_scale(writer, route, request, _body(request))
+    sent = _read_scale(_body(request))
+    return await _set_scale(writer, route, request, sent, sent.metadata.resource_version)
 
 
 async def patch_scale(writer: Writer, route: Route, request: Request) -> Response:
     """The same by a patch of the scale."""
-    if media_type(request) not in ("application/merge-patch+json", "application/strategic-merge-patch+json"):
-        raise unsupported_media_type(("application/merge-patch+json", "application/strategic-merge-patch+json"))
+    patch = _PATCHES.get(media_type(request))
+    if patch is None:
+        raise unsupported_media_type(tuple(_PATCHES))
+    item = await writer.store.get(key(route.kind, route.namespace, route.name))
+    if item is None:
+        raise not_found(route.kind, route.name)
+    current = _scale(decode(item))
     try:
-        patch = msgspec.json.decode(request.body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        patched = _read_scale(patch(current, msgspec.json.decode(request.body)))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise bad_request(f"error decoding patch: {error}") from None
-    current = await get_scale(writer, route)
-    assert isinstance(current.body, bytes)
-    try:
-        patched = mergepatch.apply(msgspec.json.decode(current.body), patch)
     except PatchError as error:
-        raise bad_request(error.message) from None
-    patched["metadata"].pop("resourceVersion", None)
-    return await _set_scale(writer, route, request, patched)
+        raise refused(error) from None
+    meant = patched.metadata.resource_version
+    return await _set_scale(writer, route, request, patched, meant if meant != str(item.revision) else "")
 
 
-async def _set_scale(writer: Writer, route: Route, request: Request, sent: Any) -> Response:
-    replicas = (sent.get("spec") or {}).get("replicas", 0)
-    if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0:
-        raise bad_request("spec.replicas: must be a non-negative integer")
+_PATCHES = {
+    "application/json-patch+json": jsonpatch.apply,
+    "application/merge-patch+json": mergepatch.apply,
+    "application/strategic-merge-patch+json": mergepatch.apply,
+}
 
-    async def change(data: Data) -> Data:
+
+class ScaleSpec(Wire):
+    """How many there are to be."""
+
+    replicas: Int32 = 0
+
+
+class Scale(Object):
+    """The size of a workload."""
+
+    spec: ScaleSpec = ScaleSpec()
+
+
+def _read_scale(data: Any) -> Scale:
+    try:
+        return convert(data, Scale)
+    except DecodeError as error:
+        raise bad_request(f"the body must be a Scale: {error}") from None
+
+
+async def _set_scale(writer: Writer, route: Route, request: Request, sent: Scale, expected: str) -> Response:
+    replicas = sent.spec.replicas
+    if replicas < 0:
+        error = field.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise invalid(_SCALE, route.name, [error])
+
+    def change(data: Data) -> Data:
         data["spec"]["replicas"] = replicas
         return data
 
-    expected = (sent.get("metadata") or {}).get("resourceVersion") or ""
     whole = Route("update", route.kind, route.version, route.namespace, route.name)
     response = await writer.change(whole, request, change, expected=expected)
     assert isinstance(response.body, bytes)
@@ -91,7 +122,7 @@ def _scale(data: Data) -> Data:
 
 async def bind(writer: Writer, route: Route, request: Request) -> Response:
     """Assign a pod to a node, once."""
-    return await binding.bind(writer.store, route, request, timestamp(now()), dry=is_dry(request))
+    return await binding.bind(writer.store, route, request, timestamp(writer.now()), dry=is_dry(request))
 
 
 async def evict(writer: Writer, route: Route, request: Request) -> Response:
@@ -143,7 +174,7 @@ async def _spend(writer: Writer, item: Item, pod: Data, *, dry: bool) -> None:
         if dry:
             return
         state["disruptionsAllowed"] = allowed - 1
-        state.setdefault("disruptedPods", {})[pod["metadata"]["name"]] = timestamp(now())
+        state.setdefault("disruptedPods", {})[pod["metadata"]["name"]] = timestamp(writer.now())
         try:
             await writer.store.update(item.key, encode(budget), item.revision)
         except Conflict as error:

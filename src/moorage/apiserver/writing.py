@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 import secrets
 import uuid
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any
@@ -17,8 +17,9 @@ import msgspec
 from moorage.api import kinds
 from moorage.apiserver import apply, binding, jsonpatch, managed, mergepatch, strategic
 from moorage.apiserver.admission import Admission
+from moorage.apiserver.aside import aside
 from moorage.apiserver.authorization import Rbac
-from moorage.apiserver.bodies import check_fields, from_yaml, media_type, normalised, read
+from moorage.apiserver.bodies import check_fields, check_values, from_yaml, media_type, normalised, sent
 from moorage.apiserver.defaults import apply_defaults
 from moorage.apiserver.escalation import escalation
 from moorage.apiserver.failures import (
@@ -27,6 +28,7 @@ from moorage.apiserver.failures import (
     conflict,
     forbidden,
     not_found,
+    too_large,
     unsupported_media_type,
 )
 from moorage.apiserver.http import JSON, Refused, Request, Response, status
@@ -39,11 +41,13 @@ from moorage.apiserver.reading import ONE, body_of, convert_out, form_of
 from moorage.apiserver.roles import RBAC_GROUP
 from moorage.apiserver.routes import Route
 from moorage.apiserver.selection import selection
+from moorage.client.clock import Clock
 from moorage.store.protocol import Conflict, Exists, Item, Missing, Store
 
 _ATTEMPTS = 10
 _NAMES = 8
 """How many names are made up before the object is refused."""
+_MAX_BYTES = 3 << 20
 _LONGEST_GRACE = 2**31 - 1
 _ALL_WARNINGS, _LONG_WARNING, _MAX_WARNINGS = 4096, 256, 50
 """How many characters the warnings of one answer have together, how many one of them when they have more, and how
@@ -59,32 +63,37 @@ _PATCHES = (
     "application/apply-patch+yaml",
 )
 
-Change = Callable[[Data], Awaitable[Data]]
+Change = Callable[[Data], Data]
 """Makes of the data of an object, which it may change, the data that is to be stored."""
 
 
 class Writer:
     """Writes objects through admission into the store."""
 
-    def __init__(self, store: Store, admission: Admission, rbac: Rbac) -> None:
+    def __init__(self, store: Store, admission: Admission, rbac: Rbac, clock: Clock | None = None) -> None:
         self.store = store
         self.admission = admission
         self._rbac = rbac
+        self._clock = clock or Clock()
+
+    def now(self) -> datetime:
+        """The time, in whole seconds as objects have it."""
+        return self._clock.now().replace(microsecond=0)
 
     async def create(self, route: Route, request: Request) -> Response:
         """Put a new object. A binding is none: it says where a pod is to be."""
         if route.kind is kinds.BINDING:
-            return await binding.bind(self.store, route, request, timestamp(now()), dry=is_dry(request))
+            return await binding.bind(self.store, route, request, timestamp(self.now()), dry=is_dry(request))
         for _ in range(_NAMES):
-            data = read(route, request)
-            is_named = bool((data.get("metadata") or {}).get("name"))
+            data, warned = await aside(len(request.body), sent, route, request)
+            is_named = bool(data["metadata"].get("name"))
             try:
-                return await self.create_data(route, request, data, check_fields(route.kind, request, data))
-            except Refused as refused:
+                return await self.create_data(route, request, data, warned)
+            except Refused as refusal:
                 # A name that the server made up and that is taken by chance is no fault of the client's.
-                if is_named or refused.response.status != 409:
+                if is_named or refusal.response.status != 409:
                     raise
-                taken = refused
+                taken = refusal
         raise taken
 
     async def create_data(
@@ -92,7 +101,7 @@ class Writer:
     ) -> Response:
         """Put a new object that is already read."""
         kind = route.kind
-        moment = now()
+        moment = self.now()
         # Defaults come first: what an object is prepared to be depends on them, a pod's quality of service for one.
         apply_defaults(kind, data, timestamp(moment))
         await self.admission.fill(kind, data, None)
@@ -101,35 +110,31 @@ class Writer:
         except MetadataError as error:
             raise bad_request(str(error)) from None
         self._check_escalation(route, request, data, None)
-        told = await self.admission.judge(kind, data, None)
+        size = len(request.body)
+        told = await self.admission.judge(kind, data, None, size=size)
         if track:
-            data = managed.track(self._write(route, request, moment), None, data)
+            data = await aside(size, managed.track, self._write(route, request, moment), None, data)
         name = data["metadata"]["name"]
         where = key(kind, route.namespace, name)
         if is_dry(request):
             if await self.store.get(where):
                 raise already_exists(kind, name)
-            item = Item(where, encode(data), 0)
+            item = Item(where, _encoded(data), 0)
         else:
             try:
-                item = await self.store.create(where, encode(data))
+                item = await self.store.create(where, _encoded(data))
             except Exists:
                 raise already_exists(kind, name) from None
         return self._answer(route, request, item, [*warned, *told], 201)
 
     async def update(self, route: Route, request: Request) -> Response:
         """Replace an object, or the part of it that a sub-resource is."""
-        sent = read(route, request)
-        warned = check_fields(route.kind, request, sent)
-        name = sent["metadata"].setdefault("name", route.name)
+        new, warned = await aside(len(request.body), sent, route, request)
+        name = new["metadata"].setdefault("name", route.name)
         if name != route.name:
             raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({route.name})")
-        expected = sent["metadata"].get("resourceVersion") or ""
-
-        async def replace(_: Data) -> Data:
-            return sent
-
-        return await self.change(route, request, replace, warned, expected=expected)
+        expected = new["metadata"].get("resourceVersion") or ""
+        return await self.change(route, request, lambda _: new, warned, expected=expected)
 
     async def change(
         self,
@@ -150,7 +155,7 @@ class Writer:
             if expected and expected != str(item.revision):
                 raise conflict(route.kind, route.name)
             old = decode(item)
-            new = await change(decode(item))
+            new = await aside(len(request.body) + len(item.value), change, decode(item))
             try:
                 return await self._store_change(route, request, old, new, item, warned, track=track)
             except Conflict:
@@ -167,7 +172,7 @@ class Writer:
         version = new.get("metadata", {}).get("resourceVersion")
         if version and version != str(item.revision):
             raise conflict(kind, route.name)
-        moment = now()
+        moment = self.now()
         apply_defaults(kind, new, timestamp(moment))
         await self.admission.fill(kind, new, old, route.subresource)
         try:
@@ -175,10 +180,11 @@ class Writer:
         except MetadataError as error:
             raise bad_request(str(error)) from None
         self._check_escalation(route, request, new, old)
-        told = await self.admission.judge(kind, new, old, route.subresource)
+        size = len(request.body) + len(item.value)
+        told = await self.admission.judge(kind, new, old, route.subresource, size=size)
         if track:
-            new = managed.track(self._write(route, request, moment), old, new)
-        value = encode(new)
+            new = await aside(size, managed.track, self._write(route, request, moment), old, new)
+        value = _encoded(new)
         if is_dry(request) or value == item.value:
             changed = item._replace(value=value)
         elif new["metadata"].get("deletionTimestamp") and not new["metadata"].get("finalizers") and _is_over(kind, new):
@@ -196,32 +202,34 @@ class Writer:
         if how == "application/apply-patch+yaml":
             return await self._apply(route, request)
         try:
-            sent = msgspec.json.decode(request.body)
+            patch = msgspec.json.decode(request.body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise bad_request(f"error decoding patch: {error}") from None
         warned: list[str] = []
 
-        async def patched(data: Data) -> Data:
+        def patched(data: Data) -> Data:
             if convert := convert_out(route):
                 data = convert(data)
             try:
                 if how == "application/json-patch+json":
-                    new = jsonpatch.apply(data, sent)
+                    new = jsonpatch.apply(data, patch)
                 elif how == "application/merge-patch+json":
-                    new = mergepatch.apply(data, sent)
+                    new = mergepatch.apply(data, patch)
                 else:
-                    new = strategic.apply(data, sent, self._write(route, request, now()).shape)
+                    new = strategic.apply(data, patch, self._write(route, request, self.now()).shape)
             except PatchError as error:
-                raise _refused(error) from None
+                raise refused(error) from None
             if not isinstance(new, dict):
                 raise bad_request("the patched object is not an object")
+            check_values(new)
             warned[:] = check_fields(route.kind, request, new)
             return normalised(route, new)
 
         return await self.change(route, request, patched, warned)
 
     async def _apply(self, route: Route, request: Request) -> Response:
-        config = from_yaml(request.body)
+        config = await aside(len(request.body), from_yaml, request.body)
+        check_values(config, len(request.body))
         if not request.parameter("fieldManager"):
             raise bad_request(
                 'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
@@ -230,21 +238,20 @@ class Writer:
         if isinstance(config, dict):
             config = normalised(route, config)
             config["metadata"].setdefault("name", route.name)
-        write = self._write(route, request, now())
-        warned = check_fields(route.kind, request, config) if isinstance(config, dict) else []
+        write = self._write(route, request, self.now())
+        warned = []
+        if isinstance(config, dict):
+            warned = await aside(len(request.body), check_fields, route.kind, request, config)
 
-        async def applied(data: Data) -> Data:
+        def applied(data: Data | None) -> Data:
             try:
                 return apply.apply(write, data, config, force=force)
             except PatchError as error:
-                raise _refused(error) from None
+                raise refused(error) from None
 
         if route.subresource or await self.store.get(key(route.kind, route.namespace, route.name)):
             return await self.change(route, request, applied, warned, track=False)
-        try:
-            new = apply.apply(write, None, config, force=force)
-        except PatchError as error:
-            raise _refused(error) from None
+        new = await aside(len(request.body), applied, None)
         # What admission adds belongs to nobody: the next time the same is applied, there is nothing to object to.
         return await self.create_data(route, request, new, warned, track=False)
 
@@ -282,7 +289,7 @@ class Writer:
             if not dry:
                 item = await self.store.delete(item.key, item.revision)
             return self._deleted(route, request, item)
-        until = timestamp(now() + timedelta(seconds=grace))
+        until = timestamp(self.now() + timedelta(seconds=grace))
         if not metadata.get("deletionTimestamp") or grace < metadata.get("deletionGracePeriodSeconds", 0):
             metadata |= {"deletionTimestamp": until, "deletionGracePeriodSeconds": grace}
             metadata["generation"] = metadata.get("generation", 0) + 1
@@ -347,10 +354,13 @@ class Writer:
 
     def _write(self, route: Route, request: Request, time: datetime) -> managed.Write:
         manager = managed.manager_name(request.parameter("fieldManager"), request.headers.get("user-agent"))
-        return managed.Write(route.kind.api_version, route.kind.kind, manager, timestamp(time), route.subresource)
+        # Fields are set in the version that is stored.
+        version = "v1" if convert_out(route) else route.kind.api_version
+        return managed.Write(version, route.kind.kind, manager, timestamp(time), route.subresource)
 
 
-def _refused(error: PatchError) -> Refused:
+def refused(error: PatchError) -> Refused:
+    """The answer to a patch that does not fit."""
     causes = [{"reason": each.type, "message": each.message, "field": each.field} for each in error.causes]
     reason = {400: "BadRequest", 409: "Conflict", 422: "Invalid"}.get(int(error.status), "")
     return Refused(status(int(error.status), reason, error.message, {"causes": causes}))
@@ -362,11 +372,6 @@ _RANDOM = random.Random(secrets.randbits(128))
 def new_uid() -> str:
     """A name for an object that no other object ever has. It is no secret, so it need not come from the kernel."""
     return str(uuid.UUID(int=_RANDOM.getrandbits(128), version=4))
-
-
-def now() -> datetime:
-    """The time, in whole seconds as objects have it."""
-    return datetime.now(UTC).replace(microsecond=0)
 
 
 @lru_cache(maxsize=16)
@@ -382,6 +387,14 @@ def is_dry(request: Request) -> bool:
         if value != "All":
             raise bad_request(f'dryRun: Unsupported value: "{value}": supported values: "All"')
     return bool(values)
+
+
+def _encoded(data: Data) -> bytes:
+    """The bytes that are stored; Refused when they are more than a client could have sent."""
+    value = encode(data)
+    if len(value) > _MAX_BYTES:
+        raise too_large(f"limit is {_MAX_BYTES}")
+    return value
 
 
 def _warnings(texts: Iterable[str]) -> list[tuple[str, str]]:

@@ -131,11 +131,15 @@ KUBERNETES = (
 
 
 def kubernetes(
-    variables: Mapping[str, Type], objects: Mapping[str, Mapping[str, Field]], *, sizes: Hints | None = None
+    variables: Mapping[str, Type],
+    objects: Mapping[str, Mapping[str, Field]],
+    *,
+    sizes: Hints | None = None,
+    more: Iterable[Library] = (),
 ) -> Env:
-    """An environment with the libraries and settings of Kubernetes 1.36."""
+    """An environment with the libraries and settings of Kubernetes 1.36, and with those that only some places have."""
     return Env(
-        KUBERNETES,
+        (*KUBERNETES, *more),
         variables,
         objects,
         homogeneous_literals=True,

@@ -6,7 +6,9 @@ import click
 
 from moorage.cli.cel import cel
 from moorage.cli.components import controllers, scheduler
+from moorage.cli.demo import demo
 from moorage.cli.lint import lint
+from moorage.cli.perf import perf
 from moorage.cli.rollback import rollback
 from moorage.cli.up import apiserver, up
 from moorage.cli.why import why
@@ -21,11 +23,13 @@ def main() -> None:
 
     \b
     Examples:
+      moorage demo                               what it is for, played on a control plane to throw away
       moorage up                                 a control plane for kubectl on this machine
       moorage why -f pods.yaml -f nodes.yaml     which nodes each pod may run on, and why not the others
       moorage lint manifests/                    what admission refuses, and what is probably wrong
       moorage cel check --env node EXPRESSION    whether an expression is admitted, and what it costs
       moorage rollback GATE -f manifests/        what turning a gate off would do
+      moorage perf --config workloads.yaml       how fast pods are placed
 
     Shell completion: eval "$(_MOORAGE_COMPLETE=bash_source moorage)" (or zsh_source, fish_source).
     """
@@ -35,6 +39,8 @@ main.add_command(why)
 main.add_command(lint)
 main.add_command(cel)
 main.add_command(rollback)
+main.add_command(perf)
+main.add_command(demo)
 main.add_command(up)
 main.add_command(apiserver)
 main.add_command(scheduler)

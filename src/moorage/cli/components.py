@@ -66,17 +66,20 @@ def scheduler(config: Path | None, gates: Gates, leader_elect: bool, **given: An
 
 @click.command()
 @_component_options
-def controllers(gates: Gates, leader_elect: bool, **given: Any) -> None:
+@click.option("--hollow-nodes", is_flag=True, help="Play the kubelet of every node that has no real one.")
+def controllers(hollow_nodes: bool, gates: Gates, leader_elect: bool, **given: Any) -> None:
     """Evict, replace, collect: the controllers alone, beside any Kubernetes API server.
 
     \b
-    Example:
+    Examples:
       moorage controllers --kubeconfig ~/.kube/config --feature-gates AllAlpha=true
+      moorage controllers --kubeconfig .moorage/kubeconfig --hollow-nodes
     """
-    from moorage.controllers.run import prepare
+    from moorage.controllers.hollow import HollowNodes
+    from moorage.controllers.run import CONTROLLERS, prepare
 
     def start(client: Client) -> tuple[CollectorRegistry, Callable[[], Awaitable[None]]]:
-        made = prepare(client, gates)
+        made = prepare(client, gates, (*CONTROLLERS, HollowNodes) if hollow_nodes else CONTROLLERS)
         return made.context.registry, made.run
 
     _serve("controllers", start, leader_elect, **given)

@@ -80,7 +80,7 @@ def _live(file: Path) -> Cluster:
 def _write_text(plan: Rollback, findings: list[Finding]) -> None:
     colour = wants_colour()
     if not findings:
-        click.echo(f"Nothing uses {plan.gate.value}: it can be turned off.")
+        click.echo(f"Turning off {plan.gate.value} changes nothing for what is there.")
         return
     count = f"{len(findings)} finding{'s' if len(findings) > 1 else ''}"
     click.echo(click.style(f"Turning off {plan.gate.value}: {count}", bold=True), color=colour)

@@ -14,6 +14,7 @@ from moorage.controllers.daemonset import DaemonSets
 from moorage.controllers.deployment import DeploymentController
 from moorage.controllers.devicetaints import DeviceTaintEviction
 from moorage.controllers.disruption import Disruption
+from moorage.controllers.ephemeralvolumes import EphemeralVolumes
 from moorage.controllers.garbage import GarbageCollector
 from moorage.controllers.job import Jobs
 from moorage.controllers.namespaces import Namespaces
@@ -36,7 +37,7 @@ CONTROLLERS: tuple[Make, ...] = (
     TaintEviction, DeviceTaintEviction, NodeLifecycle, PodGC,
     DeploymentController, ReplicaSetController, StatefulSets, DaemonSets, Jobs, CronJobs,
     GarbageCollector, Namespaces, ServiceAccounts,
-    PodClaims, ResourceClaims, VolumeBinder, Provisioner, ClaimProtection, VolumeProtection,
+    PodClaims, ResourceClaims, EphemeralVolumes, VolumeBinder, Provisioner, ClaimProtection, VolumeProtection,
     Disruption, StaleDisruptions,
 )  # fmt: skip
 """Everything that a cluster needs whose nodes are real."""

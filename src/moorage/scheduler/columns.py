@@ -28,6 +28,10 @@ class Column(Generic[V]):
             self.values.append(value)
         self.codes[row] = number
 
+    def number(self, value: V) -> int | None:
+        """The number of a value; None when no row ever had it."""
+        return self._numbers.get(value)
+
     def value(self, row: int) -> V:
         """The value of a row."""
         return self.values[int(self.codes[row])]

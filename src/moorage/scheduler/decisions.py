@@ -45,7 +45,9 @@ class Known:
     raw: list[Scores] = field(default_factory=list)
     """The scores before they are normalised, of each plugin in `relative`."""
     uniform: list[bool] = field(default_factory=list)
-    """Whether all rows have the same, so that it makes no difference."""
+    """Whether all nodes have the same, so that it makes no difference."""
+    common: list[int] = field(default_factory=list)
+    """What they all have, where they do."""
 
     @property
     def is_relative(self) -> bool:
@@ -84,7 +86,7 @@ class Decisions:
                 return known
         known.rank = np.empty(table.size, np.int64)
         known.raw = [np.empty(table.size, np.int64) for _ in known.relative]
-        known.uniform = [False] * len(known.relative)
+        known.uniform, known.common = [False] * len(known.relative), [0] * len(known.relative)
         self._renew(known, cycle, ALL)
         known.epoch, known.position = table.epoch, position
         return known
@@ -116,7 +118,9 @@ class Decisions:
         )
 
     def _renew(self, known: Known, cycle: Cycle, rows: Rows) -> None:
-        mask: Mask = self._table.alive[rows]
+        alive = self._table.alive
+        there: Mask = alive[rows]
+        mask = there
         for plugin in known.filters:
             mask = mask & timed(cycle, "Filter", plugin.name, plugin.filter, cycle, rows)
         total = np.zeros(mask.shape, np.int64)
@@ -125,10 +129,8 @@ class Decisions:
         known.rank[rows] = np.where(mask, total, REJECTED)
         for number, (plugin, _) in enumerate(known.relative):
             raw = known.raw[number]
-            found = timed(cycle, "Score", plugin.name, plugin.score, cycle, rows)
-            if rows is ALL or not known.uniform[number] or (found != raw[self._table.alive.argmax()]).any():
-                raw[rows] = found
-                alive = raw[self._table.alive]
-                known.uniform[number] = not len(alive) or bool((alive == alive[0]).all())
-            else:
-                raw[rows] = found
+            raw[rows] = found = timed(cycle, "Score", plugin.name, plugin.score, cycle, rows)
+            if rows is ALL or not known.uniform[number] or (found[there] != known.common[number]).any():
+                all_of_them = raw[alive]
+                known.common[number] = int(all_of_them[0]) if len(all_of_them) else 0
+                known.uniform[number] = bool((all_of_them == known.common[number]).all())

@@ -73,6 +73,10 @@ class Rejection(NamedTuple):
     """Whether something could not be understood, and so was not accepted."""
 
 
+class Unbindable(Exception):
+    """What must be done before a pod is bound cannot be done: the pod is tried again later."""
+
+
 class Nomination(NamedTuple):
     """How room could be made for a pod."""
 
@@ -81,7 +85,9 @@ class Nomination(NamedTuple):
     message: str = ""
     """What to say about it."""
     act: Callable[[], Awaitable[None]] | None = None
-    """Makes the room; started when the promise is given."""
+    """Makes the room; started at once."""
+    hopeless: bool = False
+    """Whether room can be made nowhere, so that a promise given before is void."""
 
 
 @dataclass(slots=True)
@@ -103,6 +109,8 @@ class Handle:
     """Note how long a set of taints took to be matched by tolerations with wildcards."""
     nominated: dict[str, dict[str, PodInfo]] = field(default_factory=dict)
     """The pods, by uid, that were promised room on a node, by its name."""
+    shared: dict[str, Any] = field(default_factory=dict)
+    """What the plugins of one name keep together in all profiles, by that name."""
 
 
 class Cycle:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from moorage.client import ApiError
 from moorage.scheduler.decisions import REJECTED, Decisions, Known, Weighted
-from moorage.scheduler.framework import Cycle, Handle, Plugin, Reject, Rejection, Skip, overrides, timed
+from moorage.scheduler.framework import Cycle, Handle, Plugin, Reject, Rejection, Skip, Unbindable, overrides, timed
 from moorage.scheduler.shape import PodInfo
 from moorage.scheduler.table import Index, NodeTable, Scores
 
@@ -61,7 +62,7 @@ class Profile:
         self.post_filters = at["postFilter"]
         self.reserves = at["reserve"]
         self._permits = at["permit"]
-        self.pre_binds = at["preBind"]
+        self._pre_binds = at["preBind"]
         self.binds = at["bind"]
 
     def waits(self, info: PodInfo) -> str:
@@ -100,18 +101,28 @@ class Profile:
 
     def _nowhere(self, cycle: Cycle, known: Known, active: list[Plugin]) -> Placement:
         placement = Placement(rejections=self._diagnosed(cycle, known, active))
-        cycle.said = tuple(
+        said = (
             (name, "Filter", _status(resolvable=each.resolvable, unclear=each.unclear))
             for name, found in placement.rejections.items()
             for each in found
         )
+        cycle.said = tuple(dict.fromkeys(said))
         return placement
 
-    async def permit(self, cycle: Cycle, node: str) -> None:
-        """Wait until every plugin lets the pod be bound. Raises NotPermitted."""
+    def holds_back(self, cycle: Cycle) -> bool:
+        """Whether some plugin may let a pod wait before it is bound."""
+        return any(plugin.applies(cycle.shape) for plugin in (*self._permits, *self._pre_binds))
+
+    async def prepare(self, cycle: Cycle, node: str) -> None:
+        """Wait until every plugin lets the pod be bound and has done what must come first. Raises NotPermitted."""
         for plugin in self._permits:
             if reason := await plugin.permit(cycle, node):
-                raise NotPermitted(reason)
+                raise NotPermitted(f'running Permit plugin "{plugin.name}": {reason}')
+        for plugin in self._pre_binds:
+            try:
+                await plugin.pre_bind(cycle, node)
+            except (ApiError, Unbindable) as error:
+                raise NotPermitted(f'running PreBind plugin "{plugin.name}": {error}') from error
 
     def fits(self, cycle: Cycle, row: int) -> bool:
         """Whether a pod could go to one row as the table is now, without pods that were promised room."""
@@ -134,10 +145,26 @@ class Profile:
             return {cycle.rejected_by: [Rejection(active.reason, np.array([row], np.intp))]}
         return self._first_rejections(cycle, known, active, np.array([row], np.intp))[0]
 
-    def opens(self, cycle: Cycle, rows: Index) -> bool:
-        """Whether some of these rows will do now and did not when pods like this were last tried."""
+    def settle(self, cycle: Cycle) -> None:
+        """After pods were supposed to come and go: know again how it is, so that `opens` can tell what has changed."""
+        self._decisions.of(cycle)
+
+    def opens(self, cycle: Cycle, rows: Index, unpromised: Index) -> bool:
+        """Whether some of these rows will do now and did not when pods like this were last tried.
+
+        In some more rows, which may have been good enough all the time, less room is promised to others now.
+        """
         before = self._decisions.seen(cycle.shape, rows)
-        return bool(((self._decisions.of(cycle).rank[rows] != REJECTED) & ~before).any())
+        good = self._decisions.of(cycle).rank != REJECTED
+        return bool((good[rows] & ~before).any() or good[unpromised].any())
+
+    def could_open(self, cycle: Cycle, row: int) -> bool:
+        """Whether a row that has changed would do if pods of lower priority left it."""
+        if not self.post_filters or not self.table.alive[row]:
+            return False
+        if all(info.priority >= cycle.pod.priority for info in self.table.pods[row].values()):
+            return False
+        return all(each.resolvable for found in self.diagnose(cycle, row).values() for each in found)
 
     def _prepared(self, cycle: Cycle, known: Known) -> list[Plugin] | Reject:
         """The plugins of scope CLUSTER that have something to say about this pod."""

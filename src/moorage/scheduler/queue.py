@@ -71,8 +71,13 @@ class Queue:
     def update(self, info: PodInfo) -> None:
         """What is known of a pod changed, but nothing that would let it be placed."""
         entry = self.pods.get(info.uid)
-        if entry is None or entry.info.shape is not info.shape:
+        if entry is None:
             return
+        if entry.place == "unschedulable" and entry.info.shape is not info.shape:
+            del self._unschedulable[entry.info.shape][info.uid]
+            if not self._unschedulable[entry.info.shape]:
+                del self._unschedulable[entry.info.shape]
+            self._unschedulable.setdefault(info.shape, {})[info.uid] = entry
         entry.info = info
 
     def remove(self, uid: str) -> None:
@@ -116,7 +121,7 @@ class Queue:
         if self.pods.get(entry.info.uid) is not entry or entry.place:
             return
         entry.failures = 0
-        self._to_backoff(entry)
+        self._to_backoff(entry, self.now())
 
     def waits(self) -> bool:
         """Whether any pod waits for a change."""
@@ -134,11 +139,10 @@ class Queue:
         """A pod may fit now: it is tried again, once its backoff is over."""
         if entry.place != "unschedulable":
             return
+        since = entry.since
         self._leave(entry)
-        if entry.since + self.backoff_of(entry) > self.now():
-            since = entry.since
-            self._to_backoff(entry)
-            entry.since = since
+        if since + self.backoff_of(entry) > self.now():
+            self._to_backoff(entry, since)
         else:
             self._activate(entry)
 
@@ -181,9 +185,10 @@ class Queue:
         heapq.heappush(self._active, (self.sort_key(entry.info, entry.added), entry.ticket, entry))
         self.ready()
 
-    def _to_backoff(self, entry: Queued) -> None:
+    def _to_backoff(self, entry: Queued, since: float) -> None:
         self._put(entry, "backoff")
-        heapq.heappush(self._backoff, (self.now() + self.backoff_of(entry), entry.ticket, entry))
+        entry.since = since
+        heapq.heappush(self._backoff, (since + self.backoff_of(entry), entry.ticket, entry))
         self.ready()
 
     def _put(self, entry: Queued, place: str) -> None:

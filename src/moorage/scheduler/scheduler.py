@@ -37,6 +37,8 @@ _SLICE = 0.004
 _BINDING = 512
 """How many pods are being bound at a time, at most."""
 _FLUSH_SECONDS = 30.0
+_ROOM_SECONDS = 1.0
+"""How long to wait after room could not be made, before it is tried again."""
 
 
 class Scheduler:
@@ -74,6 +76,10 @@ class Scheduler:
         self._assumed: set[str] = set()
         """Those of them that are being bound."""
         self._changed_rows: set[int] = set()
+        self._relieved: set[int] = set()
+        """Those of them where it is not just that a pod has come."""
+        self._unpromised: set[int] = set()
+        """The rows where room that was promised to somebody is no longer so."""
         self._woken: set[str] = set()
         self._unclear: set[tuple[str, str, str]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -85,9 +91,9 @@ class Scheduler:
         """Place pods until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._recorder.run())
-            await self.handle.informers.start()
-            tasks.create_task(self._flush())
             try:
+                await self.handle.informers.start()
+                tasks.create_task(self._flush())
                 await self._schedule()
             finally:
                 await self.handle.informers.stop()
@@ -95,19 +101,19 @@ class Scheduler:
                     task.cancel()
 
     async def _schedule(self) -> None:
+        end = 0.0
         while True:
+            # Much may happen while there is no slot: only then it is time to see who is next.
+            await self._slots.acquire()
             self._wake_pods()
-            end = time.perf_counter() + _SLICE
-            while (entry := self.queue.pop()) is not None:
-                await self._slots.acquire()
-                if not self._try(entry):
-                    self._slots.release()
-                if time.perf_counter() > end or self._changed_rows or self._woken:
-                    break
-            if entry is None and not self._changed_rows and not self._woken:
+            entry = self.queue.pop()
+            if entry is None or not self._try(entry):
+                self._slots.release()
+            if entry is None:
                 await self._idle()
-            else:
+            elif time.perf_counter() > end:
                 await asyncio.sleep(0)
+                end = time.perf_counter() + _SLICE
 
     async def _idle(self) -> None:
         self._work.clear()
@@ -135,9 +141,15 @@ class Scheduler:
             return False
         start = time.perf_counter()
         cycle = Cycle(entry.info, self.table, profile, self.metrics.timings())
-        placement = profile.place(cycle)
-        if placement.node:
-            placement = self._reserved(cycle, placement)
+        try:
+            placement = profile.place(cycle)
+            if placement.node:
+                placement = self._reserved(cycle, placement)
+        except Exception:  # noqa: BLE001 - one pod that a plugin stumbles over must not keep all others waiting
+            _LOG.exception('no decision pod="%s/%s"', *entry.info.key)
+            self.queue.retry(entry)
+            self.metrics.attempted(profile.name, "error", start)
+            return False
         self.metrics.decided(profile.name, start, cycle)
         if not placement.node:
             self._rejected(entry, cycle, placement)
@@ -164,21 +176,21 @@ class Scheduler:
         assumed = PodInfo(info.pod, info.shape, node)
         self._counted[info.uid] = assumed
         self._assumed.add(info.uid)
-        self._forget_promise(info)
+        self._promise(info, "")
         self.table.add_pod(assumed)
 
     async def _bind(self, entry: Queued, cycle: Cycle, node: str, start: float) -> None:
         info, profile = entry.info, cycle.profile
         try:
-            await profile.permit(cycle, node)
-            for plugin in profile.pre_binds:
-                await plugin.pre_bind(cycle, node)
+            await self._prepared(cycle, node)
             await self._bound(cycle, node)
-        except (ApiError, NotPermitted) as error:
-            _LOG.warning('binding failed pod="%s/%s" node="%s": %s', *info.key, node, error)
+        except Exception as error:  # noqa: BLE001 - whatever a plugin does, what the pod took is given back
+            expected = isinstance(error, ApiError | NotPermitted)
+            _LOG.warning('binding failed pod="%s/%s" node="%s": %s', *info.key, node, error, exc_info=not expected)
             self._forget(entry, cycle, node)
             self.metrics.attempted(profile.name, "error", start)
-            self._recorder.event(info.pod, WARNING, "FailedScheduling", f"running Bind plugin: {error}", "Scheduling")
+            message = str(error) if isinstance(error, NotPermitted) else f"running Bind plugin: {error}"
+            self._recorder.event(info.pod, WARNING, "FailedScheduling", message, "Scheduling")
         else:
             _LOG.debug('bound pod="%s/%s" node="%s"', *info.key, node)
             self.queue.remove(info.uid)
@@ -188,6 +200,16 @@ class Scheduler:
             self._recorder.event(info.pod, NORMAL, "Scheduled", message, "Binding")
         finally:
             self._slots.release()
+
+    async def _prepared(self, cycle: Cycle, node: str) -> None:
+        """Do what must come before a binding. Who waits for volumes, minutes perhaps, takes nobody's slot meanwhile."""
+        if not cycle.profile.holds_back(cycle):
+            return
+        self._slots.release()
+        try:
+            await cycle.profile.prepare(cycle, node)
+        finally:
+            await self._slots.acquire()
 
     async def _bound(self, cycle: Cycle, node: str) -> None:
         """Bind a pod. When the answer is lost the pod itself tells what became of it."""
@@ -219,35 +241,44 @@ class Scheduler:
             # Nobody else hears of it: who waits for other pods to leave may have waited for this one.
             self._woken.update(plugin.name for plugin in cycle.profile.filters if plugin.scope is Scope.CLUSTER)
         self.queue.retry(entry)
+        pod = self._pods.get(*info.key)
+        if pod is not None and pod is not info.pod and info.uid in self.queue.pods:
+            # What was said of the pod meanwhile was left for now.
+            self._unassigned(info.pod, pod)
 
     # -- failure ------------------------------------------------------------------------------------------------
 
     def _rejected(self, entry: Queued, cycle: Cycle, placement: Placement) -> None:
         nomination = Nomination()
+        said: list[str] = []
         if not placement.refused:
+            self.metrics.preempted()
             for plugin in cycle.profile.post_filters:
-                self.metrics.preempted()
                 nomination = plugin.post_filter(cycle, placement.rejections)
+                said.append(nomination.message)
+                if nomination.act is not None:
+                    self._begin(self._make_room(entry, nomination.act))
                 if nomination.node:
                     break
-        message = message_of(self.table.count, placement, nomination.message)
+        message = message_of(self.table.count, placement, ", ".join(filter(None, said)))
         plugins = placement.plugins or {cycle.rejected_by}
         _LOG.debug('unschedulable pod="%s/%s": %s', *entry.info.key, message)
+        cycle.profile.settle(cycle)
         self.queue.failed(entry, plugins)
         info = entry.info
         self._recorder.event(info.pod, WARNING, "FailedScheduling", message, "Scheduling")
-        if nomination.node:
-            self._forget_promise(info)
-            self.handle.nominated.setdefault(nomination.node, {})[info.uid] = info
-            if nomination.act is not None:
-                self._begin(self._make_room(nomination.act))
-        self._begin(self._say_unschedulable(info, message, nomination.node))
+        if nomination.node or nomination.hopeless:
+            self._promise(info, nomination.node)
+        promised = next((node for node, pods in self.handle.nominated.items() if info.uid in pods), "")
+        self._begin(self._say_unschedulable(info, message, promised))
 
-    async def _make_room(self, act: Callable[[], Any]) -> None:
+    async def _make_room(self, entry: Queued, act: Callable[[], Any]) -> None:
         try:
             await act()
         except ApiError as error:
-            _LOG.warning("making room failed: %s", error)
+            _LOG.warning('making room failed pod="%s/%s": %s', *entry.info.key, error)
+            await self.clock.sleep(_ROOM_SECONDS)
+            self.queue.wake(entry)
 
     async def _say_unschedulable(self, info: PodInfo, message: str, promised: str) -> None:
         """Write into the pod's status why it is not placed; nothing is written twice."""
@@ -258,8 +289,8 @@ class Scheduler:
             if now is None or now.status != "False":
                 condition["lastTransitionTime"] = timestamp(self.clock.now())
             status["conditions"] = [condition]
-        if promised and promised != info.pod.status.nominated_node_name:
-            status["nominatedNodeName"] = promised
+        if promised != info.pod.status.nominated_node_name:
+            status["nominatedNodeName"] = promised or None
         if not status:
             return
         patch = {"metadata": {"uid": info.uid}, "status": status}
@@ -270,10 +301,15 @@ class Scheduler:
         except ApiError as error:
             _LOG.warning('status not written pod="%s/%s": %s', *info.key, error)
 
-    def _forget_promise(self, info: PodInfo) -> None:
-        for node, promised in list(self.handle.nominated.items()):
-            if promised.pop(info.uid, None) is not None and not promised:
-                del self.handle.nominated[node]
+    def _promise(self, info: PodInfo, node: str) -> None:
+        """Keep room for a pod on a node and nowhere else, or, without a node, nowhere at all."""
+        for other, promised in list(self.handle.nominated.items()):
+            if other != node and promised.pop(info.uid, None) is not None:
+                self._note_unpromised(other)
+                if not promised:
+                    del self.handle.nominated[other]
+        if node:
+            self.handle.nominated.setdefault(node, {})[info.uid] = info
 
     def _begin(self, work: Any) -> None:
         task = asyncio.create_task(work)
@@ -284,14 +320,18 @@ class Scheduler:
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         if new is None:
-            row = self.table.remove_node(old.metadata.name) if old is not None else None
+            assert old is not None
+            row = self.table.remove_node(old.metadata.name)
+            for uid in self.handle.nominated.get(old.metadata.name, ()):
+                if entry := self.queue.pods.get(uid):
+                    self.queue.wake(entry)
         elif old is not None and _same_place(old, new):
             self.table.see_node(new)
             return
         else:
             row = self.table.set_node(new)
         if row is not None:
-            self._note_row(row)
+            self._note_row(row, relieved=True)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
@@ -309,13 +349,13 @@ class Scheduler:
         self.queue.remove(uid)
         self._assumed.discard(uid)
         self._uncount(uid)
-        self._forget_promise(self._shapes.info(pod))
+        self._promise(self._shapes.info(pod), "")
 
     def _assigned(self, pod: Pod) -> None:
         info = self._shapes.info(pod)
         self.queue.remove(info.uid)
         self._assumed.discard(info.uid)
-        self._forget_promise(info)
+        self._promise(info, "")
         counted = self._counted.get(info.uid)
         if counted is not None and counted.node_name != info.node_name:
             self._uncount(info.uid)
@@ -331,11 +371,14 @@ class Scheduler:
             self._gone(new)
             return
         info = self._shapes.info(new)
-        if promised := new.status.nominated_node_name:
-            self._forget_promise(info)
-            self.handle.nominated.setdefault(promised, {})[info.uid] = info
+        promised = new.status.nominated_node_name
+        withdrawn = old is not None and old.status.nominated_node_name not in ("", promised)
+        if promised or withdrawn:
+            self._promise(info, promised)
         if old is not None and info.uid in self.queue.pods and _same_question(old, new):
             self.queue.update(info)
+            if withdrawn:
+                self.queue.wake(self.queue.pods[info.uid])
             return
         profile = self._profile(info)
         self.queue.add(info, profile.waits(info) if profile else "")
@@ -344,11 +387,19 @@ class Scheduler:
         info = self._counted.pop(uid, None)
         row = self.table.remove_pod(info) if info is not None else None
         if row is not None:
-            self._note_row(row)
+            self._note_row(row, relieved=True)
 
-    def _note_row(self, row: int) -> None:
+    def _note_row(self, row: int, *, relieved: bool = False) -> None:
         if self.queue.waits():
             self._changed_rows.add(row)
+            if relieved:
+                self._relieved.add(row)
+            self._work.set()
+
+    def _note_unpromised(self, node: str) -> None:
+        row = self.table.rows.get(node)
+        if row is not None and self.queue.waits():
+            self._unpromised.add(row)
             self._work.set()
 
     def _note_wake(self, plugin: str, old: Object | None, new: Object | None) -> None:
@@ -357,15 +408,17 @@ class Scheduler:
 
     def _wake_pods(self) -> None:
         """Let those pods be tried again for whom something has changed that could let them fit."""
-        if not self._changed_rows and not self._woken:
+        if not self._changed_rows and not self._unpromised and not self._woken:
             return
-        rows = np.array(sorted(self._changed_rows), np.intp)
-        woken = self._woken
-        self._changed_rows, self._woken = set(), set()
+        rows, unpromised = (np.array(sorted(each), np.intp) for each in (self._changed_rows, self._unpromised))
+        relieved, woken = self._relieved, self._woken
+        self._changed_rows, self._relieved, self._unpromised, self._woken = set(), set(), set(), set()
         for shape in self.queue.waiting_shapes():
             waiting = self.queue.waiting(shape)
             profile = self._profile(waiting[0].info)
-            opened = bool(len(rows)) and profile and profile.opens(Cycle(waiting[0].info, self.table, profile), rows)
+            assert profile is not None  # others are not in the queue
+            cycle = Cycle(waiting[0].info, self.table, profile)
+            opened = profile.opens(cycle, rows, unpromised) or any(profile.could_open(cycle, row) for row in relieved)
             for entry in waiting:
                 if opened or not woken.isdisjoint(entry.plugins):
                     self.queue.wake(entry)

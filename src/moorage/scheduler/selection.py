@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from moorage.scheduler.columns import Answers
 from moorage.scheduler.table import NodeTable, Rows
 
+_LARGEST = 2**62
 Ask = Callable[[Mapping[str, str], str], int]
 """The answer for a node's labels and name."""
 
@@ -51,8 +52,13 @@ class Selection:
 
     def _by_values(self, rows: Rows, keys: list[str]) -> NDArray[np.int64]:
         columns = [self._table.labels(key) for key in keys]
-        combined = np.zeros(len(self._table.alive[rows]), np.int64)
+        combined, span = np.zeros(len(self._table.alive[rows]), np.int64), 1
         for column in columns:
+            span *= len(column.values)
+            if span > _LARGEST:
+                # So many combinations are thinkable that their numbers would run over; there are only as many as rows.
+                combined = np.unique(combined, return_inverse=True)[1].astype(np.int64)
+                span = (len(combined) + 1) * len(column.values)
             combined = combined * len(column.values) + column.codes[rows]
         distinct, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
         found = np.empty(len(distinct), np.int64)

@@ -262,9 +262,11 @@ class NodeTable:
     def _count(self, row: int, info: PodInfo, sign: int) -> None:
         shape = info.shape
         for name, value in shape.requests.items():
-            self.requested[self.column_of(name), row] += sign * value
+            line = self.column_of(name)  # which may make room for it, and so a new matrix
+            self.requested[line, row] += sign * value
         for name, value in shape.scored.items():
-            self.scored[self.column_of(name), row] += sign * value
+            line = self.column_of(name)
+            self.scored[line, row] += sign * value
         self.requested[_PODS, row] += sign
         if shape.ports:
             self._count_ports(row, shape.ports, sign)

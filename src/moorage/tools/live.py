@@ -11,7 +11,10 @@ from moorage.api.meta import Object
 from moorage.client import Client, Missing
 from moorage.tools.cluster import Cluster, Item
 
-_READ = ("Node", "PersistentVolume", "PersistentVolumeClaim", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
+_READ = (
+    "Node", "PersistentVolume", "PersistentVolumeClaim",
+    "DeviceTaintRule", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice",
+)  # fmt: skip
 
 
 async def read_live(client: Client) -> Cluster:

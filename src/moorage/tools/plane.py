@@ -47,6 +47,7 @@ class Settings:
     scheduling: Configuration = field(default_factory=Configuration)
     nodes: int = 3
     """How many hollow nodes there are to begin with."""
+    clock: Clock = field(default_factory=Clock)
 
 
 async def furnish(client: Client, nodes: int) -> None:
@@ -68,18 +69,19 @@ class ControlPlane:
         """Start everything. Raises CannotStart when the API server cannot."""
         server = await start(
             settings.directory, settings.store, settings.apiserver_gates, settings.bind, settings.port,
-            etcd_files=settings.etcd_files,
+            etcd_files=settings.etcd_files, clock=settings.clock,
         )  # fmt: skip
         plane = cls(server)
 
         async def schedule(client: Client) -> None:
-            scheduler = Scheduler(client, settings.scheduler_gates, settings.scheduling)
+            scheduler = Scheduler(client, settings.scheduler_gates, settings.scheduling, clock=settings.clock)
             with server.measuring(scheduler.metrics.registry):
                 await scheduler.run()
 
         async def control(client: Client) -> None:
             authority = (settings.directory / AUTHORITY).read_text()
-            controllers = prepare(client, settings.controllers_gates, (*CONTROLLERS, HollowNodes, root_ca(authority)))
+            made = (*CONTROLLERS, HollowNodes, root_ca(authority))
+            controllers = prepare(client, settings.controllers_gates, made, clock=settings.clock)
             with server.measuring(controllers.context.registry):
                 await controllers.run()
 

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
 from moorage.api import kinds
 from moorage.api.kinds import Kind
-from moorage.api.node import Node
-from moorage.api.pod import Pod
-from moorage.api.resource import ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from moorage.api.meta import Object
+from moorage.api.node import Node, NodeSelector, Taint
+from moorage.api.places import terms_of, tolerations_of
+from moorage.api.pod import Pod, PodSpec
+from moorage.api.resource import (
+    DeviceRequestAllocationResult,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
 from moorage.api.volume import PersistentVolume
+from moorage.api.workload import Job
 from moorage.features import ALL_ON, Gate, Gates
+from moorage.match.selector import compile_pod_selector, compile_selector
 from moorage.match.tolerations import NO_EXECUTE, Tolerations
 from moorage.tools.cluster import Cluster, Item
-from moorage.validation.gates import gates_needed
+from moorage.validation.gates import gates_needed, term_gates, toleration_gates
 
 _ENDED = ("Succeeded", "Failed")
+_DONE = ("Complete", "Failed")
+_EXAMPLES = 3
 
 
 class Step(Enum):
@@ -66,9 +78,9 @@ class Rollback:
         """What to do once the findings are dealt with: each component in its turn, the scheduler first."""
         off = f"{self.gate.value}=false"
         return [
-            f"turn the gate off in the scheduler:   --scheduler-feature-gates {off}",
-            f"then in the API server:               --apiserver-feature-gates {off}",
-            f"then in the controllers:              --controllers-feature-gates {off}",
+            f"in the scheduler:        append {off} to --scheduler-feature-gates",
+            f"then in the API server:  append {off} to --apiserver-feature-gates",
+            f"then in the controllers: append {off} to --controllers-feature-gates",
         ]
 
     def _of(self, item: Item) -> Iterator[Finding]:
@@ -77,13 +89,12 @@ class Rollback:
         if isinstance(thing, Pod):
             yield from self._of_pod(item, thing)
         elif kind.pod_spec:
-            # What another workload makes is changed there.
-            if not any(owner.controller for owner in thing.metadata.owner_references):
+            # What another workload makes is changed there, and a Job that is done makes no more pods.
+            if not _is_owned(thing) and not _is_done(thing):
                 reason = "its template needs the gate: the API server refuses new pods, and updates and repairs stall"
                 yield Finding(Step.TEMPLATES, item, reason, _edit(kind, item))
         elif isinstance(thing, PersistentVolume):
-            reason = "its node affinity matches no node without the gate: pods that use it cannot be placed"
-            yield Finding(Step.VOLUMES, item, reason, _replace(kind, item))
+            yield from self._of_volume(item, thing)
         elif isinstance(thing, ResourceSlice):
             reason = "its node selector matches no node without the gate: its devices cannot be given to any pod"
             yield Finding(Step.CLAIMS, item, reason, "change it in the driver that publishes it")
@@ -93,11 +104,41 @@ class Rollback:
     def _of_pod(self, item: Item, pod: Pod) -> Iterator[Finding]:
         if pod.status.phase in _ENDED or pod.metadata.deletion_timestamp is not None:
             return
-        if not pod.spec.node_name:
-            reason = "it is pending, and without the gate no toleration or term that needs it matches: it stays pending"
-            yield Finding(Step.PENDING, item, reason, _delete_pod(pod))
-        elif because := self._evicted(pod):
-            yield Finding(Step.EVICTED, item, because, _delete_pod(pod))
+        if pod.spec.node_name:
+            step, reason = Step.EVICTED, self._evicted(pod)
+        else:
+            step, reason = Step.PENDING, self._stuck(pod)
+        if reason:
+            # Its workload makes it anew from the changed template; nobody does so for a pod that stands alone.
+            command = _delete(item) if _is_owned(pod) else _replace(kinds.of(pod), item)
+            yield Finding(step, item, reason, command)
+
+    def _stuck(self, pod: Pod) -> str:
+        """Why a pending pod would have fewer nodes to go to; empty when it has as many as now."""
+        now, then = self._admitting(pod.spec, ALL_ON), self._admitting(pod.spec, self._off)
+        if then:
+            lost = sorted(now - then)
+            return f"it is pending, and without the gate may no longer go to {_named(lost)}" if lost else ""
+        if not now and not self._is_needed(pod):
+            return ""
+        return "it is pending, and without the gate no node will do: it stays pending"
+
+    def _admitting(self, spec: PodSpec, gates: Gates) -> set[str]:
+        """The nodes whose taints and labels suit a pod."""
+        tolerations, selector = Tolerations(spec.tolerations, gates), compile_pod_selector(spec, gates)
+        return {
+            name
+            for name, node in self._nodes.items()
+            if tolerations.first_untolerated(node.spec.taints) is None and selector.verdict(node.metadata.labels, name)
+        }
+
+    def _is_needed(self, pod: Pod) -> bool:
+        """Whether more than a preference of a pod needs the gate."""
+        required = [term for path, term in terms_of(pod) if not path.endswith(".preference")]
+        tolerations = [each for _, given in tolerations_of(pod) for each in given]
+        return any(self.gate in term_gates(each) for each in required) or any(
+            self.gate in toleration_gates(each) for each in tolerations
+        )
 
     def _evicted(self, pod: Pod) -> str:
         """Why a running pod would have to leave sooner than it must now; empty when nothing changes for it."""
@@ -116,17 +157,71 @@ class Rollback:
                 return f"{where}, which it tolerates only with the gate: evicted {when}"
         return ""
 
+    def _of_volume(self, item: Item, volume: PersistentVolume) -> Iterator[Finding]:
+        affinity = volume.spec.node_affinity
+        required = affinity.required if affinity else None
+        lost = sorted(self._reaching(required, ALL_ON) - self._reaching(required, self._off))
+        if all(self.gate in term_gates(term) for _, term in terms_of(volume)):
+            reason = "its node affinity matches no node without the gate: pods that use it cannot be placed"
+        elif lost:
+            reason = f"without the gate its node affinity leaves out {_named(lost)}"
+        else:
+            return
+        yield Finding(Step.VOLUMES, item, reason, _replace(kinds.of(volume), item))
+
+    def _reaching(self, selector: NodeSelector | None, gates: Gates) -> set[str]:
+        compiled = compile_selector(selector, gates)
+        return {name for name, node in self._nodes.items() if compiled.verdict(node.metadata.labels, name)}
+
     def _of_claim(self, item: Item, kind: Kind) -> Iterator[Finding]:
         thing = item.object
-        allocated = isinstance(thing, ResourceClaim) and thing.status.allocation is not None
-        evicts = self.gate in (Gate.CEL, Gate.WILDCARD)
-        if allocated and evicts:
-            reason = "it holds a device by a toleration that needs the gate: its pods are evicted by a NoExecute taint"
-        elif allocated:
-            return
+        if isinstance(thing, ResourceClaim) and thing.status.allocation is not None:
+            taints = [self._lost_taint(result) for result in thing.status.allocation.devices.results]
+            for taint in filter(None, taints):
+                pods = _named([user.name for user in thing.status.reserved_for]) or "no pod"
+                reason = f"its device has the taint {taint}, which it tolerates only with the gate: evicts {pods}"
+                yield Finding(Step.CLAIMS, item, reason, _replace(kind, item))
         else:
             reason = "it asks for devices by a toleration that needs the gate: tainted devices are not given to it"
-        yield Finding(Step.CLAIMS, item, reason, _replace(kind, item))
+            yield Finding(Step.CLAIMS, item, reason, _replace(kind, item))
+
+    def _lost_taint(self, result: DeviceRequestAllocationResult) -> Taint | None:
+        """The first taint of a device that would end its use, and does not now."""
+        now = Tolerations(result.tolerations, ALL_ON.for_eviction())
+        then = Tolerations(result.tolerations, self._off.for_eviction())
+        for taint in self._device_taints(result):
+            if taint.effect == NO_EXECUTE and now.verdict(taint) and not then.verdict(taint):
+                return taint
+        return None
+
+    def _device_taints(self, result: DeviceRequestAllocationResult) -> Iterator[Taint]:
+        place = result.driver, result.pool, result.device
+        for _, each in self._cluster.of(ResourceSlice):
+            for device in each.spec.devices:
+                if (each.spec.driver, each.spec.pool.name, device.name) == place:
+                    yield from device.taints
+        for _, rule in self._cluster.of(DeviceTaintRule):
+            if selector := rule.spec.device_selector:
+                wanted = selector.driver, selector.pool, selector.device
+                if all(want in (None, found) for want, found in zip(wanted, place, strict=True)):
+                    yield rule.spec.taint
+
+
+def _named(names: Iterable[str]) -> str:
+    """Some names, and how many there are beside them."""
+    given = list(names)
+    rest = f" and {len(given) - _EXAMPLES} more" if len(given) > _EXAMPLES else ""
+    return ", ".join(given[:_EXAMPLES]) + rest
+
+
+def _is_owned(thing: Object) -> bool:
+    return any(owner.controller for owner in thing.metadata.owner_references)
+
+
+def _is_done(thing: Object) -> bool:
+    return isinstance(thing, Job) and any(
+        each.type in _DONE and each.status == "True" for each in thing.status.conditions
+    )
 
 
 def _where(item: Item) -> str:
@@ -145,7 +240,5 @@ def _replace(kind: Kind, item: Item) -> str:
     return f"kubectl get {what} -o yaml > {name}.yaml; $EDITOR {name}.yaml; kubectl replace --force -f {name}.yaml"
 
 
-def _delete_pod(pod: Pod) -> str:
-    namespace = pod.metadata.namespace
-    where = f" -n {namespace}" if namespace not in ("", "default") else ""
-    return f"kubectl delete pod {pod.metadata.name}{where}"
+def _delete(item: Item) -> str:
+    return f"kubectl delete pod {item.object.metadata.name}{_where(item)}"

@@ -8,10 +8,12 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from moorage.api import kinds
 from moorage.api.labels import from_struct
+from moorage.api.meta import Object
 from moorage.api.pod import Pod, PodDisruptionBudget
 from moorage.client import ApiError, Missing
 from moorage.client.client import STRATEGIC
@@ -55,6 +57,9 @@ class DefaultPreemption(Plugin):
         self._share = int(args.get("minCandidateNodesPercentage", 10))
         self._least = int(args.get("minCandidateNodesAbsolute", 100))
         self._budgets = handle.informers.of(PodDisruptionBudget)
+        self._pods = handle.informers.of(Pod)
+        self._removing: set[str] = set()
+        """The pods for which others are being removed right now."""
 
     def post_filter(self, cycle: Cycle, rejections: Mapping[str, list[Rejection]]) -> Nomination:
         """The node to promise to the pod, and the pods to remove from it."""
@@ -68,15 +73,19 @@ class DefaultPreemption(Plugin):
             if nodes > sum(told.values()):
                 told[_NOT_HELPFUL] = nodes - sum(told.values())
             reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in told.items()))
-            return Nomination(message=f"preemption: 0/{nodes} nodes are available: {reasons}.")
+            return Nomination(message=f"preemption: 0/{nodes} nodes are available: {reasons}.", hopeless=True)
         best = min(candidates, key=lambda each: each.rank)
+        self._removing.add(cycle.pod.uid)
         return Nomination(best.node, act=lambda: self._remove(cycle, best))
 
     def _not_eligible(self, cycle: Cycle, rejections: Mapping[str, list[Rejection]]) -> str:
         pod = cycle.pod.pod
         if pod.spec.preemption_policy == "Never":
             return "not eligible due to preemptionPolicy=Never."
-        row = self.handle.table.rows.get(pod.status.nominated_node_name)
+        if cycle.pod.uid in self._removing:
+            return "waiting for the preemption for this pod to be finished"
+        promised = next((node for node, pods in self.handle.nominated.items() if cycle.pod.uid in pods), "")
+        row = self.handle.table.rows.get(promised)
         if row is None or row not in _resolvable(rejections):
             return ""
         leaving = any(
@@ -92,7 +101,7 @@ class DefaultPreemption(Plugin):
         found: list[Candidate] = []
         tried: dict[str, int] = {}
         for row in (*rows[begin:], *rows[:begin]):
-            if len(found) >= wanted:
+            if len(found) >= wanted and any(not each.violations for each in found):
                 break
             candidate = self._victims(cycle, row)
             if isinstance(candidate, str):
@@ -166,10 +175,13 @@ class DefaultPreemption(Plugin):
 
     async def _remove(self, cycle: Cycle, candidate: Candidate) -> None:
         """Delete the victims, and take back promises of room there to pods of lower priority."""
-        for info in list(self.handle.nominated.get(candidate.node, {}).values()):
-            if info.priority < cycle.pod.priority:
-                await self._unpromise(info, candidate.node)
-        await asyncio.gather(*(self._delete(cycle, victim) for victim in candidate.victims))
+        try:
+            for info in list(self.handle.nominated.get(candidate.node, {}).values()):
+                if info.priority < cycle.pod.priority:
+                    await self._unpromise(info, candidate.node)
+            await asyncio.gather(*(self._delete(cycle, victim) for victim in candidate.victims))
+        finally:
+            self._removing.discard(cycle.pod.uid)
 
     async def _unpromise(self, info: PodInfo, node: str) -> None:
         promised = self.handle.nominated.get(node, {})
@@ -194,7 +206,7 @@ class DefaultPreemption(Plugin):
         try:
             status = {"metadata": {"uid": victim.uid}, "status": {"conditions": [condition]}}
             await self.handle.client.patch(_POD, *victim.key, status, subresource="status", form=STRATEGIC)
-            await self.handle.client.delete(_POD, *victim.key, uid=victim.uid)
+            gone = await self.handle.client.delete(_POD, *victim.key, uid=victim.uid)
         except Missing:
             return
         except ApiError:
@@ -202,6 +214,8 @@ class DefaultPreemption(Plugin):
             raise
         message = f"Preempted by pod {cycle.pod.uid} on node {victim.node_name}"
         self.handle.recorder.event(victim.pod, NORMAL, "Preempted", message, "Preempting")
+        # Who does not know yet that this victim is leaving would only look for another.
+        await self._pods.caught_up(msgspec.json.decode(gone, type=Object).metadata.resource_version)
 
 
 class _Removed:

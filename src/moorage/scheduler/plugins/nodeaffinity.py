@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from moorage.api.decode import convert
 from moorage.api.pod import NodeAffinity as Affinity
 from moorage.api.pod import PodSpec
 from moorage.match.selector import NAME_FIELD, compile_preferences, compile_selector
-from moorage.scheduler.framework import Cycle, Handle, Plugin, normalized
+from moorage.scheduler.framework import Cycle, Handle, Plugin, Rejection, normalized
 from moorage.scheduler.selection import Selection
 from moorage.scheduler.shape import Shape
 from moorage.scheduler.table import Mask, Rows, Scores
@@ -62,6 +63,14 @@ class NodeAffinity(Plugin):
         named = np.array([table.rows[name] for name in names if name in table.rows], np.intp)
         mask[named] = selection.answers(named)
         return mask[rows]
+
+    def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Rejection]:
+        """What the profile adds counts first."""
+        added = self._added.answers(rows).astype(np.bool_)
+        if not added.all():
+            yield Rejection("node(s) didn't match scheduler-enforced node affinity", rows[~added])
+        if added.any():
+            yield Rejection(self.reason, rows[added])
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
         """The weights of the preferred terms that match."""

@@ -81,9 +81,8 @@ class NodeResourcesFit(Plugin):
 
     def _asked(self, shape: Shape) -> Iterable[tuple[str, int]]:
         for name, value in shape.requests.items():
-            if name in self._ignored or name.partition("/")[0] in self._ignored_groups:
-                continue
-            if name != PODS:
+            ignored = name in self._ignored or name.partition("/")[0] in self._ignored_groups
+            if name != PODS and not (ignored and _is_extended(name)):
                 yield name, value
 
     def filter(self, cycle: Cycle, rows: Rows) -> Mask:
@@ -150,7 +149,9 @@ def _balance(allocatable: Scores, used: Scores) -> Scores:
     else:
         mean = fractions.sum(axis=1) / np.maximum(number, 1)
         squares = (((fractions - mean[:, None]) ** 2) * has).sum(axis=1)
-        deviation = np.sqrt(squares / np.maximum(number, 1)) * (number > 1)
+        deviation = np.sqrt(squares / np.maximum(number, 1)) * (number > 2)
+        largest, smallest = fractions.max(axis=1), np.where(has, fractions, 1.0).min(axis=1)
+        deviation = np.where(number == 2, (largest - smallest) / 2, deviation)
     score: Scores = ((1 - deviation) * MAX_SCORE).astype(np.int64)
     return score
 
@@ -216,6 +217,10 @@ def _ratio(points: list[tuple[int, int]]) -> Callable[[Usage], Scores]:
         return found
 
     return score
+
+
+def _is_extended(name: str) -> bool:
+    return "/" in name and "kubernetes.io/" not in name
 
 
 def _weights(resources: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, int], ...]:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from moorage.scheduler.framework import Plugin
 from moorage.scheduler.plugins.defaultpreemption import DefaultPreemption
+from moorage.scheduler.plugins.dynamicresources import DynamicResources
 from moorage.scheduler.plugins.imagelocality import ImageLocality
 from moorage.scheduler.plugins.interpodaffinity import InterPodAffinity
 from moorage.scheduler.plugins.nodeaffinity import NodeAffinity
 from moorage.scheduler.plugins.nodefacts import NodeName, NodePorts, NodeUnschedulable
 from moorage.scheduler.plugins.noderesources import NodeResourcesBalancedAllocation, NodeResourcesFit
+from moorage.scheduler.plugins.nodevolumelimits import NodeVolumeLimits
 from moorage.scheduler.plugins.podtopologyspread import PodTopologySpread
 from moorage.scheduler.plugins.queueing import DefaultBinder, PrioritySort, SchedulingGates
 from moorage.scheduler.plugins.tainttoleration import TaintToleration
+from moorage.scheduler.plugins.volumebinding import VolumeBinding
+from moorage.scheduler.plugins.volumerestrictions import VolumeRestrictions
+from moorage.scheduler.plugins.volumezone import VolumeZone
 
 DEFAULTS: tuple[tuple[type[Plugin], int], ...] = (
     (SchedulingGates, 0),
@@ -22,8 +27,13 @@ DEFAULTS: tuple[tuple[type[Plugin], int], ...] = (
     (NodeAffinity, 2),
     (NodePorts, 0),
     (NodeResourcesFit, 1),
+    (VolumeRestrictions, 0),
+    (NodeVolumeLimits, 0),
+    (VolumeBinding, 0),
+    (VolumeZone, 0),
     (PodTopologySpread, 2),
     (InterPodAffinity, 2),
+    (DynamicResources, 2),
     (DefaultPreemption, 0),
     (NodeResourcesBalancedAllocation, 1),
     (ImageLocality, 1),

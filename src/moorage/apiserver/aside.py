@@ -1,0 +1,43 @@
+"""Work on large objects is done beside the event loop: who sends one waits for it alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+LARGE = 32 << 10
+MAX_VALUES, MAX_METADATA = 50_000, 500_000
+"""How many values an object may hold: every map, list, text and number is one. Its metadata tells who set which of
+them, again and again.
+"""
+
+# One thread: large objects wait for each other, not the small ones for many of them.
+_THREAD = ThreadPoolExecutor(1, thread_name_prefix="large-objects")
+
+
+async def aside(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Do some work on so many bytes: here when they are few, in a thread when they are many."""
+    if size < LARGE:
+        return work(*args, **kwargs)
+    return await asyncio.get_running_loop().run_in_executor(_THREAD, lambda: work(*args, **kwargs))
+
+
+def holds_more(data: Any, most: int) -> bool:
+    """Whether data holds more values than so many. It looks no further than it must."""
+    count, waiting = 1, [data]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            count += len(value)
+            waiting += value.values()
+        elif isinstance(value, list):
+            count += len(value)
+            waiting += value
+        if count > most:
+            return True
+    return False

@@ -1,0 +1,1 @@
+"""Devices for pods: which there are, who has them, and how claims are given theirs."""

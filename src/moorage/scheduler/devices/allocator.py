@@ -1,0 +1,191 @@
+"""The search for devices: the first of all ways to satisfy all claims, in the order of preference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from moorage.scheduler.devices.inventory import Supply
+from moorage.scheduler.devices.plan import MOST_DEVICES, ClaimPlan, Fault, Plan, Want
+from moorage.scheduler.devices.pools import Counters, DeviceId, Offer, PoolId
+
+_MOST_STEPS = 50_000
+"""After so many devices tried a search is given up: nothing else happens while it lasts."""
+
+
+class Pick(NamedTuple):
+    """A device for a request."""
+
+    want: Want
+    offer: Offer
+
+
+def allocate(plan: Plan, supply: Supply, taken: Mapping[DeviceId, int]) -> list[list[Pick]] | None:
+    """Devices for each claim, or None when there are not enough. Raises Fault."""
+    return _Search(plan, supply, taken).run()
+
+
+def preference(picks: list[list[Pick]]) -> int:
+    """How good the ways are by which requests are satisfied: earlier ones count more."""
+    return sum(rank for claim in picks for rank in {pick.want.request: pick.want.rank for pick in claim}.values())
+
+
+class _Search:
+    def __init__(self, plan: Plan, supply: Supply, taken: Mapping[DeviceId, int]) -> None:
+        self._plan = plan
+        self._supply = supply
+        self._taken = taken
+        self._offers = supply.offers
+        self._picks: list[list[Pick]] = [[] for _ in plan.claims]
+        self._users: dict[DeviceId, list[int]] = {}
+        """The claims that the devices picked so far are for."""
+        self._values: list[list[list[Any]]] = [[[] for _ in claim.rules] for claim in plan.claims]
+        """The attributes of the devices picked so far, by claim and rule."""
+        self._left: dict[PoolId, Counters] = {}
+        self._all: dict[Want, list[Offer]] = {}
+        self._steps = 0
+
+    def run(self) -> list[list[Pick]] | None:
+        for claim in self._plan.claims:
+            self._check_size(claim)
+        if self._is_hopeless() or not self._next(0, 0):
+            return None
+        return self._picks
+
+    def _check_size(self, claim: ClaimPlan) -> None:
+        least = 0
+        for ways in claim.requests:
+            for want in ways:
+                if want.all:
+                    self._all[want] = self._find_all(claim.number, want)
+            least += min((len(self._all[want]) if want.all else want.count for want in ways), default=0)
+        if least > MOST_DEVICES:
+            raise Fault(f": number of requested devices {least} exceeds the claim limit of {MOST_DEVICES}",
+                        claim.number)  # fmt: skip
+
+    def _find_all(self, claim: int, want: Want) -> list[Offer]:
+        for view in self._supply.views:
+            if view.problem:
+                text = f"asks for all devices, but resource pool {view.pool.id} is currently {view.problem}"
+                raise Fault(f", request {want.name.rpartition('/')[2]}: {text}", claim)
+        return [offer for offer in self._offers if want.selects(claim, offer)]
+
+    def _is_hopeless(self) -> bool:
+        """Whether some request cannot be satisfied even if it were the only one: spares a search that is in vain."""
+        return any(
+            not any(want.all or self._enough(claim.number, want) for want in ways)
+            for claim in self._plan.claims
+            for ways in claim.requests
+        )
+
+    def _enough(self, claim: int, want: Want) -> bool:
+        missing = want.count
+        for offer in self._offers:
+            if not missing:
+                break
+            if want.admin or offer.id not in self._taken:
+                try:
+                    missing -= want.selects(claim, offer) and want.tolerates(offer.taints)
+                except Fault:
+                    return True
+        return not missing
+
+    def _next(self, claim: int, request: int) -> bool:
+        """Go on with a request, then with those after it."""
+        if claim == len(self._plan.claims):
+            return True
+        requests = self._plan.claims[claim].requests
+        if request == len(requests):
+            return self._next(claim + 1, 0)
+        return any(self._satisfy(claim, request, want) for want in requests[request])
+
+    def _satisfy(self, claim: int, request: int, want: Want) -> bool:
+        count = len(self._all[want]) if want.all else want.count
+        if len(self._picks[claim]) + count > MOST_DEVICES:
+            return False
+        return self._take_all(claim, request, want) if want.all else self._pick(claim, request, want, 0, count)
+
+    def _take_all(self, claim: int, request: int, want: Want) -> bool:
+        offers = self._all[want]
+        done = 0
+        for offer in offers:
+            if not self._is_free(claim, want, offer) or not self._take(claim, want, offer, must=True):
+                break
+            done += 1
+        if offers and done == len(offers) and self._next(claim, request + 1):
+            return True
+        for offer in reversed(offers[:done]):
+            self._drop(claim, want, offer)
+        return False
+
+    def _pick(self, claim: int, request: int, want: Want, start: int, count: int) -> bool:
+        """Some more devices for a request, each after the one before: their order does not matter."""
+        if not count:
+            return self._next(claim, request + 1)
+        offers = self._offers
+        for at in range(start, len(offers) - count + 1):
+            offer = offers[at]
+            self._steps += 1
+            if self._steps > _MOST_STEPS:
+                raise Fault("timed out trying to allocate devices")
+            if not self._is_free(claim, want, offer) or not want.selects(claim, offer):
+                continue
+            if self._take(claim, want, offer):
+                if self._pick(claim, request, want, at + 1, count - 1):
+                    return True
+                self._drop(claim, want, offer)
+        return False
+
+    def _is_free(self, claim: int, want: Want, offer: Offer) -> bool:
+        users = self._users.get(offer.id, ())
+        if want.admin:
+            return claim not in users
+        return not users and offer.id not in self._taken
+
+    def _take(self, claim: int, want: Want, offer: Offer, *, must: bool = False) -> bool:
+        if not want.tolerates(offer.taints) or not self._has_counters(offer):
+            return False
+        rules = self._plan.claims[claim].rules
+        added: list[tuple[int, Any]] = []
+        for at, rule in enumerate(rules):
+            if rule.concerns(want):
+                value, others = offer.attribute(rule.attribute), self._values[claim][at]
+                if value is None or (value in others if rule.distinct else others and value != others[0]):
+                    if must:
+                        text = f"cannot add device {offer.id} because a claim constraint would not be satisfied"
+                        raise Fault(f", request {want.name.rpartition('/')[2]}: {text}", claim)
+                    return False
+                added.append((at, value))
+        for at, value in added:
+            self._values[claim][at].append(value)
+        self._count(offer, 1)
+        self._users.setdefault(offer.id, []).append(claim)
+        self._picks[claim].append(Pick(want, offer))
+        return True
+
+    def _drop(self, claim: int, want: Want, offer: Offer) -> None:
+        self._picks[claim].pop()
+        self._users[offer.id].pop()
+        self._count(offer, -1)
+        for at, rule in enumerate(self._plan.claims[claim].rules):
+            if rule.concerns(want):
+                self._values[claim][at].pop()
+
+    def _has_counters(self, offer: Offer) -> bool:
+        if not offer.counters:
+            return True
+        left = self._counters(offer)
+        return all(left[counter] >= amount for counter, amount in offer.counters.items())
+
+    def _count(self, offer: Offer, sign: int) -> None:
+        if offer.counters:
+            left = self._counters(offer)
+            for counter, amount in offer.counters.items():
+                left[counter] -= sign * amount
+
+    def _counters(self, offer: Offer) -> Counters:
+        whole = PoolId(offer.id.driver, offer.id.pool)
+        if whole not in self._left:
+            pool = next(view.pool for view in self._supply.views if view.pool.id == whole)
+            self._left[whole] = pool.left(self._taken)
+        return self._left[whole]

@@ -1,0 +1,177 @@
+"""What claims ask for, worked out once for all claims that ask for the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from moorage.api.node import Taint
+from moorage.api.resource import (
+    DeviceClaim,
+    DeviceClass,
+    DeviceConstraint,
+    DeviceRequest,
+    DeviceSelector,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+)
+from moorage.features import Gates
+from moorage.match.devices import DeviceExpression
+from moorage.match.tolerations import Tolerations
+from moorage.scheduler.devices.pools import Offer
+
+MOST_DEVICES = 32
+"""How many devices one claim can have."""
+MOST_WAYS = 8
+"""How many ways to satisfy a request can be given."""
+
+Unclear = Callable[[Tolerations, Taint], None]
+Classes = Callable[[str], DeviceClass | None]
+_KEPT = 4096
+_expression = lru_cache(maxsize=256)(DeviceExpression)
+
+
+class Fault(Exception):
+    """Something about claims or classes keeps anybody from saying whether devices will do."""
+
+    def __init__(self, text: str, claim: int | None = None) -> None:
+        super().__init__(text)
+        self._claim = claim
+
+    def sentence(self, claims: Sequence[ResourceClaim]) -> str:
+        """What is wrong, with the name of the claim that it is wrong with."""
+        if self._claim is None:
+            return str(self)
+        metadata = claims[self._claim].metadata
+        return f"claim {metadata.namespace}/{metadata.name}{self}"
+
+
+class Test(NamedTuple):
+    """One selector of a class or of a request."""
+
+    expression: DeviceExpression
+    number: int
+    class_name: str = ""
+    """The class that it is of, empty when the claim itself has it."""
+
+    def fault(self, claim: int, offer: Offer, error: str) -> Fault:
+        """That the selector cannot be evaluated."""
+        problem = self.expression.problem
+        where = f": selector #{self.number}" if problem else f": selector #{self.number} on device {offer.id}"
+        text = f"{where}: CEL {'compile' if problem else 'runtime'} error: {problem or error}"
+        return Fault(f"class {self.class_name}{text}") if self.class_name else Fault(text, claim)
+
+
+class Want:
+    """One way to satisfy a request."""
+
+    __slots__ = ("_tests", "_tolerated", "_unclear", "admin", "all", "class_", "count", "name", "rank", "request",
+                 "tolerations")  # fmt: skip
+
+    def __init__(
+        self, request: DeviceRequest, way: ExactDeviceRequest | DeviceSubRequest, class_: DeviceClass, gates: Gates,
+        unclear: Unclear, rank: int = 0,
+    ) -> None:  # fmt: skip
+        self.request = request.name
+        self.name = f"{request.name}/{way.name}" if isinstance(way, DeviceSubRequest) else request.name
+        self.class_ = class_
+        self.all = way.allocation_mode == "All"
+        self.count = way.count
+        self.admin = isinstance(way, ExactDeviceRequest) and bool(way.admin_access)
+        self.rank = rank
+        """How much this way is preferred to others; 0 when there are no others."""
+        self.tolerations = Tolerations(way.tolerations, gates)
+        self._tests = (*_tests(class_.spec.selectors, class_.metadata.name), *_tests(way.selectors))
+        self._tolerated: dict[tuple[Taint, ...], bool] = {(): True}
+        self._unclear = unclear
+
+    def selects(self, claim: int, offer: Offer) -> bool:
+        """Whether a device is of the sort that is asked for. Raises Fault."""
+        if offer.device.binding_conditions:
+            return False
+        for test in self._tests:
+            verdict = offer.traits.verdict(test.expression)
+            if verdict.error:
+                raise test.fault(claim, offer, verdict.error)
+            if not verdict.matched:
+                return False
+        return True
+
+    def tolerates(self, taints: tuple[Taint, ...]) -> bool:
+        """Whether nothing on a device keeps it from being given to this request."""
+        tolerated = self._tolerated.get(taints)
+        if tolerated is None:
+            if len(self._tolerated) > _KEPT:
+                self._tolerated = {(): True}
+            taint = self.tolerations.first_untolerated(taints)
+            if taint is not None:
+                self._unclear(self.tolerations, taint)
+            tolerated = self._tolerated[taints] = taint is None
+        return tolerated
+
+
+def _tests(selectors: Sequence[DeviceSelector], class_name: str = "") -> Iterator[Test]:
+    for number, each in enumerate(selectors):
+        yield Test(_expression(each.cel.expression if each.cel else ""), number, class_name)
+
+
+class Rule(NamedTuple):
+    """What the devices of some requests must have in common, or must not have in common."""
+
+    requests: frozenset[str]
+    attribute: str
+    distinct: bool
+
+    def concerns(self, want: Want) -> bool:
+        """Whether devices for a request count."""
+        return not self.requests or want.request in self.requests or want.name in self.requests
+
+
+class ClaimPlan:
+    """What one claim asks for."""
+
+    def __init__(self, number: int, devices: DeviceClaim, classes: Classes, gates: Gates, unclear: Unclear) -> None:
+        self.number = number
+        self.devices = devices
+        self.requests = tuple(tuple(_wants(number, request, classes, gates, unclear)) for request in devices.requests)
+        """The ways to satisfy each request, the best first."""
+        self.rules = tuple(_rule(number, at, each) for at, each in enumerate(devices.constraints))
+
+
+class Plan:
+    """What the claims of a pod that have no devices yet ask for."""
+
+    def __init__(self, devices: Sequence[DeviceClaim], classes: Classes, gates: Gates, unclear: Unclear) -> None:
+        """Raises Fault when something is asked for that nobody can give."""
+        self.claims = tuple(ClaimPlan(at, each, classes, gates, unclear) for at, each in enumerate(devices))
+        self.has_choices = any(want.rank for claim in self.claims for ways in claim.requests for want in ways)
+        """Whether some ways to satisfy a request are better than others."""
+
+
+def _wants(claim: int, request: DeviceRequest, classes: Classes, gates: Gates, unclear: Unclear) -> Iterator[Want]:
+    exactly = request.exactly
+    ways: Sequence[ExactDeviceRequest | DeviceSubRequest] = request.first_available if exactly is None else (exactly,)
+    for at, way in enumerate(ways):
+        name = getattr(way, "name", "") or request.name
+        if way.capacity is not None:
+            raise Fault(f", request {name}: has capacity requests, but the DRAConsumableCapacity feature is disabled",
+                        claim)  # fmt: skip
+        if way.allocation_mode not in ("ExactCount", "All"):
+            raise Fault(f", request {name}: unsupported count mode {way.allocation_mode}", claim)
+        for number, selector in enumerate(way.selectors):
+            if selector.cel is None:
+                text = f", request {name}, selector #{number}: CEL expression empty (unsupported selector type?)"
+                raise Fault(text, claim)
+        class_ = classes(way.device_class_name)
+        if class_ is None:
+            raise Fault(f", request {name}: could not retrieve device class {way.device_class_name}", claim)
+        yield Want(request, way, class_, gates, unclear, 0 if exactly else MOST_WAYS - at)
+
+
+def _rule(claim: int, at: int, constraint: DeviceConstraint) -> Rule:
+    attribute = constraint.match_attribute or constraint.distinct_attribute
+    if not attribute:
+        raise Fault(f", constraint #{at}: empty constraint (unsupported constraint type?)", claim)
+    return Rule(frozenset(constraint.requests), attribute, constraint.match_attribute is None)

@@ -1,0 +1,193 @@
+"""Pools: the devices that the newest slices of a driver describe, with their taints and where they can be used."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from moorage.api.node import NodeSelector, Taint
+from moorage.api.resource import CounterSet, Device, DeviceTaintRule, ResourceSlice
+from moorage.match.devices import DeviceExpression, describe
+from moorage.match.verdict import Verdict
+from moorage.quantity import Quantity
+
+INCOMPLETE, INVALID = "being updated", "invalid"
+_VERDICTS = 256
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+class DeviceId(NamedTuple):
+    """The full name of a device."""
+
+    driver: str
+    pool: str
+    device: str
+
+    def __str__(self) -> str:
+        return "/".join(self)
+
+
+class PoolId(NamedTuple):
+    """The full name of a pool."""
+
+    driver: str
+    pool: str
+
+    def __str__(self) -> str:
+        return "/".join(self)
+
+
+class Place(NamedTuple):
+    """From where a device can be used: one node, the nodes that a selector picks, or, when nothing is said, all."""
+
+    node: str = ""
+    selector: NodeSelector | None = None
+
+
+class Traits:
+    """What expressions read of a device. Devices that agree on it share it, so that each is asked once."""
+
+    __slots__ = ("__weakref__", "_described", "_verdicts")
+
+    def __init__(self, driver: str, device: Device) -> None:
+        self._described = describe(driver, device)
+        self._verdicts: dict[str, Verdict] = {}
+
+    def verdict(self, expression: DeviceExpression) -> Verdict:
+        """What an expression says of these devices."""
+        verdict = self._verdicts.get(expression.source)
+        if verdict is None:
+            if len(self._verdicts) >= _VERDICTS:
+                self._verdicts.clear()
+            verdict = self._verdicts[expression.source] = expression.verdict(self._described)
+        return verdict
+
+
+_known_traits: WeakValueDictionary[bytes, Traits] = WeakValueDictionary()
+
+
+def _traits(driver: str, device: Device) -> Traits:
+    key = _encode((driver, device.attributes, device.capacity, device.allow_multiple_allocations))
+    found = _known_traits.get(key)
+    if found is None:
+        found = _known_traits[key] = Traits(driver, device)
+    return found
+
+
+Counters = dict[tuple[str, str], int]
+"""Amounts, in billionths, by the name of a counter set and of a counter in it."""
+
+
+class Offer:
+    """One device that can be had."""
+
+    __slots__ = ("counters", "device", "id", "place", "taints", "traits")
+
+    def __init__(self, pool: PoolId, device: Device, place: Place | None, taints: tuple[Taint, ...]) -> None:
+        self.id = DeviceId(*pool, device.name)
+        self.device = device
+        self.place = place
+        self.taints = taints
+        self.traits = _traits(pool.driver, device)
+        self.counters = _amounts((each.counter_set, each.counters) for each in device.consumes_counters)
+
+    def attribute(self, name: str) -> tuple[str, Any] | None:
+        """The type and value of an attribute, by its full name; the driver's own may leave out its domain."""
+        found = self.device.attributes.get(name)
+        domain, slash, rest = name.partition("/")
+        if found is None and slash and domain == self.id.driver:
+            found = self.device.attributes.get(rest)
+        if found is None:
+            return None
+        typed = (("string", found.string), ("int", found.int_), ("bool", found.bool_), ("version", found.version))
+        return next(((kind, value) for kind, value in typed if value is not None), None)
+
+
+class Pool:
+    """The devices of a pool as its newest generation has them, in the order in which they are given away."""
+
+    def __init__(self, name: PoolId, slices: Collection[ResourceSlice], rules: Iterable[DeviceTaintRule]) -> None:
+        self.id = name
+        newest = max(each.spec.pool.generation for each in slices)
+        current = sorted(
+            (each for each in slices if each.spec.pool.generation == newest), key=lambda each: each.metadata.name
+        )
+        self.problem = "" if len(current) == current[0].spec.pool.resource_slice_count else INCOMPLETE
+        """Why no device of it can be had."""
+        self.offers: tuple[Offer, ...] = ()
+        self.counters: Counters = {}
+        """What the devices share."""
+        self.places = frozenset(place for each in current for place in _places(each) if place is not None)
+        try:
+            applying = [rule for rule in rules if applies(rule, name)]
+            self.offers = tuple(_offers(name, current, applying))
+            self.counters = _shared(current)
+        except ValueError:
+            self.problem = self.problem or INVALID
+        if any(counter not in self.counters for offer in self.offers for counter in offer.counters):
+            self.problem = self.problem or INVALID
+
+    def left(self, taken: Mapping[DeviceId, int]) -> Counters:
+        """How much is left of what the devices share."""
+        left = dict(self.counters)
+        for offer in self.offers:
+            if offer.counters and offer.id in taken:
+                for counter, amount in offer.counters.items():
+                    left[counter] -= amount
+        return left
+
+
+def applies(rule: DeviceTaintRule, pool: PoolId) -> bool:
+    """Whether a rule can be about devices of a pool; one without a selector is about none."""
+    selector = rule.spec.device_selector
+    if selector is None:
+        return False
+    return selector.driver in (None, pool.driver) and selector.pool in (None, pool.pool)
+
+
+def _offers(pool: PoolId, slices: Iterable[ResourceSlice], rules: list[DeviceTaintRule]) -> Iterator[Offer]:
+    for each in slices:
+        for device, place in zip(each.spec.devices, _places(each), strict=False):
+            added = (
+                rule.spec.taint
+                for rule in rules
+                if rule.spec.device_selector and rule.spec.device_selector.device in (None, device.name)
+            )
+            yield Offer(pool, device, place, (*device.taints, *added))
+
+
+def _places(item: ResourceSlice) -> tuple[Place | None, ...]:
+    """From where each device of a slice can be used; at least one place, for slices without devices."""
+    spec = item.spec
+    if spec.per_device_node_selection:
+        return tuple(_place(each.node_name, each.node_selector, all_nodes=each.all_nodes) for each in spec.devices)
+    return (_place(spec.node_name, spec.node_selector, all_nodes=spec.all_nodes),) * max(1, len(spec.devices))
+
+
+def _place(node: str | None, selector: NodeSelector | None, *, all_nodes: bool | None) -> Place | None:
+    if node:
+        return Place(node)
+    if all_nodes:
+        return Place()
+    return Place("", selector) if selector is not None else None
+
+
+def _shared(slices: Iterable[ResourceSlice]) -> Counters:
+    sets: dict[str, CounterSet] = {}
+    for each in slices:
+        for counters in each.spec.shared_counters:
+            if counters.name in sets:
+                raise ValueError(f"duplicate counter set name {counters.name}")
+            sets[counters.name] = counters
+    return _amounts((each.name, each.counters) for each in sets.values())
+
+
+def _amounts(sets: Iterable[tuple[str, Mapping[str, Any]]]) -> Counters:
+    return {
+        (name, counter): Quantity.of(amount.value).nano
+        for name, counters in sets
+        for counter, amount in counters.items()
+    }

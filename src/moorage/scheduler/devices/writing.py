@@ -1,0 +1,123 @@
+"""Writes what was decided about a claim: its devices, who it is reserved for, and that it is not to be deleted."""
+
+from __future__ import annotations
+
+import asyncio
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from moorage.api import kinds
+from moorage.api.pod import Pod
+from moorage.api.resource import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
+from moorage.client import Client, Conflict, Unavailable
+from moorage.client.client import STRATEGIC, Data
+from moorage.client.clock import Clock, timestamp
+from moorage.scheduler.devices.ledger import Ledger
+from moorage.scheduler.framework import Unbindable
+
+FINALIZER = "resource.kubernetes.io/delete-protection"
+MOST_USERS = 256
+_CLAIM = kinds.row("resource.k8s.io/v1", "ResourceClaim")
+_TRIES = 8
+_FIRST_WAIT, _LAST_WAIT = 0.1, 5.0
+
+
+class ClaimWriter:
+    """One write a claim at a time: pods that share a claim do not get in each other's way."""
+
+    def __init__(self, client: Client, ledger: Ledger, clock: Clock) -> None:
+        self._client = client
+        self._ledger = ledger
+        self._clock = clock
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def reserve(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> None:
+        """Reserve a claim for a pod, with these devices when it has none yet. Raises ApiError or Unbindable."""
+        async with self._lock(claim):
+            latest = self._ledger.get(claim.metadata.namespace, claim.metadata.name) or claim
+            tries, wait = 0, _FIRST_WAIT
+            while True:
+                try:
+                    latest = await self._try(latest, allocation, pod)
+                except Conflict:
+                    tries += 1
+                    if tries == _TRIES:
+                        raise
+                except Unavailable:
+                    # The write may have been made: only the claim itself can tell.
+                    await self._clock.sleep(wait)
+                    wait = min(wait * 2, _LAST_WAIT)
+                else:
+                    self._ledger.written(latest)
+                    return
+                latest = await self._read(claim)
+
+    async def unreserve(self, claim: ResourceClaim, pod: Pod) -> None:
+        """A pod will not use a claim after all. Raises ApiError."""
+        users = [{"$patch": "delete", "uid": pod.metadata.uid}]
+        patch = {"metadata": {"uid": claim.metadata.uid}, "status": {"reservedFor": users}}
+        async with self._lock(claim):
+            self._ledger.written(await self._status(claim, patch, STRATEGIC))
+
+    async def deallocate(self, claim: ResourceClaim) -> None:
+        """Take its devices from a claim that nobody uses. Raises ApiError."""
+        status = {"allocation": None, "devices": None, "reservedFor": None}
+        patch = {"metadata": {"resourceVersion": claim.metadata.resource_version}, "status": status}
+        await self._status(claim, patch)
+
+    def _lock(self, claim: ResourceClaim) -> asyncio.Lock:
+        return self._locks.setdefault(claim.metadata.uid, asyncio.Lock())
+
+    async def _try(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> ResourceClaim:
+        name, users = f"claim {claim.metadata.namespace}/{claim.metadata.name}", claim.status.reserved_for
+        has = claim.status.allocation
+        if claim.metadata.deletion_timestamp is not None:
+            raise Unbindable(f"{name} got deleted in the meantime")
+        if has is not None and allocation is not None and has.devices.results != allocation.devices.results:
+            raise Unbindable(f"{name} got allocated elsewhere in the meantime")
+        if has is None and allocation is None:
+            raise Unbindable(f"{name} got deallocated elsewhere in the meantime")
+        if any(each.uid == pod.metadata.uid for each in users):
+            return claim
+        if len(users) >= MOST_USERS:
+            raise Unbindable(f"{name} is reserved for {MOST_USERS} others already")
+        user = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
+        status: Data = {"reservedFor": msgspec.to_builtins([*users, user])}
+        if has is None:
+            if FINALIZER not in claim.metadata.finalizers:
+                claim = await self._protect(claim)
+            now = {"allocationTimestamp": timestamp(self._clock.now())}
+            status["allocation"] = msgspec.to_builtins(allocation) | now
+        patch = {"metadata": {"resourceVersion": claim.metadata.resource_version}, "status": status}
+        return await self._status(claim, patch)
+
+    async def _protect(self, claim: ResourceClaim) -> ResourceClaim:
+        """Keep a claim from vanishing while it has devices."""
+        metadata = claim.metadata
+        names = [*metadata.finalizers, FINALIZER]
+        patch = {"metadata": {"resourceVersion": metadata.resource_version, "finalizers": names}}
+        return _claim(await self._client.patch(_CLAIM, metadata.namespace, metadata.name, patch))
+
+    async def _status(self, claim: ResourceClaim, patch: Data, form: str = "") -> ResourceClaim:
+        where = claim.metadata.namespace, claim.metadata.name
+        options = {"form": form} if form else {}
+        return _claim(await self._client.patch(_CLAIM, *where, patch, subresource="status", **options))
+
+    async def _read(self, claim: ResourceClaim) -> ResourceClaim:
+        """A claim as it is now. Waits for a server that does not answer."""
+        metadata, wait = claim.metadata, _FIRST_WAIT
+        while True:
+            try:
+                found = _claim(await self._client.get(_CLAIM, metadata.namespace, metadata.name))
+            except Unavailable:
+                await self._clock.sleep(wait)
+                wait = min(wait * 2, _LAST_WAIT)
+                continue
+            if found.metadata.uid != metadata.uid:
+                raise Unbindable(f"claim {metadata.namespace}/{metadata.name} got deleted in the meantime")
+            return found
+
+
+def _claim(data: bytes) -> ResourceClaim:
+    return msgspec.json.decode(data, type=ResourceClaim)

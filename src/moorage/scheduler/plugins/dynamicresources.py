@@ -1,0 +1,308 @@
+"""Devices for the claims of pods: nodes where they are to be had, and the writing down of who got which."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moorage.api.pod import Pod, PodResourceClaim
+from moorage.api.resource import AllocationResult, ResourceClaim
+from moorage.client import ApiError
+from moorage.scheduler.devices.answers import FAULTY, FITS, INVALID_POOLS, NOT_ENOUGH, Answers, devices
+from moorage.scheduler.devices.plan import MOST_WAYS, Fault
+from moorage.scheduler.devices.results import result_of
+from moorage.scheduler.devices.writing import MOST_USERS, ClaimWriter
+from moorage.scheduler.framework import (
+    SKIP,
+    Cycle,
+    Handle,
+    Nomination,
+    Plugin,
+    Reject,
+    Rejection,
+    Scope,
+    Skip,
+    normalized,
+)
+from moorage.scheduler.reach import Reaches
+from moorage.scheduler.shape import PodInfo, Shape
+from moorage.scheduler.table import Mask, Rows, Scores
+
+_LOG = logging.getLogger(__name__)
+_NOT_AVAILABLE = "resourceclaim not available on the node"
+_REASONS = {
+    NOT_ENOUGH: "cannot allocate all claims",
+    INVALID_POOLS: "invalid resource pools were encountered",
+}
+
+
+class _NotYet(Exception):
+    """A pod's claims are not as they must be before it can be placed."""
+
+
+class _State:
+    """What is known of the claims of a pod while it is placed."""
+
+    __slots__ = ("allocations", "answers", "claims", "has", "lacks", "reserved")
+
+    def __init__(self, claims: list[ResourceClaim]) -> None:
+        self.claims = claims
+        self.has = [claim for claim in claims if claim.status.allocation is not None]
+        self.lacks = [claim for claim in claims if claim.status.allocation is None]
+        self.answers: Answers | None = None
+        self.allocations: dict[str, AllocationResult] = {}
+        """What was chosen for claims, by uid."""
+        self.reserved: list[ResourceClaim] = []
+        """The claims that were reserved for the pod on the way."""
+
+
+class DynamicResources(Plugin):
+    """Asks for devices once for all nodes that can use the same ones; see `moorage.scheduler.devices`."""
+
+    name = "DynamicResources"
+    scope = Scope.CLUSTER
+
+    def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
+        super().__init__(handle, args)
+        self._devices = devices(handle, self.name)
+        self._writer = ClaimWriter(handle.client, self._devices.ledger, handle.clock)
+        self._reaches = Reaches(handle.table, handle.gates)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def applies(self, shape: Shape) -> bool:
+        """Whether the pod has claims."""
+        return bool(shape.spec.resource_claims)
+
+    def pre_enqueue(self, pod: PodInfo) -> str:
+        """Which claims have not been made yet."""
+        try:
+            for entry in pod.pod.spec.resource_claims:
+                _claim_name(pod.pod, entry)
+        except _NotYet as problem:
+            return str(problem)
+        return ""
+
+    def pre_filter(self, cycle: Cycle) -> Skip | Reject | None:
+        """Find the claims, and what is known about devices for those that have none."""
+        cycle.data.pop(self.name, None)
+        try:
+            state = _State(list(self._claims_of(cycle.pod.pod)))
+        except _NotYet as problem:
+            return Reject(str(problem))
+        if not state.claims:
+            return SKIP
+        for claim in state.has:
+            users = claim.status.reserved_for
+            if len(users) >= MOST_USERS and not _is_reserved(claim, cycle.pod.pod):
+                return Reject("resourceclaim in use")
+        for claim in state.lacks:
+            if self._devices.ledger.is_promised(claim.metadata.uid):
+                return Reject(f"resource claim {_full_name(claim)} is in the process of being allocated")
+            if missing := self._missing_class(claim):
+                return Reject(missing)
+        if state.lacks:
+            try:
+                state.answers = self._devices.answers(state.lacks)
+            except Fault as fault:
+                return Reject(fault.sentence(state.lacks))
+            self._devices.inventory.sync()
+        cycle.data[self.name] = state
+        return None
+
+    def _claims_of(self, pod: Pod) -> Iterator[ResourceClaim]:
+        """The claims of a pod, each once. Raises _NotYet."""
+        seen: set[str] = set()
+        for entry in pod.spec.resource_claims:
+            name = _claim_name(pod, entry)
+            if not name or name in seen:
+                continue
+            seen.add(name)
+            claim = self._devices.ledger.get(pod.metadata.namespace, name)
+            if claim is None:
+                raise _NotYet(f'could not find ResourceClaim "{pod.metadata.namespace}/{name}"')
+            if claim.metadata.deletion_timestamp is not None:
+                raise _NotYet(f'resourceclaim "{name}" is being deleted')
+            if entry.resource_claim_name is None and not _is_of(claim, pod):
+                whole = f"{pod.metadata.namespace}/{pod.metadata.name}"
+                raise _NotYet(f"ResourceClaim {_full_name(claim)} was not created for Pod {whole} (Pod is not owner)")
+            yield claim
+
+    def _missing_class(self, claim: ResourceClaim) -> str:
+        for request in claim.spec.devices.requests:
+            ways = {request.name: request.exactly.device_class_name} if request.exactly else {}
+            ways |= {f"{request.name}/{way.name}": way.device_class_name for way in request.first_available}
+            if not ways:
+                return f"resource claim {_full_name(claim)}, request {request.name}: unknown request type"
+            for name, wanted in ways.items():
+                if self._devices.classes.get("", wanted) is None:
+                    return f"request {name}: device class {wanted} does not exist"
+        return ""
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Mask:
+        """What claims have can be used on the node, and what they lack is to be had there."""
+        state: _State = cycle.data[self.name]
+        mask = self._available(state.has, rows)
+        return mask & (state.answers.codes(rows) == FITS) if state.answers else mask
+
+    def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Rejection]:
+        """Devices that are lacking count before devices that are elsewhere."""
+        state: _State = cycle.data[self.name]
+        if state.answers is not None:
+            codes = state.answers.codes(rows)
+            for code, reason in _REASONS.items():
+                if len(found := rows[codes == code]):
+                    yield Rejection(reason, found)
+            yield from self._faults(state, state.answers, rows[codes == FAULTY])
+            rows = rows[codes == FITS]
+        if len(rows):
+            yield Rejection(_NOT_AVAILABLE, rows)
+
+    def _faults(self, state: _State, answers: Answers, rows: NDArray[np.intp]) -> Iterator[Rejection]:
+        by_sentence: dict[str, list[int]] = {}
+        for row in rows.tolist():
+            fault = answers.faults[int(self._devices.inventory.of_row[row])]
+            by_sentence.setdefault(fault.sentence(state.lacks), []).append(row)
+        for sentence, found in by_sentence.items():
+            yield Rejection(sentence, np.array(found, np.intp), unclear=True)
+
+    def post_filter(self, cycle: Cycle, rejections: Mapping[str, list[Rejection]]) -> Nomination:
+        """Take the devices from a claim that nobody uses yet, when they are in the wrong place."""
+        pod = cycle.pod.pod
+        for entry in pod.spec.resource_claims:
+            if name := _claim_name_if_any(pod, entry):
+                self._devices.waiting.note((pod.metadata.namespace, name))
+        state: _State | None = cycle.data.get(self.name)
+        if state is None:
+            return Nomination()
+        rows = [each.rows for each in rejections.get(self.name, ()) if each.reason == _NOT_AVAILABLE]
+        misplaced = [
+            claim
+            for claim in state.has
+            if all(user.uid == cycle.pod.uid for user in claim.status.reserved_for)
+            and any(not self._available([claim], found).all() for found in rows)
+        ]
+        if not misplaced:
+            return Nomination()
+        claim = self.handle.random.choice(misplaced)
+        return Nomination(message="deallocation of ResourceClaim completed", act=lambda: self._writer.deallocate(claim))
+
+    def pre_score(self, cycle: Cycle) -> Skip | None:
+        """Whether some devices are better than others."""
+        state: _State | None = cycle.data.get(self.name)
+        return None if state and state.answers and state.answers.plan.has_choices else SKIP
+
+    def score(self, cycle: Cycle, rows: Rows) -> Scores:
+        """The earlier a request is satisfied in its list of ways, the better."""
+        state: _State = cycle.data[self.name]
+        assert state.answers is not None  # pre_score saw to it
+        return state.answers.scores(rows) + sum(map(_preference, state.has))
+
+    def normalize(self, cycle: Cycle, scores: Scores) -> Scores:
+        """The best is 100."""
+        return normalized(scores)
+
+    def reserve(self, cycle: Cycle, node: str) -> str:
+        """Choose devices for the claims that have none, and keep others from getting them."""
+        state: _State | None = cycle.data.get(self.name)
+        if state is None or state.answers is None:
+            return ""
+        plan = state.answers.plan
+        try:
+            picks = state.answers.picks(self.handle.table.rows[node])
+            chosen = [result_of(each, found, node) for each, found in zip(plan.claims, picks or (), strict=False)]
+        except Fault as fault:
+            return fault.sentence(state.lacks)
+        if len(chosen) < len(state.lacks):
+            return "claim allocation not found for node"
+        for claim, allocation in zip(state.lacks, chosen, strict=True):
+            state.allocations[claim.metadata.uid] = allocation
+            self._devices.ledger.promise(claim, allocation)
+        return ""
+
+    def unreserve(self, cycle: Cycle, node: str) -> None:
+        """Give back what is not written, and the reservations of what is."""
+        state: _State | None = cycle.data.get(self.name)
+        if state is None:
+            return
+        for claim in state.claims:
+            if claim.metadata.uid in state.allocations and self._devices.ledger.withdraw(claim.metadata.uid):
+                self._devices.wake()
+        for claim in state.reserved:
+            self._begin(self._unreserve(claim, cycle.pod.pod))
+
+    async def _unreserve(self, claim: ResourceClaim, pod: Pod) -> None:
+        try:
+            await self._writer.unreserve(claim, pod)
+        except ApiError as error:
+            _LOG.warning('reservation not taken back claim="%s": %s', _full_name(claim), error)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def pre_bind(self, cycle: Cycle, node: str) -> None:
+        """Write down the devices, and that the pod uses the claims."""
+        state: _State | None = cycle.data.get(self.name)
+        if state is None:
+            return
+        for claim in state.claims:
+            await self._writer.reserve(claim, state.allocations.get(claim.metadata.uid), cycle.pod.pod)
+            state.reserved.append(claim)
+
+    def _available(self, claims: list[ResourceClaim], rows: Rows) -> Mask:
+        """Where the devices that claims have can be used."""
+        mask = np.ones(len(self.handle.table.alive[rows]), np.bool_)
+        for claim in claims:
+            if claim.status.allocation is not None and (selector := claim.status.allocation.node_selector):
+                mask &= self._reaches.of(selector).mask(rows)
+        return mask
+
+
+def _claim_name(pod: Pod, entry: PodResourceClaim) -> str:
+    """The claim that an entry of a pod stands for, empty when none is needed. Raises _NotYet."""
+    where = f'pod "{pod.metadata.namespace}/{pod.metadata.name}"'
+    if entry.resource_claim_name is not None:
+        return entry.resource_claim_name
+    if entry.resource_claim_template_name is None:
+        raise _NotYet(f'{where}, spec.resourceClaim "{entry.name}": none of the supported fields are set')
+    for status in pod.status.resource_claim_statuses:
+        if status.name == entry.name:
+            return status.resource_claim_name or ""
+    raise _NotYet(f"{where}: ResourceClaim not created yet")
+
+
+def _claim_name_if_any(pod: Pod, entry: PodResourceClaim) -> str:
+    try:
+        return _claim_name(pod, entry)
+    except _NotYet:
+        return ""
+
+
+def _full_name(claim: ResourceClaim) -> str:
+    return f"{claim.metadata.namespace}/{claim.metadata.name}"
+
+
+def _is_of(claim: ResourceClaim, pod: Pod) -> bool:
+    return any(each.controller and each.uid == pod.metadata.uid for each in claim.metadata.owner_references)
+
+
+def _is_reserved(claim: ResourceClaim, pod: Pod) -> bool:
+    return any(each.uid == pod.metadata.uid for each in claim.status.reserved_for)
+
+
+def _preference(claim: ResourceClaim) -> int:
+    """How good the ways are by which the requests of a claim were satisfied."""
+    allocation = claim.status.allocation
+    given = {each.request for each in allocation.devices.results} if allocation else set()
+    return sum(
+        MOST_WAYS - at
+        for request in claim.spec.devices.requests
+        for at, way in enumerate(request.first_available)
+        if f"{request.name}/{way.name}" in given
+    )

@@ -1,0 +1,91 @@
+"""Nodes that can have no more volumes of a pod's drivers will not do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moorage.api.claims import claims_of
+from moorage.api.pod import Pod
+from moorage.api.volume import CSINode, PersistentVolumeClaim, VolumeAttachment
+from moorage.scheduler.attachments import Attached, Attachments, Unattachable, limits_of
+from moorage.scheduler.framework import SKIP, Cycle, Handle, Plugin, Rejection, Scope, Skip
+from moorage.scheduler.shape import Shape
+from moorage.scheduler.table import Mask, Rows
+from moorage.scheduler.volumes import key_of
+from moorage.scheduler.waiting import Waiting, leaves
+
+REASON = "node(s) exceed max volume count"
+_ROOM = "room"
+
+
+class NodeVolumeLimits(Plugin):
+    """Compares what drivers say a node can have with what is attached to it."""
+
+    name = "NodeVolumeLimits"
+    scope = Scope.CLUSTER
+
+    def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
+        super().__init__(handle, args)
+        self._attachments = Attachments(handle)
+        handle.table.observers.append(self._attachments)
+        self._waiting = Waiting(handle, self.name)
+        handle.informers.of(CSINode).on_change(self._node_changed)
+        handle.informers.of(VolumeAttachment).on_change(self._attachment_changed)
+        handle.informers.of(PersistentVolumeClaim).on_change(self._claim_changed)
+        handle.informers.of(Pod).on_change(self._pod_changed)
+
+    def applies(self, shape: Shape) -> bool:
+        """Whether the pod has claims."""
+        return any(each.persistent_volume_claim or each.ephemeral for each in shape.spec.volumes)
+
+    def pre_filter(self, cycle: Cycle) -> Skip | None:
+        """Find out which volumes the pod has."""
+        wanted: set[Attached] | Unattachable
+        try:
+            wanted = self._attachments.of(cycle.pod.pod)
+        except Unattachable as error:
+            wanted = error
+        if not wanted:
+            return SKIP
+        cycle.data[self.name] = wanted
+        return None
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Mask:
+        """All of them can be attached, beside those that are."""
+        wanted: set[Attached] | Unattachable = cycle.data[self.name]
+        if isinstance(wanted, Unattachable):
+            return np.zeros(len(self.handle.table.alive[rows]), np.bool_)
+        return ~self._attachments.exceeded(wanted)[rows]
+
+    def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Rejection]:
+        """Pods that are removed take their volumes along; a claim that is not there they do not bring."""
+        wanted: set[Attached] | Unattachable = cycle.data[self.name]
+        if isinstance(wanted, Unattachable):
+            self._waiting.note(*((cycle.pod.key[0], use.claim) for use in claims_of(cycle.pod.pod)))
+            yield Rejection(str(wanted), rows)
+        else:
+            self._waiting.note(_ROOM)
+            yield Rejection(REASON, rows, resolvable=True)
+
+    # -- what wakes pods ----------------------------------------------------------------------------------------
+
+    def _node_changed(self, old: CSINode | None, new: CSINode | None) -> None:
+        after = limits_of(new)
+        if any(driver not in after or after[driver] > limit for driver, limit in limits_of(old).items()):
+            self._waiting.told(old, new, _ROOM)
+
+    def _attachment_changed(self, old: VolumeAttachment | None, new: VolumeAttachment | None) -> None:
+        if new is None:
+            self._waiting.told(old, new, _ROOM)
+
+    def _claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
+        if old is None and new is not None:
+            self._waiting.told(old, new, key_of(new))
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        if old is not None and old.spec.volumes and leaves(old, new) and any(claims_of(old)):
+            self._waiting.told(old, new, _ROOM)

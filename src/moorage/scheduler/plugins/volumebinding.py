@@ -1,0 +1,187 @@
+"""Nodes where a pod cannot have its volumes will not do; where it goes, its claims are bound before it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moorage.api.claims import claims_of, class_of, is_bound, not_made_for
+from moorage.api.node import Node
+from moorage.api.volume import CSIDriver, CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass
+from moorage.scheduler.framework import Cycle, Handle, Plugin, Reject, Rejection, Scope
+from moorage.scheduler.shape import PodInfo, Shape
+from moorage.scheduler.table import Mask, Rows
+from moorage.scheduler.volumefinding import Found, Wanted
+from moorage.scheduler.volumes import Decision, key_of, room_of, volumes_of
+from moorage.scheduler.volumewrites import VolumeWrites
+from moorage.scheduler.waiting import Waiting
+
+UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
+OUT_OF_REACH = "node(s) didn't match PersistentVolume's node affinity"
+NONE_TO_BIND = "node(s) didn't find available persistent volumes to bind"
+TOO_SMALL = "node(s) did not have enough free storage"
+LOST = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+_SECONDS = 600
+_CLAIM, _VOLUME, _CLASS, _SUPPLY, _NODE = "claim", "volume", "class", "supply", "node"
+
+
+class VolumeBinding(Plugin):
+    """Asks where volumes can be reached from, and finds one for each claim that waits for its pod."""
+
+    name = "VolumeBinding"
+    scope = Scope.CLUSTER
+
+    def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
+        super().__init__(handle, args)
+        seconds = args.get("bindTimeoutSeconds", _SECONDS)
+        if not isinstance(seconds, int) or seconds < 0:
+            raise ValueError(f"bindTimeoutSeconds: Invalid value: {seconds}: invalid BindTimeoutSeconds")
+        if "shape" in args:
+            raise ValueError("shape: volumes are not scored by how well they are used: leave it out")
+        self._volumes = volumes_of(handle)
+        self._writes = VolumeWrites(handle, self._volumes, seconds)
+        self._waiting = Waiting(handle, self.name)
+        self._reserved: dict[str, Decision] = {}
+        """What is being done for pods, by uid."""
+        self._volumes.claims.on_change(self._claim_changed)
+        self._volumes.volumes.on_change(self._volume_changed)
+        self._volumes.classes.on_change(self._class_changed)
+        self._volumes.capacities.on_change(self._capacity_changed)
+        self._volumes.drivers.on_change(self._driver_changed)
+        handle.informers.of(Node).on_change(self._node_changed)
+
+    def applies(self, shape: Shape) -> bool:
+        """Whether the pod has claims."""
+        return any(each.persistent_volume_claim or each.ephemeral for each in shape.spec.volumes)
+
+    def pre_filter(self, cycle: Cycle) -> Reject | None:
+        """All claims are there, and those that do not wait for the pod are bound."""
+        claims = self._claims(cycle.pod)
+        if isinstance(claims, Reject):
+            self._await_claims(cycle.pod)
+            return claims
+        wanted = Wanted()
+        for claim in claims:
+            if is_bound(claim):
+                wanted.bound.append(claim)
+            elif self._volumes.waits(claim):
+                wanted.waiting.append(claim)
+            else:
+                self._await_claims(cycle.pod)
+                return Reject(UNBOUND)
+        cycle.data[self.name] = wanted
+        return None
+
+    def _claims(self, info: PodInfo) -> Iterable[PersistentVolumeClaim] | Reject:
+        found: dict[str, PersistentVolumeClaim] = {}
+        for use in claims_of(info.pod):
+            claim = self._volumes.claims.get(info.key[0], use.claim)
+            if claim is None:
+                missing = f'persistentvolumeclaim "{use.claim}"'
+                awaited = f"waiting for ephemeral volume controller to create the {missing}"
+                return Reject(awaited if use.ephemeral else f"{missing} not found")
+            if problem := _problem(claim) or (not_made_for(info.pod, claim) if use.ephemeral else ""):
+                return Reject(problem)
+            found[use.claim] = claim
+        return found.values()
+
+    def _found(self, cycle: Cycle, rows: Rows) -> Found:
+        table = self.handle.table
+        index = np.arange(table.size)[rows] if isinstance(rows, slice) else rows
+        return Found(table, self._volumes, cycle.data[self.name], index)
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Mask:
+        """Every claim has a volume that the node can reach, or can have one."""
+        return self._found(cycle, rows).will_do
+
+    def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Rejection]:
+        """What is wrong with the volumes; removing pods gives none back."""
+        self._await_claims(cycle.pod)
+        self._await_volumes(cycle.data[self.name])
+        found = self._found(cycle, rows)
+        reasons = (
+            (OUT_OF_REACH, found.out_of_reach),
+            (NONE_TO_BIND, found.none_to_bind),
+            (TOO_SMALL, found.too_small),
+            (LOST, found.lost),
+        )
+        for reason, mask in reasons:
+            if mask.any():
+                yield Rejection(reason, rows[mask])
+
+    # -- binding ------------------------------------------------------------------------------------------------
+
+    def reserve(self, cycle: Cycle, node: str) -> str:
+        """Take the volumes that were found on a node."""
+        wanted: Wanted | None = cycle.data.get(self.name)
+        if wanted is not None and wanted.waiting:
+            found = self._found(cycle, np.array([self.handle.table.rows[node]], np.intp))
+            decision = self._reserved[cycle.pod.uid] = found.decision(node)
+            self._volumes.assume(cycle.pod.uid, decision)
+        return ""
+
+    def unreserve(self, cycle: Cycle, node: str) -> None:
+        """Give them back."""
+        decision = self._reserved.pop(cycle.pod.uid, None)
+        if decision is not None:
+            self._volumes.forget(cycle.pod.uid, decision)
+
+    async def pre_bind(self, cycle: Cycle, node: str) -> None:
+        """Have the claims bound."""
+        decision = self._reserved.get(cycle.pod.uid)
+        if decision is not None:
+            await self._writes.carry_out(cycle.pod, decision)
+            self.unreserve(cycle, node)
+
+    # -- what wakes pods ----------------------------------------------------------------------------------------
+
+    def _await_claims(self, info: PodInfo) -> None:
+        for use in claims_of(info.pod):
+            key = info.key[0], use.claim
+            claim = self._volumes.claims.get(*key)
+            self._waiting.note((_CLAIM, key), *(((_CLASS, class_of(claim)),) if claim else ()))
+
+    def _await_volumes(self, wanted: Wanted) -> None:
+        self._waiting.note(_NODE)
+        self._waiting.note(*((_VOLUME, claim.spec.volume_name) for claim in wanted.bound))
+        self._waiting.note(*((_SUPPLY, class_of(claim)) for claim in wanted.waiting))
+
+    def _claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
+        if new is not None:
+            self._waiting.told(old, new, (_CLAIM, key_of(new)))
+
+    def _volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
+        if new is not None:
+            self._waiting.told(old, new, (_VOLUME, new.metadata.name), (_SUPPLY, new.spec.storage_class_name))
+
+    def _class_changed(self, old: StorageClass | None, new: StorageClass | None) -> None:
+        if new is not None and (old is None or old.allowed_topologies != new.allowed_topologies):
+            self._waiting.told(old, new, (_CLASS, new.metadata.name))
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        if new is not None and (old is None or old.metadata.labels != new.metadata.labels):
+            self._waiting.told(old, new, _NODE)
+
+    def _capacity_changed(self, old: CSIStorageCapacity | None, new: CSIStorageCapacity | None) -> None:
+        room = room_of(new) if new is not None else None
+        before = room_of(old) if old is not None else None
+        if new is not None and room is not None and (before is None or room > before):
+            self._waiting.told(old, new, (_SUPPLY, new.storage_class_name))
+
+    def _driver_changed(self, old: CSIDriver | None, new: CSIDriver | None) -> None:
+        if old is not None and old.spec.storage_capacity and not (new and new.spec.storage_capacity):
+            self._waiting.told(old, new, _NODE)
+
+
+def _problem(claim: PersistentVolumeClaim) -> str:
+    """Why a claim is of no use, empty when it may be."""
+    name = claim.metadata.name
+    if claim.status.phase == "Lost":
+        lost = claim.spec.volume_name
+        return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{lost}"'
+    if claim.metadata.deletion_timestamp is not None:
+        return f'persistentvolumeclaim "{name}" is being deleted'
+    return ""

@@ -1,0 +1,1 @@
+"""How fast pods are placed: workloads in the format of Kubernetes' scheduler_perf, run from end to end."""

@@ -1,0 +1,251 @@
+"""A file of workloads: which tests it has, and what each workload of them does once its parameters are filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+
+from moorage import features
+from moorage.api.decode import DecodeError, convert
+from moorage.api.meta import Wire
+from moorage.api.yamltext import Root, YAMLTextError, line_of, parse
+from moorage.features import Gates
+from moorage.scheduler.config import Configuration, ConfigurationError
+from moorage.tools.perf.objects import Objects, ObjectsError
+from moorage.tools.perf.operations import (
+    OPCODES,
+    PARAMETERS,
+    AnyOperation,
+    CreatePods,
+    CreatePodSets,
+    StopCollectingMetrics,
+    seconds_of,
+)
+
+THROUGHPUT = "SchedulingThroughput"
+_GATES = {gate.value for gate in features.Gate} | {features.ALL_ALPHA}
+
+Data = dict[str, Any]
+
+
+class WorkloadError(ValueError):
+    """A file that cannot be used: one sentence, with the file and the place in it."""
+
+
+class MetricSelector(Wire, forbid_unknown_fields=True):
+    """Which of the measured figures a threshold is about."""
+
+    name: str = THROUGHPUT
+    labels: dict[str, str] = {}
+    data_bucket: str = "Average"
+    expect_lower: bool = False
+
+
+class Workload(Wire, forbid_unknown_fields=True):
+    """One size of a test."""
+
+    name: str
+    params: Data = {}
+    labels: list[str] = []
+    threshold: float | dict[str, float] = 0.0
+    threshold_metric_selector: MetricSelector | None = None
+    feature_gates: dict[str, bool] = {}
+
+
+class Test(Wire, forbid_unknown_fields=True):
+    """What is done, in terms of parameters, and in which sizes."""
+
+    name: str
+    workload_template: list[Data]
+    workloads: list[Workload]
+    labels: list[str] = []
+    feature_gates: dict[str, bool] = {}
+    scheduler_config_path: str = ""
+    default_pod_template_path: str = ""
+    default_threshold_metric_selector: MetricSelector | None = None
+    metrics_collector_config: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A workload that is ready to be run."""
+
+    name: str
+    operations: list[AnyOperation]
+    objects: Objects
+    gates: Gates
+    configuration: Configuration
+    threshold: float
+    """How many pods a second are expected at least; 0 when nothing is."""
+    notes: list[str]
+    """What in the file has no meaning here."""
+
+
+class File:
+    """A file of workloads. Raises WorkloadError."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._text, self._root = _read(path)
+        try:
+            self.tests = convert(self._root.data, list[Test])
+        except DecodeError as error:
+            self._refuse(error.path, error.message)
+        self._check_names()
+
+    def _check_names(self) -> None:
+        if not self.tests:
+            self._refuse("", "no tests in this file")
+        seen: set[str] = set()
+        for number, test in enumerate(self.tests):
+            for size, workload in enumerate(test.workloads):
+                name = f"{test.name}/{workload.name}"
+                if name in seen:
+                    self._refuse(f"[{number}].workloads[{size}].name", f"{name} is given twice")
+                seen.add(name)
+
+    def names(self, wanted: str = "") -> list[str]:
+        """The workloads that a name (TEST/WORKLOAD or a part of that) means, or all."""
+        pairs = [(test.name, workload.name) for test in self.tests for workload in test.workloads]
+        names = [f"{test}/{size}" for test, size in pairs if wanted in ("", test, size, f"{test}/{size}")]
+        if not names:
+            known = ", ".join(f"{test}/{size}" for test, size in pairs)
+            raise WorkloadError(f"{self.path}: no workload {wanted!r}: there are {known}")
+        return names
+
+    def plan(self, name: str) -> Plan:
+        """A workload with its parameters filled in and its templates read."""
+        number, test, workload = next(
+            (number, test, workload)
+            for number, test in enumerate(self.tests)
+            for workload in test.workloads
+            if f"{test.name}/{workload.name}" == name
+        )
+        operations = list(self._operations(number, test, workload))
+        if not any(map(_measures, operations)):
+            self._refuse(f"[{number}].workloadTemplate", "nothing is measured: say collectMetrics in one createPods")
+        gates, notes = _gates(test.feature_gates | workload.feature_gates)
+        threshold, more = _threshold(test, workload)
+        folder = self.path.parent
+        try:
+            objects = Objects(folder, test.default_pod_template_path)
+            objects.check(operations)
+        except ObjectsError as error:
+            raise WorkloadError(str(error)) from None
+        return Plan(name, operations, objects, gates, self._configuration(test), threshold, notes + more)
+
+    def _configuration(self, test: Test) -> Configuration:
+        if not test.scheduler_config_path:
+            return Configuration()
+        try:
+            return Configuration.read(self.path.parent / test.scheduler_config_path)
+        except ConfigurationError as error:
+            raise WorkloadError(str(error)) from None
+
+    def _operations(self, number: int, test: Test, workload: Workload) -> Iterator[AnyOperation]:
+        for place, given in enumerate(test.workload_template):
+            path = f"[{number}].workloadTemplate[{place}]"
+            made = self._operation(path, given, workload)
+            if not isinstance(made, CreatePodSets):
+                yield made
+                continue
+            for index in range(made.count):
+                pods = {**made.create_pods_op, "opcode": "createPods", "namespace": f"{made.namespace_prefix}-{index}"}
+                yield self._operation(f"{path}.createPodsOp", pods, workload)
+
+    def _operation(self, path: str, given: Data, workload: Workload) -> AnyOperation:
+        if given.get("opcode") not in OPCODES:
+            self._refuse(path, f"no operation {given.get('opcode')!r} here: there are {', '.join(OPCODES)}")
+        try:
+            made: AnyOperation = convert(_filled(given, workload.params), AnyOperation)  # type: ignore[arg-type]
+            if duration := getattr(made, "duration", ""):
+                seconds_of(duration)
+            if isinstance(made, CreatePods):
+                _check_pods(made)
+        except DecodeError as error:
+            inner = error.path if error.path.startswith("[") or not error.path else f".{error.path}"
+            self._refuse(path + inner, f"workload {workload.name}: {error.message}")
+        except ValueError as error:
+            self._refuse(path, f"workload {workload.name}: {error}")
+        return made
+
+    def _refuse(self, path: str, message: str) -> NoReturn:
+        line = line_of(self._text, self._root.span, path)
+        where = f"{path.removeprefix('.')}: " if path else ""
+        raise WorkloadError(f"{self.path}:{line}: {where}{message}")
+
+
+def _measures(operation: AnyOperation) -> bool:
+    return isinstance(operation, StopCollectingMetrics) or (
+        isinstance(operation, CreatePods) and operation.collect_metrics
+    )
+
+
+def _read(path: Path) -> tuple[str, Root]:
+    try:
+        text = path.read_text()
+        root = next(parse(text), None)
+    except OSError as error:
+        raise WorkloadError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise WorkloadError(f"{path}: not text in UTF-8") from None
+    except YAMLTextError as error:
+        raise WorkloadError(f"{path}:{error.line}: {error.message}") from None
+    if root is None:
+        raise WorkloadError(f"{path}: the file is empty")
+    return text, root
+
+
+def _filled(given: Data, params: Mapping[str, Any]) -> Data:
+    """An operation with the values of the parameters that it names. Raises ValueError."""
+    filled = {name: value for name, value in given.items() if name not in PARAMETERS}
+    for name, field in PARAMETERS.items():
+        if given.get(name):
+            filled[field] = _value(given[name], params)
+    if multiplier := filled.pop("countMultiplierParam", ""):
+        filled["count"] = filled.get("count", 0) * _value(multiplier, params)
+    if isinstance(filled.get("templateParams"), dict):
+        filled["templateParams"] = {
+            name: _value(value, params) if isinstance(value, str) and value.startswith("$") else value
+            for name, value in filled["templateParams"].items()
+        }
+    return filled
+
+
+def _value(reference: Any, params: Mapping[str, Any]) -> Any:
+    if not isinstance(reference, str) or not reference.startswith("$"):
+        raise ValueError(f"{reference!r} is not the name of a parameter: write it with a $ in front")
+    name, has_default, default = reference[1:].partition("|")
+    if name in params:
+        return params[name]
+    if has_default:
+        return yaml.safe_load(default)
+    raise ValueError(f"there is no parameter {name}: the workload has {', '.join(params) or 'none'}")
+
+
+def _check_pods(made: CreatePods) -> None:
+    if made.skip_wait_to_completion and (made.collect_metrics or made.steady_state):
+        raise ValueError("skipWaitToCompletion goes with neither collectMetrics nor steadyState")
+    if made.steady_state and not made.duration:
+        raise ValueError("steadyState needs a duration")
+    if bool(made.persistent_volume_template_path) != bool(made.persistent_volume_claim_template_path):
+        raise ValueError("persistentVolumeTemplatePath and persistentVolumeClaimTemplatePath go together")
+
+
+def _gates(given: Mapping[str, bool]) -> tuple[Gates, list[str]]:
+    known = {name: on for name, on in given.items() if name in _GATES}
+    notes = [f"feature gate {name} is none of Moorage's: left out" for name in given if name not in known]
+    return features.parse(",".join(f"{name}={on}" for name, on in known.items())), notes
+
+
+def _threshold(test: Test, workload: Workload) -> tuple[float, list[str]]:
+    selector = workload.threshold_metric_selector or test.default_threshold_metric_selector or MetricSelector()
+    if isinstance(workload.threshold, dict):
+        return 0.0, ["thresholds by topic are not judged: there are no topics here"]
+    if workload.threshold and (selector.name, selector.data_bucket) != (THROUGHPUT, "Average"):
+        return 0.0, [f"the threshold on {selector.data_bucket} of {selector.name} is not judged: it is not measured"]
+    return workload.threshold, []

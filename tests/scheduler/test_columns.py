@@ -1,0 +1,386 @@
+"""Answers for all nodes at once equal those that are given node by node, whatever happened to the cluster before."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from moorage.api.decode import convert
+from moorage.api.node import Node
+from moorage.api.pod import Pod
+from moorage.api.requests import amounts, host_ports
+from moorage.features import ALL_ON, Gate, Gates
+from moorage.scheduler.columns import Answers, Column
+from moorage.scheduler.decisions import REJECTED, Decisions
+from moorage.scheduler.profile import Placement
+from moorage.scheduler.table import ALL, NodeTable
+from tests.scheduler.engine import Engine, configured, node, pod
+from tests.scheduler.reference import Reference
+
+Data = dict[str, Any]
+
+TAINT_KEYS = ("sla", "example.com/cni", "example.com/storage", "node.kubernetes.io/unschedulable")
+TAINT_VALUES = ("", "5", "950", "0950", "high", "1.20.3", "v1.21", "99999999999999999999")
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+TAINT_EXPRESSIONS = (
+    'taint.key == "sla"',
+    'taint.key.startsWith("example.com/")',
+    "int(taint.value) > 900",
+    'taint.effect == "PreferNoSchedule" || taint.value == "5"',
+    "has(taint.timeAdded)",
+)
+LABELS = {
+    "zone": ("a", "b", ""),
+    "kernel": ("5.15.0", "6.1", "v6.2.1", "old"),
+    "cores": ("8", "64", "many"),
+    "example.com/gpu": ("t4",),
+}
+NODE_EXPRESSIONS = (
+    'node.labels["zone"] == "a"',
+    '"zone" in node.labels && node.labels["zone"] != "b"',
+    'semver.compare(node.labels["kernel"], ">=6.1")',
+    "size(node.labels) > 2",
+    'node.labels["zone"] + node.labels["kernel"] + node.labels["cores"] == "a6.18"',
+)
+NODES = tuple(f"node-{number}" for number in range(7))
+IMAGES = ("app", "example.com/tool:1", "example.com:5000/base")
+
+taints = st.lists(
+    st.fixed_dictionaries(
+        {"key": st.sampled_from(TAINT_KEYS), "value": st.sampled_from(TAINT_VALUES), "effect": st.sampled_from(EFFECTS)}
+    ),
+    max_size=3,
+)
+labels = st.fixed_dictionaries({}, optional={key: st.sampled_from(values) for key, values in LABELS.items()})
+room = st.fixed_dictionaries(
+    {"pods": st.sampled_from(["0", "2", "110"]), "cpu": st.sampled_from(["0", "1", "1500m", "64"])},
+    optional={
+        "memory": st.sampled_from(["512Mi", "3Gi", "1Ti"]),
+        "ephemeral-storage": st.sampled_from(["1Gi", "100Gi"]),
+        "example.com/gpu": st.sampled_from(["0", "2", "4"]),
+        "example.org/nic": st.just("1"),
+        "hugepages-2Mi": st.just("4Mi"),
+    },
+)
+nodes = st.builds(
+    lambda name, labels, taints, room, cordoned, images: node(
+        name, labels, *taints, room=room, unschedulable=cordoned, images=images
+    ),
+    st.sampled_from(NODES),
+    labels,
+    taints,
+    room,
+    st.sampled_from([False, False, True]),
+    st.dictionaries(st.sampled_from(IMAGES), st.sampled_from([1, 90 << 20, 800 << 20, 4 << 30]), max_size=2),
+)
+
+tolerations = st.lists(
+    st.one_of(
+        st.builds(
+            lambda key, operator, value, effect: {
+                "key": key, "operator": operator, "value": "" if operator == "Exists" else value, "effect": effect
+            },
+            st.sampled_from([*TAINT_KEYS, "example.com/*", "*", "s*a"]),
+            st.sampled_from(["Equal", "Exists", "Gt", "Lt", "SemverEq", "SemverGt", "SemverLt"]),
+            st.sampled_from(["5", "900", "1.20.3", "1.20"]),
+            st.sampled_from(["", *EFFECTS]),
+        ),
+        st.sampled_from([{"operator": "Exists"}, {"operator": "Exists", "effect": "NoSchedule"}]),
+        st.builds(lambda expression: {"expression": expression}, st.sampled_from(TAINT_EXPRESSIONS)),
+    ),
+    max_size=3,
+)  # fmt: skip
+
+
+def requirement(key: str, operator: str, values: list[str]) -> Data:
+    number = {"Exists": 0, "DoesNotExist": 0, "In": 2, "NotIn": 2}.get(operator, 1)
+    return {"key": key, "operator": operator, "values": values[:number]}
+
+
+terms = st.builds(
+    lambda expressions, fields, cel: {
+        "matchExpressions": expressions, "matchFields": fields, "matchCELExpressions": cel
+    },
+    st.lists(
+        st.builds(
+            requirement,
+            st.sampled_from(list(LABELS)),
+            st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "SemverEq", "SemverGt", "SemverLt"]),
+            st.sampled_from([["a", "b"], ["8", "6.1"], ["6.1", "a"]]),
+        ),
+        max_size=2,
+    ),
+    st.lists(
+        st.builds(
+            lambda operator, name: {"key": "metadata.name", "operator": operator, "values": [name]},
+            st.sampled_from(["In", "NotIn"]),
+            st.sampled_from(NODES),
+        ),
+        max_size=1,
+    ),
+    st.lists(st.sampled_from(NODE_EXPRESSIONS), max_size=1),
+)  # fmt: skip
+affinities = st.builds(
+    lambda required, preferred: {
+        "nodeAffinity": {
+            **({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": required}} if required else {}),
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                {"weight": weight, "preference": term} for weight, term in preferred
+            ],
+        }
+    },
+    st.lists(terms, max_size=2),
+    st.lists(st.tuples(st.integers(1, 100), terms), max_size=2),
+)
+requests = st.fixed_dictionaries(
+    {},
+    optional={
+        "cpu": st.sampled_from(["0", "100m", "700m", "2"]),
+        "memory": st.sampled_from(["1", "256Mi", "2Gi"]),
+        "ephemeral-storage": st.just("600Mi"),
+        "example.com/gpu": st.sampled_from(["1", "3"]),
+        "example.org/nic": st.just("1"),
+        "hugepages-2Mi": st.just("2Mi"),
+    },
+)
+ports = st.lists(
+    st.fixed_dictionaries(
+        {"hostPort": st.sampled_from([80, 443]), "containerPort": st.just(80)},
+        optional={"protocol": st.sampled_from(["TCP", "UDP"]), "hostIP": st.sampled_from(["127.0.0.1", "0.0.0.0"])},
+    ),
+    max_size=2,
+)
+containers = st.builds(
+    lambda image, requests, ports: {"image": image, "resources": {"requests": requests}, "ports": ports},
+    st.sampled_from(IMAGES),
+    requests,
+    ports,
+)
+init_containers = st.builds(
+    lambda container, policy: {**container, **policy}, containers, st.sampled_from([{}, {"restartPolicy": "Always"}])
+)
+specs = st.fixed_dictionaries(
+    {"containers": st.lists(containers, min_size=1, max_size=2)},
+    optional={
+        "initContainers": st.lists(init_containers, max_size=2),
+        "tolerations": tolerations,
+        "affinity": affinities,
+        "nodeSelector": st.fixed_dictionaries({"zone": st.sampled_from(["a", "b"])}),
+        "overhead": st.just({"cpu": "50m", "memory": "64Mi"}),
+        "resources": st.just({"requests": {"cpu": "900m", "memory": "1Gi"}}),
+    },
+)
+gates = st.sampled_from([ALL_ON, *(Gates(frozenset(Gate) - {gate}) for gate in Gate), Gates(frozenset())])
+
+CONFIGURATIONS: tuple[Data, ...] = (
+    {},
+    {
+        "NodeResourcesFit": {
+            "scoringStrategy": {
+                "type": "MostAllocated",
+                "resources": [{"name": "cpu", "weight": 3}, {"name": "example.com/gpu", "weight": 2}],
+            },
+            "ignoredResources": ["example.org/nic"],
+        },
+        "NodeResourcesBalancedAllocation": {
+            "resources": [
+                {"name": "cpu", "weight": 1},
+                {"name": "memory", "weight": 1},
+                {"name": "example.com/gpu", "weight": 1},
+            ]
+        },
+        "NodeAffinity": {
+            "addedAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "NotIn", "values": ["b"]}]}]
+                },
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    {"weight": 7, "preference": {"matchExpressions": [{"key": "cores", "operator": "DoesNotExist"}]}}
+                ],
+            }
+        },
+    },
+    {
+        "NodeResourcesFit": {
+            "scoringStrategy": {
+                "type": "RequestedToCapacityRatio",
+                "resources": [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 5}],
+                "requestedToCapacityRatio": {
+                    "shape": [
+                        {"utilization": 0, "score": 0},
+                        {"utilization": 30, "score": 9},
+                        {"utilization": 100, "score": 2},
+                    ]
+                },
+            },
+            "ignoredResourceGroups": ["example.com"],
+        }
+    },
+)
+
+
+@contextmanager
+def everything_is_small() -> Iterator[None]:
+    """A table of two rows, a log of nine changes, four shapes remembered: so that all of it runs over soon."""
+    with (
+        patch("moorage.scheduler.table._SIZE", 2),
+        patch("moorage.scheduler.table._LOG", 9),
+        patch("moorage.scheduler.decisions._KEPT", 4),
+        patch.object(Column, "is_stale", lambda column, rows: len(column.values) > 5),
+    ):
+        yield
+
+
+class Cluster(RuleBasedStateMachine):
+    """Nodes and pods come, change and go; at any time any pod is placed as the reference would place it."""
+
+    @initialize(gates=gates, args=st.sampled_from(CONFIGURATIONS), small=st.booleans())
+    def begin(self, gates: Gates, args: Data, small: bool) -> None:
+        self.patches = everything_is_small() if small else None
+        if self.patches is not None:
+            self.patches.__enter__()
+        self.engine = Engine(gates, configured(args))
+        self.truth = Reference(gates, args)
+        self.asked: list[Pod] = [pod()]
+
+    def teardown(self) -> None:
+        if getattr(self, "patches", None) is not None:
+            self.patches.__exit__(None, None, None)
+
+    @rule(given=nodes)
+    def a_node_appears_or_changes(self, given: Node) -> None:
+        self.engine.table.set_node(given)
+        self.truth.nodes[given.metadata.name] = given
+
+    @rule(name=st.sampled_from(NODES))
+    def a_node_goes(self, name: str) -> None:
+        self.engine.table.remove_node(name)
+        self.truth.nodes.pop(name, None)
+
+    @rule(spec=specs, name=st.sampled_from(NODES))
+    def a_pod_is_put_on_a_node(self, spec: Data, name: str) -> None:
+        given = pod(**spec)
+        self.engine.table.add_pod(self.engine.info(given, name))
+        self.truth.pods[given.metadata.uid] = name, given
+
+    @precondition(lambda self: self.truth.pods)
+    @rule(data=st.data(), spec=specs)
+    def a_pod_changes(self, data: st.DataObject, spec: Data) -> None:
+        uid = data.draw(st.sampled_from(sorted(self.truth.pods)))
+        name, old = self.truth.pods[uid]
+        new = pod(**spec, metadata={"uid": uid, "name": old.metadata.name})
+        self.engine.table.replace_pod(self.engine.info(new, name))
+        self.truth.pods[uid] = name, new
+
+    @precondition(lambda self: self.truth.pods)
+    @rule(data=st.data())
+    def a_pod_goes(self, data: st.DataObject) -> None:
+        uid = data.draw(st.sampled_from(sorted(self.truth.pods)))
+        name, old = self.truth.pods.pop(uid)
+        self.engine.table.remove_pod(self.engine.info(old, name))
+
+    @rule(spec=specs)
+    def a_pod_of_a_new_shape_is_placed(self, spec: Data) -> None:
+        given = pod(**spec)
+        self.asked.append(given)
+        self._check(given)
+
+    @rule(data=st.data())
+    def a_pod_of_a_known_shape_is_placed(self, data: st.DataObject) -> None:
+        self._check(data.draw(st.sampled_from(self.asked)))
+
+    @rule(data=st.data(), spec=specs, name=st.sampled_from(NODES))
+    def a_pod_is_placed_beside_one_that_was_promised_room(self, data: st.DataObject, spec: Data, name: str) -> None:
+        promised, given = pod(**spec, priority=5), data.draw(st.sampled_from(self.asked))
+        self.engine.handle.nominated = {name: {promised.metadata.uid: self.engine.info(promised)}}
+        node = self.truth.nodes.get(name)
+        before = node is not None and self.truth.refusal(given, node) is None
+        self.truth.pods[promised.metadata.uid] = name, promised
+        beside = node is not None and self.truth.refusal(given, node) is None
+        found = self.engine.best(given)
+        assert (name in found) <= (before and beside)
+        del self.truth.pods[promised.metadata.uid]
+        self.engine.handle.nominated = {}
+
+    def _check(self, given: Pod) -> None:
+        engine, truth = self.engine, self.truth
+        placement = engine.place(given)
+        feasible = {each.metadata.name for each in truth.feasible(given)}
+        assert bool(placement.node) == bool(feasible)
+        assert engine.best(given) == truth.best(given)
+        if not feasible:
+            assert engine.message(given) == truth.message(given)
+            self._check_rejections(given, placement)
+        cycle = engine.cycle(given)
+        known = engine.profile._decisions.of(cycle)
+        assert {engine.name(row) for row in (known.rank != REJECTED).nonzero()[0]} == feasible
+        fresh = Decisions(engine.table, engine.profile.filters, engine.profile._decisions._scores).of(cycle)
+        alive = engine.table.alive
+        assert (known.rank == fresh.rank).all()
+        assert all((mine[alive] == other[alive]).all() for mine, other in zip(known.raw, fresh.raw, strict=True))
+        assert known.uniform == fresh.uniform
+
+    def _check_rejections(self, given: Pod, placement: Placement) -> None:
+        """Every node is rejected by the plugin that would reject it first, and it is known if removals could help."""
+        for name, node in self.truth.nodes.items():
+            row = self.engine.table.rows[name]
+            refusal = self.truth.refusal(given, node)
+            assert refusal is not None
+            found = [
+                (plugin, each.reason, each.resolvable)
+                for plugin, rejections in placement.rejections.items()
+                for each in rejections
+                if row in each.rows
+            ]
+            assert sorted(reason for _, reason, _ in found) == sorted(refusal.reasons)
+            assert {plugin for plugin, _, _ in found} == {refusal.plugin}
+            assert all(resolvable for _, _, resolvable in found) == refusal.resolvable
+
+    @invariant()
+    def the_table_equals_a_recount(self) -> None:
+        if hasattr(self, "truth"):
+            check_table(self.engine.table, self.truth)
+
+
+def check_table(table: NodeTable, truth: Reference) -> None:
+    """Whether a table has what a count of nodes and pods one by one gives."""
+    assert table.count == len(truth.nodes) == table.alive.sum()
+    used = {name for name, _ in truth.pods.values()}
+    assert set(table.rows) == set(truth.nodes) | used
+    assert sorted((*table.rows.values(), *table._free)) == list(range(table.size))
+    for name, row in table.rows.items():
+        assert set(table.pods[row]) == {uid for uid, (where, _) in truth.pods.items() if where == name}
+        bare = truth.nodes.get(name) or Node()
+        there = [each for where, each in truth.pods.values() if where == name]
+        sums = truth.requested(convert({"metadata": {"name": name}}, Node))
+        for resource, line in table.resources.items():
+            expected = len(there) if resource == "pods" else sums[resource]
+            assert table.requested[line, row] == expected
+            assert table.allocatable[line, row] == amounts(bare.status.allocatable).get(resource, 0)
+        assert set(table.ports.get(row, {})) == {port for each in there for port in host_ports(each.spec)}
+        assert table.taints.value(row) == bare.spec.taints
+    free = [row for row in range(table.size) if row not in table.rows.values()]
+    assert not table.requested[:, free].any()
+    assert not table.scored[:, free].any()
+    assert set(table.ports) <= set(table.rows.values())
+    images = {row for rows in table.images.values() for row in rows}
+    assert images <= {table.rows[name] for name, each in truth.nodes.items() if each.status.images}
+
+
+Cluster.TestCase.settings = settings(
+    max_examples=70,
+    stateful_step_count=40,
+    deadline=None,
+    phases=(Phase.generate,),
+    suppress_health_check=list(HealthCheck),
+)
+TestCluster = Cluster.TestCase

@@ -1,0 +1,303 @@
+"""Whatever happens in whatever order: no pod is bound twice, no room is lost or given twice, and none waits in vain."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+
+from moorage.api.node import Node
+from moorage.api.pod import Pod
+from moorage.client.clock import Clock
+from moorage.features import ALL_ON, Gates
+from moorage.scheduler.config import Configuration
+from moorage.scheduler.scheduler import Scheduler
+from tests.scheduler.engine import configured
+from tests.scheduler.fakeapi import FakeAPI, Key
+from tests.scheduler.reference import Reference
+from tests.scheduler.test_columns import check_table
+
+Data = dict[str, Any]
+ROUNDS = int(os.environ.get("MOORAGE_ROUNDS", "8"))
+"""How many random stories are played; the same ones each time."""
+
+
+class Impatient(Clock):
+    """A clock for those who do not wait."""
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(0)
+
+
+class Play:
+    """A scheduler on an API in memory, step by step."""
+
+    def __init__(self, gates: Gates = ALL_ON, configuration: Configuration | None = None, slots: int = 512) -> None:
+        self.api = FakeAPI()
+        self.gates, self.slots = gates, slots
+        self.configuration = configuration or quick()
+        self.task: asyncio.Task[None] | None = None
+        self.attempts: list[str] = []
+        self.begin()
+
+    def begin(self) -> None:
+        """Start a scheduler that knows nothing but what is there."""
+        self.scheduler = Scheduler(self.api.client, self.gates, self.configuration, clock=Impatient(), seed=1)
+        self.scheduler._slots = asyncio.Semaphore(self.slots)
+        self.api.informers = [self.scheduler.handle.informers]
+        self.api.news.clear()
+        for (kind, _, _), data in list(self.api.objects.items()):
+            self.api.put(kind, data)
+        whole = self.scheduler._try
+
+        def noted(entry: Any) -> bool:
+            self.attempts.append(entry.info.pod.metadata.name)
+            return whole(entry)
+
+        self.scheduler._try = noted  # type: ignore[method-assign]
+        self.task = asyncio.create_task(self.scheduler._schedule())
+
+    async def end(self) -> None:
+        """Stop it in the middle of whatever it does."""
+        assert self.task is not None
+        self.task.cancel()
+        works = list(self.scheduler._tasks)
+        for work in works:
+            work.cancel()
+        results = await asyncio.gather(self.task, *works, return_exceptions=True)
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+
+    async def turns(self, number: int) -> None:
+        """Let the scheduler work for so many turns of the event loop."""
+        for _ in range(number):
+            await asyncio.sleep(0)
+        assert self.task is not None
+        if self.task.done():
+            self.task.result()
+
+    async def settle(self) -> None:
+        """Pass all news on, until nothing happens any more."""
+        quiet = 0
+        for _ in range(20_000):
+            self.api.tell()
+            await self.turns(1)
+            counts = self.scheduler.queue.counts()
+            idle = not (self.api.news or self.scheduler._tasks or counts["active"] or self.scheduler._changed_rows)
+            quiet = quiet + 1 if idle and not counts["backoff"] and not self.scheduler._woken else 0
+            if quiet > 3:
+                return
+            if counts["backoff"]:
+                await asyncio.sleep(0.001)
+        raise AssertionError(f"it does not come to rest: {self.scheduler.queue.counts()}")
+
+    def node(self, name: str, cpu: str = "4", *taints: Data, pods: str = "10", **labels: str) -> None:
+        """Create or change a node."""
+        old = self.api.objects.get(("Node", "", name))
+        metadata = {"name": name, "labels": labels, **({"uid": old["metadata"]["uid"]} if old else {})}
+        status = {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": pods}}
+        self.api.put("Node", {"metadata": metadata, "spec": {"taints": list(taints)}, "status": status})
+
+    def pod(self, name: str, cpu: str = "1", **spec: Any) -> None:
+        """Create a pod."""
+        container = {"name": "main", "image": "app", "resources": {"requests": {"cpu": cpu}}}
+        metadata = {"name": name, "namespace": "default", "labels": {"app": name}}
+        self.api.put("Pod", {"metadata": metadata, "spec": {"containers": [container], **spec}, "status": {}})
+
+    def where(self, name: str) -> str:
+        """Where a pod is."""
+        return str(self.api.objects["Pod", "default", name]["spec"].get("nodeName", ""))
+
+    def finish(self, name: str) -> None:
+        """A pod is gone for good."""
+        self.api.remove("Pod", "default", name)
+
+    def truth(self) -> Reference:
+        """What the API has, for the reference to judge."""
+        found = Reference(self.gates)
+        for (kind, _, name), data in self.api.objects.items():
+            if kind == "Node":
+                found.nodes[name] = msgspec.convert(data, Node)
+        for each in self.api.pods():
+            if each.spec.node_name and each.status.phase not in ("Succeeded", "Failed"):
+                found.pods[each.metadata.uid] = each.spec.node_name, each
+        return found
+
+    def check(self) -> None:
+        """What must be true whenever nothing happens any more."""
+        truth = self.truth()
+        check_table(self.scheduler.table, truth)
+        uids = [uid for uid, _ in self.api.bindings]
+        assert len(uids) == len(set(uids))
+        assert set(self.scheduler._counted) == set(truth.pods)
+        assert not self.scheduler._assumed
+        assert self.scheduler._slots._value == self.slots
+        waiting = [each for each in self.api.pods() if not each.spec.node_name and not each.status.phase]
+        assert set(self.scheduler.queue.pods) == {each.metadata.uid for each in waiting}
+        promises = {
+            uid: (node, info.pod)
+            for node, pods in self.scheduler.handle.nominated.items()
+            for uid, info in pods.items()
+        }
+        if not self.api.lost:
+            written = {each.metadata.uid: each.status.nominated_node_name for each in waiting}
+            assert {uid: node for uid, (node, _) in promises.items()} == {
+                u: node for u, node in written.items() if node
+            }
+        for each in waiting:
+            if not each.spec.scheduling_gates:
+                assert not self.fits(truth, each, promises), f"{each.metadata.name} would fit and waits"
+                if each.metadata.uid not in promises:
+                    assert not self.fits(self.without(truth, each), each, promises), "room could be made and is not"
+
+    def without(self, truth: Reference, pod: Pod) -> Reference:
+        """The cluster without pods of lower priority than this one."""
+        rest = {
+            uid: (node, each)
+            for uid, (node, each) in truth.pods.items()
+            if (each.spec.priority or 0) >= (pod.spec.priority or 0)
+        }
+        return Reference(truth.gates, truth.args, truth.nodes, rest)
+
+    def fits(self, truth: Reference, pod: Pod, promises: dict[str, tuple[str, Pod]]) -> list[str]:
+        """The nodes that would do for a pod, also beside those that were promised room there."""
+        found = []
+        for feasible in truth.feasible(pod):
+            name = feasible.metadata.name
+            promised = {
+                uid: (node, each)
+                for uid, (node, each) in promises.items()
+                if node == name and (each.spec.priority or 0) >= (pod.spec.priority or 0) and uid != pod.metadata.uid
+            }
+            beside = Reference(truth.gates, truth.args, truth.nodes, {**truth.pods, **promised})
+            if beside.refusal(pod, feasible) is None:
+                found.append(name)
+        return found
+
+
+def quick() -> Configuration:
+    """Backoffs so short that nobody waits for them."""
+    from dataclasses import replace
+
+    return replace(configured(), first_backoff=0.0005, last_backoff=0.001)
+
+
+@asynccontextmanager
+async def play(**given: Any) -> AsyncIterator[Play]:
+    here = Play(**given)
+    try:
+        yield here
+    finally:
+        await here.end()
+
+
+TAINTS: tuple[list[Data], ...] = (
+    [], [], [], [{"key": "gpu", "effect": "NoSchedule"}], [{"key": "sla", "value": "990", "effect": "NoSchedule"}],
+    [{"key": "sla", "value": "900", "effect": "NoSchedule"}], [{"key": "sla", "value": "good", "effect": "NoExecute"}],
+)  # fmt: skip
+TOLERATIONS: tuple[list[Data], ...] = (
+    [], [], [{"key": "gpu", "operator": "Exists"}], [{"key": "sla", "operator": "Gt", "value": "950"}],
+)  # fmt: skip
+CPUS = ("500m", "1", "2", "3")
+TROUBLES = ("", "", "", "", "", "refused", "lost before", "lost after")
+NODES = ("red", "blue", "green", "black")
+STEPS = (
+    "node", "node", "node goes", "taint", "taint", "pod", "pod", "pod", "pod", "pod", "urgent pod", "urgent pod",
+    "pod goes", "pod goes", "pod goes", "pod ends", "pod changes", "pod is deleted", "news", "news", "turns", "turns",
+    "settle", "settle", "other scheduler binds", "restart", "gated pod", "promise is withdrawn",
+)  # fmt: skip
+
+
+class Churn:
+    """Random things that happen to a cluster."""
+
+    def __init__(self, here: Play, chance: random.Random, trouble: bool) -> None:
+        self.here, self.chance = here, chance
+        self.number = 0
+        if trouble:
+            here.api.trouble = self._trouble
+
+    def _trouble(self, verb: str, key: Key) -> str:
+        return self.chance.choice(TROUBLES)
+
+    def _some_pod(self, wanted: Callable[[Data], bool] = lambda _: True) -> Data | None:
+        pods = [data for key, data in self.here.api.objects.items() if key[0] == "Pod" and wanted(data)]
+        return self.chance.choice(pods) if pods else None
+
+    async def step(self, what: str) -> None:
+        here, chance, api = self.here, self.chance, self.here.api
+        if what in ("node", "taint"):
+            here.node(chance.choice(NODES), chance.choice(CPUS), *chance.choice(TAINTS), pods=chance.choice("39"))
+        elif what == "node goes":
+            nodes = [key for key in api.objects if key[0] == "Node"]
+            if nodes:
+                api.remove(*chance.choice(nodes))
+        elif what in ("pod", "urgent pod", "gated pod"):
+            self.number += 1
+            here.pod(
+                f"pod-{self.number}",
+                chance.choice(CPUS),
+                tolerations=chance.choice(TOLERATIONS),
+                priority=chance.choice([5, 10]) if what == "urgent pod" else 0,
+                terminationGracePeriodSeconds=chance.choice([0, 30]),
+                schedulingGates=[{"name": "wait"}] if what == "gated pod" else [],
+            )
+        elif what == "news":
+            api.tell(chance.randrange(1, 4))
+        elif what == "turns":
+            await here.turns(chance.randrange(1, 6))
+        elif what == "settle":
+            await here.settle()
+            here.check()
+        elif what == "restart":
+            await here.end()
+            here.begin()
+        else:
+            self._with_pod(what)
+
+    def _with_pod(self, what: str) -> None:
+        api, chance = self.here.api, self.chance
+        pod = self._some_pod()
+        if pod is None:
+            return
+        if what == "pod goes":
+            api.remove("Pod", "default", pod["metadata"]["name"])
+            return
+        if what == "pod ends" and pod["spec"].get("nodeName"):
+            pod["status"]["phase"] = "Succeeded"
+        elif what == "pod changes":
+            tolerations = pod["spec"]["tolerations"]
+            pod["spec"]["tolerations"] = [*tolerations, *chance.choice(TOLERATIONS)]
+            pod["spec"]["schedulingGates"] = []
+        elif what == "pod is deleted" and pod["spec"].get("nodeName"):
+            pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        elif what == "other scheduler binds" and not pod["spec"].get("nodeName"):
+            pod["spec"]["nodeName"] = chance.choice(NODES)
+        elif what == "promise is withdrawn" and not pod["spec"].get("nodeName"):
+            pod["status"].pop("nominatedNodeName", None)
+        else:
+            return
+        api.put("Pod", pod)
+
+
+@pytest.mark.parametrize("slots", [1, 3, 512])
+@pytest.mark.parametrize("trouble", [False, True], ids=["calm", "trouble"])
+def test_no_pod_waits_in_vain_and_no_room_is_lost(trouble: bool, slots: int) -> None:
+    async def run(seed: int) -> None:
+        async with play(slots=slots) as here:
+            churn = Churn(here, random.Random(seed), trouble)
+            for number in range(90):
+                await churn.step("node" if number < 3 else churn.chance.choice(STEPS))
+            here.api.trouble = lambda *_: ""
+            await here.settle()
+            here.check()
+
+    for seed in range(ROUNDS):
+        asyncio.run(run(seed))
