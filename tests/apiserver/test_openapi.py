@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import subprocess
 import sys
@@ -217,10 +218,55 @@ def test_the_older_description_covers_the_same() -> None:
     assert b"allOf" not in msgspec.json.encode(described)
 
 
-def test_protobuf_is_not_to_be_had() -> None:
-    assert answer("/openapi/v2", PROTOBUF).status == 406
+def fields(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """The fields of a message that have a length, by their numbers."""
+    rest = io.BytesIO(data)
+
+    def varint() -> int:
+        value, shift = 0, 0
+        while True:
+            (byte,) = rest.read(1)
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while rest.tell() < len(data):
+        tag = varint()
+        if tag & 7 == 2:
+            yield tag >> 3, rest.read(varint())
+        else:
+            varint()
+
+
+def members(data: bytes, number: int) -> dict[str, bytes]:
+    """A map: entries of one number, each with a name and a value."""
+    entries = [dict(fields(entry)) for found, entry in fields(data) if found == number]
+    return {entry[1].decode(): entry[2] for entry in entries}
+
+
+@pytest.mark.parametrize("wanted", [PROTOBUF, PROTOBUF.replace("@", "."), f"{PROTOBUF},application/json;q=0.5"])
+def test_the_older_description_is_to_be_had_in_protobuf(wanted: str) -> None:
+    found = answer("/openapi/v2", wanted)
+    assert (found.status, dict(found.headers)["Content-Type"]) == (200, PROTOBUF.replace("@", "."))
+    assert isinstance(found.body, bytes)
+    told, described = dict(fields(found.body)), content("/openapi/v2")
+    assert (told[1], dict(fields(told[2]))[1]) == (b"2.0", b"Moorage")
+    assert members(told[8], 2).keys() == described["paths"].keys()
+    definitions = members(told[9], 1)
+    assert definitions.keys() == described["definitions"].keys()
+    pod = dict(fields(definitions[f"{CORE}.Pod"]))
+    assert pod[4].decode() == described["definitions"][f"{CORE}.Pod"]["description"]
+    assert members(pod[25], 1).keys() == described["definitions"][f"{CORE}.Pod"]["properties"].keys()
+    extension = dict(fields(members(definitions[f"{CORE}.Pod"], 31)["x-kubernetes-group-version-kind"]))
+    assert msgspec.json.decode(extension[2]) == [{"group": "", "version": "v1", "kind": "Pod"}]
+
+
+def test_json_is_given_to_all_others_and_nothing_to_who_wants_something_else() -> None:
+    for wanted in ("", "*/*", "application/json", f"application/json,{PROTOBUF}"):
+        assert dict(answer("/openapi/v2", wanted).headers)["Content-Type"] == "application/json"
+    assert answer("/openapi/v2", "text/html").status == 406
     assert answer("/openapi/v3/api/v1", PROTOBUF.replace("v2", "v3")).status == 406
-    assert answer("/openapi/v2", f"{PROTOBUF},application/json").status == 200
 
 
 def test_a_document_that_is_named_by_its_state_is_kept_for_ever() -> None:
@@ -242,7 +288,7 @@ def test_a_client_that_has_the_index_is_told_so() -> None:
 
 
 def test_every_server_gives_the_same_state_the_same_name() -> None:
-    script = "from moorage.apiserver import openapi; d = openapi.description(); print(d.index.etag, d.v2.etag)"
+    script = "from moorage.apiserver.openapi import description; print(description().index, description().v2)"
     command = [sys.executable, "-c", script]
     first, second = (subprocess.check_output(command, env={"PYTHONHASHSEED": seed}) for seed in "12")
     assert first == second

@@ -10,7 +10,8 @@ import signal
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ class Live:
     gates: str = "AllAlpha=true"
     store: str = "sqlite"
     command: str = "up"
+    more: tuple[str, ...] = ()
+    """What else the command is told."""
     url: str = ""
     process: subprocess.Popen[str] | None = field(default=None, repr=False)
 
@@ -38,7 +41,7 @@ class Live:
         """Start the process, and do not wait until it serves."""
         command = [
             sys.executable, "-m", "moorage", self.command, "--data-dir", str(self.directory), "--port", "0",
-            "--feature-gates", self.gates, "--store", self.store,
+            "--feature-gates", self.gates, "--store", self.store, *self.more,
         ]  # fmt: skip
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
         return self.process
@@ -108,6 +111,21 @@ class Live:
             return error.code, _content(error.read())
 
 
+def eventually(check: Callable[[], Any], seconds: float = 20.0) -> Any:
+    """Ask again and again until the answer is true (an AssertionError counts as not yet); fail after some seconds."""
+    end = time.monotonic() + seconds
+    while True:
+        problem: Exception | None = None
+        try:
+            if answer := check():
+                return answer
+        except AssertionError as error:
+            problem = error
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {seconds} s") from problem
+        time.sleep(0.05)
+
+
 def _content(data: bytes) -> Any:
     try:
         return json.loads(data)
@@ -117,6 +135,16 @@ def _content(data: bytes) -> Any:
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """The API server alone: nobody else touches what a test has made."""
+    server = Live(tmp_path_factory.mktemp("moorage"), command="apiserver")
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """A whole control plane: what is made is placed, run, evicted and replaced."""
     server = Live(tmp_path_factory.mktemp("moorage"))
     server.start()
     yield server

@@ -22,7 +22,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 def test_two_servers_share_what_is_written_and_outlive_a_member(cluster: Cluster, tmp_path: Path) -> None:
     store = "etcd://" + ",".join(cluster.endpoints)
-    first, second = (Live(tmp_path / name, store=store) for name in ("first", "second"))
+    first, second = (Live(tmp_path / name, command="apiserver", store=store) for name in ("first", "second"))
     first.start()
     second.start()
     try:

@@ -166,6 +166,12 @@ class RBDVolumeSource(Wire):
     read_only: bool = False
 
 
+class ImageVolumeSource(Wire):
+    """An image whose files a pod reads."""
+
+    reference: str = ""
+
+
 class Volume(Wire):
     """A volume of a pod; sources that do not matter to placement are ignored."""
 
@@ -176,6 +182,7 @@ class Volume(Wire):
     aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
     iscsi: ISCSIVolumeSource | None = None
     rbd: RBDVolumeSource | None = None
+    image: ImageVolumeSource | None = None
 
 
 class PodResourceClaim(Wire):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from moorage.api.meta import ResourceList
@@ -104,9 +104,11 @@ def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
     )
 
 
-def images_of(containers: Iterable[Container]) -> tuple[str, ...]:
-    """The images of containers, each with its tag."""
-    return tuple(normalized_image(container.image) for container in containers)
+def images_of(spec: PodSpec) -> tuple[str, ...]:
+    """The images of a pod's containers and volumes, each with its tag."""
+    containers = (container.image for container in (*spec.init_containers, *spec.containers))
+    volumes = (volume.image.reference for volume in spec.volumes if volume.image is not None)
+    return tuple(map(normalized_image, (*containers, *volumes)))
 
 
 def normalized_image(name: str) -> str:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import msgspec
+
 from moorage.api import kinds
 from moorage.api.decode import DecodeError, convert
 from moorage.api.kinds import Kind
@@ -36,6 +38,8 @@ NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unr
 _DEFAULT_SECONDS = 300
 _FEW = 100
 """How many taints or tolerations are looked at closely."""
+_SHORT = 4096
+"""How many bytes a specification has, at most, whose verdict is worth keeping."""
 _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
@@ -76,11 +80,11 @@ class Admission:
             errors += found
             errors += object_errors(kind, new, old)
             if kind is _POD:
-                errors += pod_errors(new) if old is None else pod_update_errors(new, old)
+                refused, more = _judged_new_pod(new) if old is None else (pod_update_errors(new, old), [])
+                errors += refused
+                told = [*told, *more]
         if errors:
             raise invalid(kind, new["metadata"].get("name", ""), errors)
-        if kind is _POD and old is None:
-            told += pod_warnings(new)
         return told
 
     def _judged(self, item: Object, old: Object | None) -> tuple[list[FieldError], list[str]]:
@@ -197,6 +201,22 @@ def _judged_pod(
 ) -> tuple[tuple[FieldError, ...], tuple[str, ...]]:
     pod = Pod(spec=PodSpec(tolerations=tolerations, affinity=Affinity(affinity) if affinity else None))
     return tuple(admission_errors(pod, gates)), tuple(_advice(pod, gates))
+
+
+def _judged_new_pod(pod: Data) -> tuple[list[FieldError], list[str]]:
+    """Errors and warnings of a new pod. Pods of one template are judged once, unless more than that matters."""
+    spec = msgspec.json.encode(pod["spec"])
+    if len(spec) > _SHORT or b'"ephemeral"' in spec or pod["metadata"].get("annotations"):
+        return pod_errors(pod), pod_warnings(pod)
+    errors, told = _judged_spec(spec)
+    return list(errors), [*pod_warnings({"metadata": pod["metadata"]}), *told]
+
+
+@lru_cache(maxsize=4096)
+def _judged_spec(spec: bytes) -> tuple[tuple[FieldError, ...], tuple[str, ...]]:
+    """What is to be said of a specification whatever the pod is called, as long as its name is that of a host."""
+    pod = {"metadata": {"name": "any"}, "spec": msgspec.json.decode(spec)}
+    return tuple(pod_errors(pod)), tuple(pod_warnings(pod))
 
 
 def _advice(item: Object, gates: Gates) -> list[str]:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import accumulate
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -243,3 +244,23 @@ def status(
 def bad_request(message: str) -> Response:
     """The client must ask differently."""
     return status(400, Reason.BAD_REQUEST, message)
+
+
+_ALL_WARNINGS, _LONG_WARNING, _MAX_WARNINGS = 4096, 256, 50
+"""How many characters the warnings of one answer have together, how many one of them when they have more, and how
+many warnings there are: some clients read no more than a hundred headers.
+"""
+
+
+def warning_headers(texts: Iterable[str]) -> list[tuple[str, str]]:
+    """Each warning once, as headers can carry them: printable, escaped, and no more than a client takes."""
+    unique = list(dict.fromkeys(texts))
+    longest = _LONG_WARNING if sum(map(len, unique)) > _ALL_WARNINGS else _ALL_WARNINGS
+    lengths = accumulate(min(len(text), longest) for text in unique)
+    kept = [text[:longest] for text, length in zip(unique, lengths, strict=True) if length <= _ALL_WARNINGS]
+    return [("Warning", f'299 - "{_header(text)}"') for text in kept[:_MAX_WARNINGS]]
+
+
+def _header(text: str) -> str:
+    flat = "".join(char if char.isprintable() and char.isascii() else "?" for char in text)
+    return flat.replace("\\", "\\\\").replace('"', '\\"')

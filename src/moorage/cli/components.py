@@ -92,7 +92,9 @@ def _serve(component: str, start: Start, leader_elect: bool, kubeconfig: Path, m
     import uvloop
 
     from moorage.client.kubeconfig import KubeconfigError
+    from moorage.tools.garbage import collect_seldom
 
+    collect_seldom()
     try:
         uvloop.run(_run(component, start, leader_elect, kubeconfig, metrics_port))
     except KubeconfigError as error:

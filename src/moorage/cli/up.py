@@ -112,7 +112,9 @@ def _serve(start: Callable[[], Awaitable[Running]], gates: Gates) -> None:
     import uvloop
 
     from moorage.apiserver.run import CannotStart
+    from moorage.tools.garbage import collect_seldom
 
+    collect_seldom()
     try:
         uvloop.run(_run(start, gates))
     except CannotStart as error:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from moorage.api.node import Node
 from moorage.scheduler.framework import Cycle, Plugin, Said, Scope, overrides, timed
 from moorage.scheduler.shape import Shape
 from moorage.scheduler.table import ALL, Index, Mask, NodeTable, Rows, Scores
@@ -27,7 +28,7 @@ class Weighted(NamedTuple):
 
 @dataclass(slots=True)
 class Known:
-    """What the plugins of scope ROW say about the pods of one shape."""
+    """What the plugins of scopes ROW and NODE say about the pods of one shape."""
 
     filters: list[Plugin]
     scores: list[Weighted]
@@ -40,6 +41,10 @@ class Known:
     """What is counted when pods of this shape are placed and nobody else is asked."""
     position: int = 0
     epoch: int = -1
+    nodes: list[Node | None] = field(default_factory=list)
+    """The node of each row when the plugins of scope NODE were asked."""
+    good: Mask = field(default_factory=lambda: np.zeros(0, np.bool_))
+    """Where there is a node that they accept."""
     rank: Scores = field(default_factory=lambda: np.zeros(0, np.int64))
     """The weighted scores of each row added up, REJECTED where the row will not do."""
     raw: list[Scores] = field(default_factory=list)
@@ -84,6 +89,7 @@ class Decisions:
                 self._renew(known, cycle, rows)
                 known.position = position
                 return known
+        known.nodes, known.good = list(table.nodes), np.empty(table.size, np.bool_)
         known.rank = np.empty(table.size, np.int64)
         known.raw = [np.empty(table.size, np.int64) for _ in known.relative]
         known.uniform, known.common = [False] * len(known.relative), [0] * len(known.relative)
@@ -103,13 +109,13 @@ class Decisions:
     def _begin(self, shape: Shape) -> Known:
         filters = [each for each in self._filters if each.applies(shape)]
         scores = [each for each in self._scores if each.plugin.applies(shape)]
-        by_row = [each for each in scores if each.plugin.scope is Scope.ROW]
+        by_row = [each for each in scores if each.plugin.scope is not Scope.CLUSTER]
         said = (
-            *((each.name, "Filter", "Success") for each in filters if each.scope is Scope.ROW),
+            *((each.name, "Filter", "Success") for each in filters if each.scope is not Scope.CLUSTER),
             *((each.plugin.name, "Score", "Success") for each in by_row),
         )
         return Known(
-            [each for each in filters if each.scope is Scope.ROW],
+            [each for each in filters if each.scope is not Scope.CLUSTER],
             [each for each in by_row if not overrides(type(each.plugin), "normalize")],
             [each for each in by_row if overrides(type(each.plugin), "normalize")],
             [each for each in filters if each.scope is Scope.CLUSTER],
@@ -118,19 +124,38 @@ class Decisions:
         )
 
     def _renew(self, known: Known, cycle: Cycle, rows: Rows) -> None:
-        alive = self._table.alive
-        there: Mask = alive[rows]
-        mask = there
-        for plugin in known.filters:
-            mask = mask & timed(cycle, "Filter", plugin.name, plugin.filter, cycle, rows)
+        anew = rows if isinstance(rows, slice) else self._other_nodes(known, rows)
+        if isinstance(anew, slice) or len(anew):
+            known.good[anew] = self._filtered(known, cycle, anew, self._table.alive[anew], Scope.NODE)
+        mask = self._filtered(known, cycle, rows, known.good[rows], Scope.ROW)
         total = np.zeros(mask.shape, np.int64)
         for plugin, weight in known.scores:
             total += weight * timed(cycle, "Score", plugin.name, plugin.score, cycle, rows)
         known.rank[rows] = np.where(mask, total, REJECTED)
         for number, (plugin, _) in enumerate(known.relative):
-            raw = known.raw[number]
-            raw[rows] = found = timed(cycle, "Score", plugin.name, plugin.score, cycle, rows)
-            if rows is ALL or not known.uniform[number] or (found[there] != known.common[number]).any():
-                all_of_them = raw[alive]
-                known.common[number] = int(all_of_them[0]) if len(all_of_them) else 0
-                known.uniform[number] = bool((all_of_them == known.common[number]).all())
+            asked = anew if plugin.scope is Scope.NODE else rows
+            if isinstance(asked, slice) or len(asked):
+                self._compare(known, cycle, number, asked)
+
+    def _other_nodes(self, known: Known, rows: Index) -> Index:
+        """Those of some rows that have another node than before, or another state of it."""
+        nodes = self._table.nodes
+        anew = [row for row in rows.tolist() if known.nodes[row] is not nodes[row]]
+        for row in anew:
+            known.nodes[row] = nodes[row]
+        return np.array(anew, np.intp)
+
+    def _filtered(self, known: Known, cycle: Cycle, rows: Rows, mask: Mask, scope: Scope) -> Mask:
+        for plugin in known.filters:
+            if plugin.scope is scope:
+                mask = mask & timed(cycle, "Filter", plugin.name, plugin.filter, cycle, rows)
+        return mask
+
+    def _compare(self, known: Known, cycle: Cycle, number: int, rows: Rows) -> None:
+        """Ask one plugin for scores, and see whether they tell nodes apart."""
+        plugin, raw, alive = known.relative[number].plugin, known.raw[number], self._table.alive
+        raw[rows] = found = timed(cycle, "Score", plugin.name, plugin.score, cycle, rows)
+        if rows is ALL or not known.uniform[number] or (found[alive[rows]] != known.common[number]).any():
+            all_of_them = raw[alive]
+            known.common[number] = int(all_of_them[0]) if len(all_of_them) else 0
+            known.uniform[number] = bool((all_of_them == known.common[number]).all())

@@ -39,6 +39,8 @@ Said = tuple[str, str, str]
 class Scope(Enum):
     """What the answers of a plugin depend on."""
 
+    NODE = "node"
+    """On the shape of the pod and on the node alone: pods that come and go make no difference."""
     ROW = "row"
     """On the shape of the pod and on one row of the table: an answer is kept until that row changes."""
     CLUSTER = "cluster"
@@ -109,6 +111,8 @@ class Handle:
     """Note how long a set of taints took to be matched by tolerations with wildcards."""
     nominated: dict[str, dict[str, PodInfo]] = field(default_factory=dict)
     """The pods, by uid, that were promised room on a node, by its name."""
+    promise: Callable[[PodInfo, str], None] = lambda *_: None
+    """Promise a pod room on a node and nowhere else, or, without a node, nowhere at all."""
     shared: dict[str, Any] = field(default_factory=dict)
     """What the plugins of one name keep together in all profiles, by that name."""
 
@@ -140,7 +144,8 @@ class Cycle:
 class Plugin:
     """A plugin overrides the extension points it has something to say at; the others cost nothing.
 
-    One whose scope is ROW is asked `applies` once a shape, and `filter` and `score` for the rows that changed.
+    One whose scope is ROW is asked `applies` once a shape, and `filter` and `score` for the rows that changed; one
+    whose scope is NODE only where the node itself has changed.
     One whose scope is CLUSTER is asked `applies` as well, and then, for each pod, `pre_filter` and `pre_score` first.
     """
 

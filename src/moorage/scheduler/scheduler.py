@@ -57,6 +57,7 @@ class Scheduler:
         self.handle = Handle(
             self.table, client, informers, gates, self._recorder, self.clock,
             wake=self._note_wake, unclear=self._note_unclear, wildcard_seconds=self.metrics.wildcard.observe,
+            promise=self._promise,
         )  # fmt: skip
         if seed:
             self.handle.random.seed(seed)
@@ -77,7 +78,7 @@ class Scheduler:
         """Those of them that are being bound."""
         self._changed_rows: set[int] = set()
         self._relieved: set[int] = set()
-        """Those of them where it is not just that a pod has come."""
+        """The rows where it is not just that a pod has come."""
         self._unpromised: set[int] = set()
         """The rows where room that was promised to somebody is no longer so."""
         self._woken: set[str] = set()
@@ -273,12 +274,17 @@ class Scheduler:
         self._begin(self._say_unschedulable(info, message, promised))
 
     async def _make_room(self, entry: Queued, act: Callable[[], Any]) -> None:
+        attempts = entry.attempts
         try:
             await act()
         except ApiError as error:
             _LOG.warning('making room failed pod="%s/%s": %s', *entry.info.key, error)
             await self.clock.sleep(_ROOM_SECONDS)
             self.queue.wake(entry)
+        else:
+            if entry.attempts > attempts:
+                # It was tried meanwhile, and only told to wait for the end of this.
+                self.queue.wake(entry)
 
     async def _say_unschedulable(self, info: PodInfo, message: str, promised: str) -> None:
         """Write into the pod's status why it is not placed; nothing is written twice."""
@@ -400,6 +406,7 @@ class Scheduler:
         row = self.table.rows.get(node)
         if row is not None and self.queue.waits():
             self._unpromised.add(row)
+            self._relieved.add(row)
             self._work.set()
 
     def _note_wake(self, plugin: str, old: Object | None, new: Object | None) -> None:

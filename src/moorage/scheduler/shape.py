@@ -39,7 +39,7 @@ class Shape:
         preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
         self.preferences: Preferences = compile_preferences(preferred, gates)
         self.ports = host_ports(spec)
-        self.images = images_of((*spec.init_containers, *spec.containers))
+        self.images = images_of(spec)
 
 
 class PodInfo:

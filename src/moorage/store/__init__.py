@@ -24,5 +24,7 @@ async def open_store(address: str, directory: Path, files: EtcdFiles = (None, No
         from moorage.store.members import Tls
 
         endpoints = address.removeprefix("etcd://").rstrip("/").split(",")
+        if not all(endpoint.rpartition(":")[0] and endpoint.rpartition(":")[2].isdigit() for endpoint in endpoints):
+            raise CannotOpen(f"{address!r} is not a store: say etcd://HOST:PORT,…")
         return await EtcdStore.open(endpoints, tls=Tls(*files) if any(files) else None)
     raise CannotOpen(f"{address!r} is not a store: say sqlite or etcd://HOST:PORT,…")

@@ -239,12 +239,7 @@ class OwnHands:
     async def apply(self, folder: Path) -> None:
         """Create all objects of a folder."""
         for document in manifests.read([str(folder)]):
-            kind = _as_written(document.data)
-            await self._client.create(kind, document.data, _NAMESPACE)
-            if status := document.data.get("status"):
-                # A status is not taken from whoever creates an object, but may be set afterwards.
-                name = document.data["metadata"]["name"]
-                await self._client.patch(kind, _NAMESPACE, name, {"status": status}, subresource="status")
+            await self._client.create(_as_written(document.data), document.data, _NAMESPACE)
 
     async def create(self, pod: Data) -> str:
         """Create a pod; what the server says when it refuses, empty when it does not."""

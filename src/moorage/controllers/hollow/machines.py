@@ -77,7 +77,8 @@ def missing_status(node: Node, address: str, now: datetime) -> Data:
             {"type": "Hostname", "address": node.metadata.name},
         ]
     if info := _without(_system_info(node), msgspec.to_builtins(status.node_info)):
-        missing["nodeInfo"] = info
+        # No node has this any more, but every client expects it to be there.
+        missing["nodeInfo"] = {"kubeProxyVersion": "", **info}
     if conditions := _conditions(node, timestamp(now)):
         missing["conditions"] = conditions
     return missing

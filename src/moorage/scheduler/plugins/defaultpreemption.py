@@ -178,16 +178,13 @@ class DefaultPreemption(Plugin):
         try:
             for info in list(self.handle.nominated.get(candidate.node, {}).values()):
                 if info.priority < cycle.pod.priority:
-                    await self._unpromise(info, candidate.node)
+                    await self._unpromise(info)
             await asyncio.gather(*(self._delete(cycle, victim) for victim in candidate.victims))
         finally:
             self._removing.discard(cycle.pod.uid)
 
-    async def _unpromise(self, info: PodInfo, node: str) -> None:
-        promised = self.handle.nominated.get(node, {})
-        promised.pop(info.uid, None)
-        if not promised:
-            self.handle.nominated.pop(node, None)
+    async def _unpromise(self, info: PodInfo) -> None:
+        self.handle.promise(info, "")
         patch = {"status": {"nominatedNodeName": None}}
         try:
             await self.handle.client.patch(_POD, *info.key, patch, subresource="status")

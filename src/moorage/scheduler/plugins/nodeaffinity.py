@@ -13,7 +13,7 @@ from moorage.api.decode import convert
 from moorage.api.pod import NodeAffinity as Affinity
 from moorage.api.pod import PodSpec
 from moorage.match.selector import NAME_FIELD, compile_preferences, compile_selector
-from moorage.scheduler.framework import Cycle, Handle, Plugin, Rejection, normalized
+from moorage.scheduler.framework import Cycle, Handle, Plugin, Rejection, Scope, normalized
 from moorage.scheduler.selection import Selection
 from moorage.scheduler.shape import Shape
 from moorage.scheduler.table import Mask, Rows, Scores
@@ -23,6 +23,7 @@ class NodeAffinity(Plugin):
     """Asks the matcher once for each distinct value of the labels that a selector reads."""
 
     name = "NodeAffinity"
+    scope = Scope.NODE
     reason = "node(s) didn't match Pod's node affinity/selector"
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:

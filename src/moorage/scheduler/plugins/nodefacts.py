@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from moorage.api.node import Taint
-from moorage.scheduler.framework import Cycle, Plugin
+from moorage.scheduler.framework import Cycle, Plugin, Scope
 from moorage.scheduler.shape import Shape
 from moorage.scheduler.table import Mask, Rows
 
@@ -16,6 +16,7 @@ class NodeUnschedulable(Plugin):
     """Keeps pods off nodes that are cordoned, unless they tolerate the taint that says so."""
 
     name = "NodeUnschedulable"
+    scope = Scope.NODE
     reason = "node(s) were unschedulable"
 
     def applies(self, shape: Shape) -> bool:
@@ -31,6 +32,7 @@ class NodeName(Plugin):
     """Keeps a pod that names its node to that node."""
 
     name = "NodeName"
+    scope = Scope.NODE
     reason = "node(s) didn't match the requested node name"
 
     def applies(self, shape: Shape) -> bool:

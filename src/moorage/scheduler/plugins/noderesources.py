@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -16,6 +16,9 @@ from moorage.scheduler.table import Mask, NodeTable, Rows, Scores
 
 _NATIVE = (CPU, MEMORY, EPHEMERAL)
 _DEFAULT = ({"name": CPU, "weight": 1}, {"name": MEMORY, "weight": 1})
+_STATES = 4096
+"""How many states of nodes are remembered for pods of one shape."""
+A = TypeVar("A", Mask, Scores)
 
 
 class Usage(NamedTuple):
@@ -59,11 +62,36 @@ class _Questions:
         if question is None:
             counting = [(name, weight) for name, weight in self.resources if name in _NATIVE or asked.get(name)]
             question = self._kept[shape] = _Question(
-                np.array([[self._table.column_of(name)] for name, _ in counting], np.intp),
-                np.array([[asked.get(name, 0)] for name, _ in counting], np.int64),
-                np.array([[weight] for _, weight in counting], np.int64),
+                np.array([self._table.column_of(name) for name, _ in counting], np.intp)[:, None],
+                np.array([asked.get(name, 0) for name, _ in counting], np.int64)[:, None],
+                np.array([weight for _, weight in counting], np.int64)[:, None],
             )
         return question
+
+
+class _Remembered(Generic[A]):
+    """Answers about single nodes, by what a node has and what is taken of it.
+
+    Each pod that is placed asks about its node again, and nodes of one size that hold as much are many.
+    """
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._kept: WeakKeyDictionary[Shape, dict[bytes, A]] = WeakKeyDictionary()
+
+    def answer(self, shape: Shape, taken: Scores, rows: Rows, ask: Callable[[Shape, Rows], A]) -> A:
+        """What a question about rows gives: read only."""
+        if isinstance(rows, slice) or len(rows) != 1:
+            return ask(shape, rows)
+        row = rows[0]
+        state = self._table.allocatable[:, row].tobytes() + taken[:, row].tobytes()
+        kept = self._kept.get(shape)
+        if kept is None or len(kept) > _STATES:
+            kept = self._kept[shape] = {}
+        found = kept.get(state)
+        if found is None:
+            found = kept[state] = ask(shape, rows)
+        return found
 
 
 class NodeResourcesFit(Plugin):
@@ -78,6 +106,8 @@ class NodeResourcesFit(Plugin):
         strategy = args.get("scoringStrategy") or {}
         self._questions = _Questions(handle.table, _weights(strategy.get("resources") or _DEFAULT))
         self._strategy = _strategy(strategy)
+        self._fitting: _Remembered[Mask] = _Remembered(handle.table)
+        self._scored: _Remembered[Scores] = _Remembered(handle.table)
 
     def _asked(self, shape: Shape) -> Iterable[tuple[str, int]]:
         for name, value in shape.requests.items():
@@ -87,10 +117,13 @@ class NodeResourcesFit(Plugin):
 
     def filter(self, cycle: Cycle, rows: Rows) -> Mask:
         """Everything fits, and one more pod does."""
+        return self._fitting.answer(cycle.shape, self.handle.table.requested, rows, self._fits)
+
+    def _fits(self, shape: Shape, rows: Rows) -> Mask:
         table = self.handle.table
         pods = table.resources[PODS]
         mask: Mask = table.requested[pods][rows] < table.allocatable[pods][rows]
-        for name, value in self._asked(cycle.shape):
+        for name, value in self._asked(shape):
             column = table.column_of(name)
             mask &= table.allocatable[column][rows] - table.requested[column][rows] >= value
         return mask
@@ -111,9 +144,11 @@ class NodeResourcesFit(Plugin):
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
         """What the strategy says."""
+        return self._scored.answer(cycle.shape, self.handle.table.scored, rows, self._score)
+
+    def _score(self, shape: Shape, rows: Rows) -> Scores:
         table = self.handle.table
-        question = self._questions.of(cycle.shape, cycle.shape.scored)
-        return self._strategy(question.usage(table, table.scored, rows))
+        return self._strategy(self._questions.of(shape, shape.scored).usage(table, table.scored, rows))
 
 
 class NodeResourcesBalancedAllocation(Plugin):
@@ -124,6 +159,7 @@ class NodeResourcesBalancedAllocation(Plugin):
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         super().__init__(handle, args)
         self._questions = _Questions(handle.table, _weights(args.get("resources") or _DEFAULT))
+        self._scored: _Remembered[Scores] = _Remembered(handle.table)
 
     def applies(self, shape: Shape) -> bool:
         """A pod that asks for nothing would only flock together with others of its kind."""
@@ -131,8 +167,11 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
         """Around 75 when the pod changes little, towards 100 when it evens out, towards 50 when it does not."""
+        return self._scored.answer(cycle.shape, self.handle.table.requested, rows, self._score)
+
+    def _score(self, shape: Shape, rows: Rows) -> Scores:
         table = self.handle.table
-        usage = self._questions.of(cycle.shape, cycle.shape.requests).usage(table, table.requested, rows)
+        usage = self._questions.of(shape, shape.requests).usage(table, table.requested, rows)
         before, after = _balance(usage.allocatable, np.stack([usage.before, usage.after]))
         half = MAX_SCORE // 2
         score: Scores = half + (half + after - before) // 2

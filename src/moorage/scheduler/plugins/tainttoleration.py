@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from moorage.api.node import Taint
 from moorage.scheduler.columns import Answers
-from moorage.scheduler.framework import Cycle, Handle, Plugin, Rejection, normalized
+from moorage.scheduler.framework import Cycle, Handle, Plugin, Rejection, Scope, normalized
 from moorage.scheduler.shape import Shape
 from moorage.scheduler.table import Mask, Rows, Scores
 
@@ -23,6 +23,7 @@ class TaintToleration(Plugin):
     """Asks the matcher once for each distinct set of taints."""
 
     name = "TaintToleration"
+    scope = Scope.NODE
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         super().__init__(handle, args)

@@ -11,6 +11,7 @@ import msgspec
 import uvloop
 
 from moorage.apiserver.run import CannotStart
+from moorage.tools.garbage import collect_seldom
 from moorage.tools.perf.measure import Measurement
 from moorage.tools.perf.objects import ObjectsError
 from moorage.tools.perf.stage import Failed, Progress, run
@@ -54,6 +55,7 @@ def _say(what: Progress | Done | Broken) -> None:
 
 
 def _main(file: str, name: str) -> None:
+    collect_seldom()
     try:
         _say(Done(uvloop.run(run(File(Path(file)).plan(name), _say))))
     except (Failed, CannotStart, ObjectsError) as error:
