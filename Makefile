@@ -1,4 +1,4 @@
-# Moorage: `make up` runs it, `make stories` asks why for every example, `make test` tests it. Both set up what they need under this folder.
+# Moorage: `make up` runs it (the first time after a demonstration), `make stories` asks why for every example, `make test` tests it. Both set up what they need under this folder.
 PYTHON ?= python3
 BIN := .venv/bin
 GATES := AllAlpha=true
@@ -6,6 +6,7 @@ GATES := AllAlpha=true
 .PHONY: up stories setup test lint format bench lock clean
 
 up: .venv/.runtime
+	@test -d .moorage || $(BIN)/moorage demo || true
 	@$(BIN)/moorage up --feature-gates $(GATES)
 
 stories: .venv/.runtime

@@ -6,22 +6,47 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+import yaml
+
+from moorage.api import kinds
+from moorage.client import Client
+from moorage.scheduler.config import Configuration
+from moorage.tools.plane import ControlPlane, Settings
+from tests.live.conftest import Live
+from tests.plane import create, eventually, node, pod, read
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+class Typed(NamedTuple):
+    """A command, and what stands below it."""
+
+    page: str
+    command: str
+    output: str
+
+
 SESSIONS = [
-    (page.name, command, output)
+    Typed(page.name, command, output)
     for page in PAGES
     for block in re.findall(r"```console\n(.*?)```", page.read_text(), re.DOTALL)
-    for command, output in re.findall(r"^\$ (moorage [^\n]*)\n(.*?)(?=^\$ |\Z)", block, re.DOTALL | re.MULTILINE)
+    for command, output in re.findall(
+        r"^\$ ((?:moorage|kubectl) [^\n]*)\n(.*?)(?=^\$ |\Z)", block, re.DOTALL | re.MULTILINE
+    )
 ]
+MOORAGE = [each for each in SESSIONS if each.command.startswith("moorage ")]
+KUBECTL = [each for each in SESSIONS if each.command.startswith("kubectl ")]
 
 
 @pytest.mark.parametrize(
-    ("page", "command", "output"), SESSIONS, ids=[f"{page}: {command}" for page, command, _ in SESSIONS]
+    ("page", "command", "output"), MOORAGE, ids=[f"{page}: {command}" for page, command, _ in MOORAGE]
 )
 def test_the_output_in_the_docs_is_what_the_command_prints(page: str, command: str, output: str) -> None:
     args = shlex.split(command)[1:]
@@ -30,6 +55,37 @@ def test_the_output_in_the_docs_is_what_the_command_prints(page: str, command: s
     )
     assert run.returncode in (0, 1), run.stderr
     assert run.stdout.rstrip() == output.rstrip()
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """What `make up` starts."""
+    server = Live(tmp_path_factory.mktemp("docs"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.mark.parametrize("page", dict.fromkeys(each.page for each in KUBECTL))
+def test_the_kubectl_sessions_of_a_page_go_as_it_says(page: str, live: Live) -> None:
+    for _, command, output in (each for each in KUBECTL if each.page == page):
+        refused = bool(re.search(r"is invalid|[Ee]rror", output))
+        run = live.kubectl(*shlex.split(command)[1:], check=False)
+        assert bool(run.returncode) is refused, f"{command}\n{run.stderr}"
+        shown = run.stderr if refused else run.stdout
+        assert not output.strip() or re.fullmatch(_pattern(output), _plain(shown)), f"{command}\n{shown}"
+
+
+def _plain(text: str) -> str:
+    """Text without what is different each time: ages, and the width of columns that hold them."""
+    lines = (" ".join(line.split()) for line in text.strip().splitlines())
+    return re.sub(r"(?<= )(\d+[smh])+(?= |$)", "AGE", "".join(f"{line}\n" for line in lines), flags=re.MULTILINE)
+
+
+def _pattern(output: str) -> str:
+    """What an output must look like; … stands for anything in a line, and alone for any lines."""
+    lines = (re.escape(line).replace("…", ".*") + "\n" for line in _plain(output).splitlines())
+    return "".join("(?:.*\n)*" if line == ".*\n" else line for line in lines)
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs" / "lint").glob("*.md"))])
@@ -44,3 +100,48 @@ def test_every_command_is_documented() -> None:
     text = "\n".join(page.read_text() for page in PAGES)
     for name in main.commands:
         assert f"moorage {name}" in text
+
+
+def _blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
+
+
+async def test_the_plugin_of_the_docs_is_found_by_its_entry_point_and_places_pods(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (plugin,), (registration,) = _blocks("scheduler.md", "python"), _blocks("scheduler.md", "toml")
+    group, points = next(iter(tomllib.loads(registration)["project"]["entry-points"].items()))
+    package = tmp_path / "package"
+    installed = package / "carbon-1.0.dist-info"
+    installed.mkdir(parents=True)
+    (package / "carbon.py").write_text(plugin)
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: carbon\nVersion: 1.0\n")
+    entries = [f"{name} = {place}\n" for name, place in points.items()]
+    (installed / "entry_points.txt").write_text(f"[{group}]\n{''.join(entries)}")
+    monkeypatch.syspath_prepend(str(package))
+    *_, profile = (yaml.safe_load(block) for block in _blocks("scheduler.md", "yaml"))
+    settings = Settings(tmp_path / "data", port=0, nodes=0, scheduling=Configuration.of(profile))
+    plane = await ControlPlane.start(settings)
+    try:
+        client = plane.server.client("test")
+        for name, carbon in (("coal", "900"), ("gas", "250"), ("wind", "10")):
+            await create(client, node(name, {"example.com/carbon": carbon}))
+        await create(client, pod("job"))
+        await eventually(lambda: _placed(client, "job", "wind"))
+        for name in ("gas", "wind"):
+            await client.patch(kinds.row("v1", "Node"), "", name, {"spec": {"unschedulable": True}})
+        await create(client, pod("late"))
+        await eventually(lambda: _waits(client, "late", "1 node(s) had power that is not clean enough"))
+    finally:
+        await plane.stop()
+
+
+async def _placed(client: Client, name: str, where: str) -> bool:
+    found: str = (await read(client, "Pod", name))["spec"].get("nodeName", "")
+    assert found in ("", where)
+    return bool(found)
+
+
+async def _waits(client: Client, name: str, why: str) -> bool:
+    conditions = (await read(client, "Pod", name))["status"].get("conditions", ())
+    return any(why in each.get("message", "") for each in conditions)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
+import numpy as np
 
 from moorage.api.decode import convert
 from moorage.api.meta import Object
@@ -17,7 +18,7 @@ from moorage.client.events import Recorder
 from moorage.features import ALL_ON, Gates
 from moorage.scheduler.config import Configuration
 from moorage.scheduler.failures import message_of
-from moorage.scheduler.framework import Cycle, Handle, Nomination
+from moorage.scheduler.framework import Cycle, Handle, Nomination, Skip, overrides
 from moorage.scheduler.profile import Placement, Profile
 from moorage.scheduler.shape import PodInfo, Shapes
 from moorage.scheduler.table import Index, NodeTable
@@ -141,3 +142,54 @@ class Engine:
         placement = self.profile.place(cycle)
         assert not placement.node
         return self.profile.post_filters[0].post_filter(cycle, placement.rejections)
+
+
+class Asked:
+    """One plugin of a profile, on nodes with pods on them."""
+
+    def __init__(
+        self,
+        plugin: str,
+        nodes: Sequence[Node],
+        there: Mapping[str, Sequence[Pod]] | None = None,
+        args: Data | None = None,
+        gates: Gates = ALL_ON,
+    ) -> None:
+        self.engine = Engine(gates, configured({plugin: args or {}}))
+        scores = [each.plugin for each in self.engine.profile._decisions._scores]
+        self.plugin = next(each for each in (*self.engine.profile.filters, *scores) if each.name == plugin)
+        for each in nodes:
+            self.engine.table.set_node(each)
+        for name, pods in (there or {}).items():
+            for each_pod in pods:
+                self.engine.table.add_pod(self.engine.info(each_pod, name))
+        self.rows = np.array([self.engine.table.rows[each.metadata.name] for each in nodes], np.intp)
+
+    def scores(self, given: Pod) -> list[int] | None:
+        """The normalised scores of the nodes; None when the plugin has nothing to say about the pod."""
+        cycle = self.engine.cycle(given)
+        if not self.plugin.applies(cycle.shape) or isinstance(self.plugin.pre_score(cycle), Skip):
+            return None
+        found = self.plugin.score(cycle, self.rows)
+        if overrides(type(self.plugin), "normalize"):
+            found = self.plugin.normalize(cycle, found)
+        return [int(each) for each in found]
+
+    def refusals(self, given: Pod) -> list[tuple[list[str], bool]]:
+        """Of each node: why it will not do, and whether the removal of pods could help."""
+        cycle = self.engine.cycle(given)
+        if not self.plugin.applies(cycle.shape):
+            return [([], True) for _ in self.rows]
+        rejected = self.rows[~self.plugin.filter(cycle, self.rows)]
+        found = list(self.plugin.diagnose(cycle, rejected)) if len(rejected) else []
+        return [
+            (
+                [each.reason for each in found if row in each.rows],
+                all(each.resolvable for each in found if row in each.rows),
+            )
+            for row in self.rows
+        ]
+
+    def reasons(self, given: Pod) -> list[list[str]]:
+        """Of each node: why it will not do."""
+        return [reasons for reasons, _ in self.refusals(given)]

@@ -12,7 +12,6 @@ import msgspec
 
 from moorage.api import kinds
 from moorage.api.kinds import Kind
-from moorage.api.meta import Object
 from moorage.api.pod import Pod
 from moorage.client import Client, Conflict, Informers, Missing, Unavailable
 
@@ -64,7 +63,7 @@ class FakeAPI:
         while self.news and number:
             number -= 1
             what, data = self.news.popleft()
-            item = cast(Object, msgspec.convert(data, _STRUCTS[data["kind"]]))
+            item = msgspec.convert(data, _STRUCTS[data["kind"]])
             for informers in self.informers:
                 informer = informers.of(type(item))
                 (informer._remove if what == "DELETED" else informer._put)(item)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-import numpy as np
-import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -19,10 +16,10 @@ from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.api.requests import amounts, host_ports
 from moorage.features import ALL_ON, Gate, Gates
-from moorage.scheduler.columns import Answers, Column
+from moorage.scheduler.columns import Column
 from moorage.scheduler.decisions import REJECTED, Decisions
 from moorage.scheduler.profile import Placement
-from moorage.scheduler.table import ALL, NodeTable
+from moorage.scheduler.table import NodeTable
 from tests.scheduler.engine import Engine, configured, node, pod
 from tests.scheduler.reference import Reference
 
@@ -245,16 +242,15 @@ class Cluster(RuleBasedStateMachine):
 
     @initialize(gates=gates, args=st.sampled_from(CONFIGURATIONS), small=st.booleans())
     def begin(self, gates: Gates, args: Data, small: bool) -> None:
-        self.patches = everything_is_small() if small else None
-        if self.patches is not None:
-            self.patches.__enter__()
+        self.patches = ExitStack()
+        if small:
+            self.patches.enter_context(everything_is_small())
         self.engine = Engine(gates, configured(args))
         self.truth = Reference(gates, args)
         self.asked: list[Pod] = [pod()]
 
     def teardown(self) -> None:
-        if getattr(self, "patches", None) is not None:
-            self.patches.__exit__(None, None, None)
+        self.patches.close()
 
     @rule(given=nodes)
     def a_node_appears_or_changes(self, given: Node) -> None:
@@ -331,9 +327,9 @@ class Cluster(RuleBasedStateMachine):
 
     def _check_rejections(self, given: Pod, placement: Placement) -> None:
         """Every node is rejected by the plugin that would reject it first, and it is known if removals could help."""
-        for name, node in self.truth.nodes.items():
+        for name, each_node in self.truth.nodes.items():
             row = self.engine.table.rows[name]
-            refusal = self.truth.refusal(given, node)
+            refusal = self.truth.refusal(given, each_node)
             assert refusal is not None
             found = [
                 (plugin, each.reason, each.resolvable)

@@ -7,6 +7,7 @@ import os
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -18,14 +19,33 @@ from moorage.client.clock import Clock
 from moorage.features import ALL_ON, Gates
 from moorage.scheduler.config import Configuration
 from moorage.scheduler.scheduler import Scheduler
-from tests.scheduler.engine import configured
+from tests.scheduler.engine import MINE, configured
 from tests.scheduler.fakeapi import FakeAPI, Key
-from tests.scheduler.reference import Reference
+from tests.scheduler.reference import Reference, Refusal
 from tests.scheduler.test_columns import check_table
 
 Data = dict[str, Any]
 ROUNDS = int(os.environ.get("MOORAGE_ROUNDS", "8"))
 """How many random stories are played; the same ones each time."""
+
+
+LONELY = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"labelSelector": {"matchLabels": {"lonely": "yes"}}, "topologyKey": "kubernetes.io/hostname"}
+        ]
+    }
+}
+
+
+class Company(Reference):
+    """The reference, which also knows that lonely pods do not share a node."""
+
+    def refusal(self, pod: Pod, node: Node) -> Refusal | None:
+        refusal = super().refusal(pod, node)
+        pairs = [(pod, each) for each in self.on(node)] + [(each, pod) for each in self.on(node)]
+        lonely = any(one.spec.affinity and "lonely" in other.metadata.labels for one, other in pairs)
+        return Refusal("InterPodAffinity", (), True) if refusal is None and lonely else refusal
 
 
 class Impatient(Clock):
@@ -101,6 +121,7 @@ class Play:
     def node(self, name: str, cpu: str = "4", *taints: Data, pods: str = "10", **labels: str) -> None:
         """Create or change a node."""
         old = self.api.objects.get(("Node", "", name))
+        labels["kubernetes.io/hostname"] = name
         metadata = {"name": name, "labels": labels, **({"uid": old["metadata"]["uid"]} if old else {})}
         status = {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": pods}}
         self.api.put("Node", {"metadata": metadata, "spec": {"taints": list(taints)}, "status": status})
@@ -108,7 +129,8 @@ class Play:
     def pod(self, name: str, cpu: str = "1", **spec: Any) -> None:
         """Create a pod."""
         container = {"name": "main", "image": "app", "resources": {"requests": {"cpu": cpu}}}
-        metadata = {"name": name, "namespace": "default", "labels": {"app": name}}
+        labels = {"lonely": "yes"} if spec.pop("labelled", False) or spec.get("affinity") else {}
+        metadata = {"name": name, "namespace": "default", "labels": labels}
         self.api.put("Pod", {"metadata": metadata, "spec": {"containers": [container], **spec}, "status": {}})
 
     def where(self, name: str) -> str:
@@ -121,7 +143,7 @@ class Play:
 
     def truth(self) -> Reference:
         """What the API has, for the reference to judge."""
-        found = Reference(self.gates)
+        found = Company(self.gates)
         for (kind, _, name), data in self.api.objects.items():
             if kind == "Node":
                 found.nodes[name] = msgspec.convert(data, Node)
@@ -164,7 +186,7 @@ class Play:
             for uid, (node, each) in truth.pods.items()
             if (each.spec.priority or 0) >= (pod.spec.priority or 0)
         }
-        return Reference(truth.gates, truth.args, truth.nodes, rest)
+        return Company(truth.gates, truth.args, truth.nodes, rest)
 
     def fits(self, truth: Reference, pod: Pod, promises: dict[str, tuple[str, Pod]]) -> list[str]:
         """The nodes that would do for a pod, also beside those that were promised room there."""
@@ -176,7 +198,7 @@ class Play:
                 for uid, (node, each) in promises.items()
                 if node == name and (each.spec.priority or 0) >= (pod.spec.priority or 0) and uid != pod.metadata.uid
             }
-            beside = Reference(truth.gates, truth.args, truth.nodes, {**truth.pods, **promised})
+            beside = Company(truth.gates, truth.args, truth.nodes, {**truth.pods, **promised})
             if beside.refusal(pod, feasible) is None:
                 found.append(name)
         return found
@@ -184,9 +206,7 @@ class Play:
 
 def quick() -> Configuration:
     """Backoffs so short that nobody waits for them."""
-    from dataclasses import replace
-
-    return replace(configured(), first_backoff=0.0005, last_backoff=0.001)
+    return replace(configured(plugins=(*MINE, "InterPodAffinity")), first_backoff=0.0005, last_backoff=0.001)
 
 
 @asynccontextmanager
@@ -211,7 +231,8 @@ NODES = ("red", "blue", "green", "black")
 STEPS = (
     "node", "node", "node goes", "taint", "taint", "pod", "pod", "pod", "pod", "pod", "urgent pod", "urgent pod",
     "pod goes", "pod goes", "pod goes", "pod ends", "pod changes", "pod is deleted", "news", "news", "turns", "turns",
-    "settle", "settle", "other scheduler binds", "restart", "gated pod", "promise is withdrawn",
+    "settle", "settle", "other scheduler binds", "restart", "gated pod", "lonely pod", "lonely pod", "lonely pod",
+    "promise is withdrawn",
 )  # fmt: skip
 
 
@@ -239,15 +260,17 @@ class Churn:
             nodes = [key for key in api.objects if key[0] == "Node"]
             if nodes:
                 api.remove(*chance.choice(nodes))
-        elif what in ("pod", "urgent pod", "gated pod"):
+        elif what in ("pod", "urgent pod", "gated pod", "lonely pod"):
             self.number += 1
             here.pod(
                 f"pod-{self.number}",
                 chance.choice(CPUS),
                 tolerations=chance.choice(TOLERATIONS),
-                priority=chance.choice([5, 10]) if what == "urgent pod" else 0,
+                priority=chance.choice([5, 10]) if what == "urgent pod" else chance.choice([0, 0, 0, 5]),
                 terminationGracePeriodSeconds=chance.choice([0, 30]),
                 schedulingGates=[{"name": "wait"}] if what == "gated pod" else [],
+                **({"affinity": LONELY} if what == "lonely pod" else {}),
+                labelled=chance.random() < 0.3,
             )
         elif what == "news":
             api.tell(chance.randrange(1, 4))

@@ -61,7 +61,10 @@ def scheduler(config: Path | None, gates: Gates, leader_elect: bool, **given: An
         made = Scheduler(client, gates, configuration)
         return made.metrics.registry, made.run
 
-    _serve("scheduler", start, leader_elect and configuration.leader_elect, **given)
+    try:
+        _serve("scheduler", start, leader_elect and configuration.leader_elect, **given)
+    except ConfigurationError as error:
+        cannot_run(f"{config}: {error}")
 
 
 @click.command()

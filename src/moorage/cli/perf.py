@@ -40,8 +40,8 @@ def perf(config: Path, workload: str, output: str) -> None:
     """
     import msgspec
 
+    from moorage.tools.perf.cluster import Failed
     from moorage.tools.perf.measure import document
-    from moorage.tools.perf.stage import Failed
     from moorage.tools.perf.worker import measure
     from moorage.tools.perf.workloads import File, WorkloadError
 

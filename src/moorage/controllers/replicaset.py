@@ -40,7 +40,7 @@ from moorage.controllers.controller import Context, Controller
 REPLICA_SET = kinds.row("apps/v1", "ReplicaSet")
 REPLICA_FAILURE = "ReplicaFailure"
 _BURST = 500
-_PAUSE, _LONGEST_PAUSE = 25e-6, 0.25
+_PAUSE, _LONGEST_PAUSE = 5e-4, 1.0
 """How many seconds for each pod it has a set waits for further changes: each look is a look at all of them."""
 _COST = "controller.kubernetes.io/pod-deletion-cost"
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}

@@ -136,14 +136,14 @@ class Decisions:
             asked = anew if plugin.scope is Scope.NODE else rows
             if isinstance(asked, slice) or len(asked):
                 self._compare(known, cycle, number, asked)
+        if not isinstance(anew, slice):
+            for row in anew.tolist():
+                known.nodes[row] = self._table.nodes[row]
 
     def _other_nodes(self, known: Known, rows: Index) -> Index:
         """Those of some rows that have another node than before, or another state of it."""
         nodes = self._table.nodes
-        anew = [row for row in rows.tolist() if known.nodes[row] is not nodes[row]]
-        for row in anew:
-            known.nodes[row] = nodes[row]
-        return np.array(anew, np.intp)
+        return np.array([row for row in rows.tolist() if known.nodes[row] is not nodes[row]], np.intp)
 
     def _filtered(self, known: Known, cycle: Cycle, rows: Rows, mask: Mask, scope: Scope) -> Mask:
         for plugin in known.filters:

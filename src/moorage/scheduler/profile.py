@@ -152,11 +152,26 @@ class Profile:
     def opens(self, cycle: Cycle, rows: Index, unpromised: Index) -> bool:
         """Whether some of these rows will do now and did not when pods like this were last tried.
 
-        In some more rows, which may have been good enough all the time, less room is promised to others now.
+        Rows where room is promised to others, or was until now, may have been good enough but for these promises.
         """
         before = self._decisions.seen(cycle.shape, rows)
         good = self._decisions.of(cycle).rank != REJECTED
-        return bool((good[rows] & ~before).any() or good[unpromised].any())
+        opened = {*rows[good[rows] & ~before].tolist(), *unpromised[good[unpromised]].tolist()}
+        if not self.handle.nominated:
+            return bool(opened)
+        promised = {self.table.rows.get(name) for name in self.handle.nominated}
+        if opened - promised:
+            return True
+        doubtful = promised.intersection((*opened, *rows[good[rows]].tolist()))
+        will_do = any(self._good_beside_promised(cycle, row) for row in doubtful if row is not None)
+        self.settle(cycle)
+        return will_do
+
+    def _good_beside_promised(self, cycle: Cycle, row: int) -> bool:
+        """Whether a row is good enough for pods like this beside others that were promised room there."""
+        others = [each for each in self._promised(cycle, row) if each.shape.spec != cycle.shape.spec]
+        with self.supposing(others, self._name(row)):
+            return bool(self._decisions.of(cycle).rank[row] != REJECTED)
 
     def could_open(self, cycle: Cycle, row: int) -> bool:
         """Whether a row that has changed would do if pods of lower priority left it."""
@@ -164,7 +179,9 @@ class Profile:
             return False
         if all(info.priority >= cycle.pod.priority for info in self.table.pods[row].values()):
             return False
-        return all(each.resolvable for found in self.diagnose(cycle, row).values() for each in found)
+        # What plugins of scope CLUSTER say of this pod need not be true for others of its shape.
+        found, _ = self._first_rejections(cycle, self._decisions.of(cycle), [], np.array([row], np.intp))
+        return all(each.resolvable for rejections in found.values() for each in rejections)
 
     def _prepared(self, cycle: Cycle, known: Known) -> list[Plugin] | Reject:
         """The plugins of scope CLUSTER that have something to say about this pod."""

@@ -13,7 +13,7 @@ from moorage.api.volume import PersistentVolume, TopologySelectorTerm
 from moorage.features import Gates
 from moorage.match.selector import NAME_FIELD, compile_selector
 from moorage.scheduler.selection import Selection
-from moorage.scheduler.table import Index, Mask, NodeTable, Rows
+from moorage.scheduler.table import ALL, Index, Mask, NodeTable, Rows
 
 _FEW = 64
 """Up to so many rows that a selector names, it is asked about each of them instead of about each value of a label."""
@@ -30,6 +30,9 @@ class Reach:
         self._named = _named(selector)
         self._places = -1
         self._known: Index | None = None
+        self._masked = (-1, 0)
+        """For which nodes, and how many rows, the mask holds."""
+        self._mask: Mask = np.zeros(0, np.bool_)
 
     def _ask(self, labels: Mapping[str, str], name: str) -> int:
         return self._selector.verdict(labels, name).matched
@@ -66,12 +69,16 @@ class Reach:
 
     def mask(self, rows: Rows) -> Mask:
         """Which of these rows match."""
-        few = self.few()
-        if few is None:
-            return self._selection.answers(rows).astype(np.bool_)
-        mask = np.zeros(self._table.size, np.bool_)
-        mask[few] = True
-        return mask[rows]
+        now = self._table.places, self._table.size
+        if self._masked != now:
+            few = self.few()
+            if few is None:
+                self._mask = self._selection.answers(ALL).astype(np.bool_)
+            else:
+                self._mask = np.zeros(self._table.size, np.bool_)
+                self._mask[few] = True
+            self._masked = now
+        return self._mask[rows]
 
     def includes(self, node: str) -> bool:
         """Whether a node is there and matches."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -262,7 +262,7 @@ class Scheduler:
                 if nomination.node:
                     break
         message = message_of(self.table.count, placement, ", ".join(filter(None, said)))
-        plugins = placement.plugins or {cycle.rejected_by}
+        plugins = placement.plugins or {cycle.rejected_by} - {""}
         _LOG.debug('unschedulable pod="%s/%s": %s', *entry.info.key, message)
         cycle.profile.settle(cycle)
         self.queue.failed(entry, plugins)
@@ -424,11 +424,20 @@ class Scheduler:
             waiting = self.queue.waiting(shape)
             profile = self._profile(waiting[0].info)
             assert profile is not None  # others are not in the queue
-            cycle = Cycle(waiting[0].info, self.table, profile)
-            opened = profile.opens(cycle, rows, unpromised) or any(profile.could_open(cycle, row) for row in relieved)
+            opened = profile.opens(Cycle(waiting[0].info, self.table, profile), rows, unpromised)
+            if not shape.has_claims:
+                opened = opened or self._could_open(waiting[0], profile, relieved)
             for entry in waiting:
-                if opened or not woken.isdisjoint(entry.plugins):
+                if (
+                    opened
+                    or not woken.isdisjoint(entry.plugins)
+                    or (shape.has_claims and self._could_open(entry, profile, relieved))
+                ):
                     self.queue.wake(entry)
+
+    def _could_open(self, entry: Queued, profile: Profile, rows: Iterable[int]) -> bool:
+        cycle = Cycle(entry.info, self.table, profile)
+        return any(profile.could_open(cycle, row) for row in rows)
 
     def _note_unclear(self, tolerations: Tolerations, taint: Taint) -> None:
         """Say once for each value that a taint could not be understood."""

@@ -52,18 +52,19 @@ class Selection:
 
     def _by_values(self, rows: Rows, keys: list[str]) -> NDArray[np.int64]:
         columns = [self._table.labels(key) for key in keys]
-        combined, span = np.zeros(len(self._table.alive[rows]), np.int64), 1
-        for column in columns:
+        codes = [column.codes[rows] for column in columns]
+        combined, span = np.zeros(len(codes[0]), np.int64), 1
+        for column, numbers in zip(columns, codes, strict=True):
             span *= len(column.values)
             if span > _LARGEST:
                 # So many combinations are thinkable that their numbers would run over; there are only as many as rows.
                 combined = np.unique(combined, return_inverse=True)[1].astype(np.int64)
                 span = (len(combined) + 1) * len(column.values)
-            combined = combined * len(column.values) + column.codes[rows]
+            combined = combined * len(column.values) + numbers
         distinct, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
         found = np.empty(len(distinct), np.int64)
         for place, at in enumerate(first):
-            values = tuple(column.values[column.codes[rows][at]] for column in columns)
+            values = tuple(column.values[numbers[at]] for column, numbers in zip(columns, codes, strict=True))
             known = self._known.get(values)
             if known is None:
                 labels = {key: value for key, value in zip(keys, values, strict=True) if value is not None}

@@ -21,14 +21,14 @@ class Shape:
     """Everything about a pod's specification, worked out once for all pods that have the same."""
 
     __slots__ = (
-        "__weakref__", "images", "number", "ports", "preferences", "requests", "scored", "selector",
+        "__weakref__", "has_claims", "images", "number", "ports", "preferences", "requests", "scored", "selector",
         "spec", "tolerations",
     )  # fmt: skip
 
     def __init__(self, number: int, spec: PodSpec, gates: Gates) -> None:
         self.number = number
         self.spec = spec
-        """The specification of one of the pods: what differs between them does not matter here."""
+        """The specification of one of the pods, without what differs between them: its node and the names of claims."""
         self.requests = {name: value for name, value in pod_requests(spec).items() if value}
         counted = pod_requests(spec, _MISSING)
         self.scored = {**self.requests, CPU: counted.get(CPU, 0), MEMORY: counted.get(MEMORY, 0)}
@@ -38,6 +38,8 @@ class Shape:
         affinity = spec.affinity and spec.affinity.node_affinity
         preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
         self.preferences: Preferences = compile_preferences(preferred, gates)
+        self.has_claims = bool(spec.resource_claims) or any(each.persistent_volume_claim for each in spec.volumes)
+        """Whether its pods use claims, of which each may have its own."""
         self.ports = host_ports(spec)
         self.images = images_of(spec)
 
@@ -73,6 +75,8 @@ class Shapes:
         spec = pod.spec
         if spec.node_name:
             spec = msgspec.structs.replace(spec, node_name="")
+        if spec.volumes or spec.resource_claims:
+            spec = _without_names(spec)
         signature = _encode(spec)
         shape = self._shapes.get(signature)
         if shape is None:
@@ -83,3 +87,18 @@ class Shapes:
         else:
             self._shapes.move_to_end(signature)
         return PodInfo(pod, shape)
+
+
+def _without_names(spec: PodSpec) -> PodSpec:
+    """A specification that does not tell the claims of one pod from those of another, as a stateful set makes them."""
+    replace = msgspec.structs.replace
+    volumes = tuple(
+        replace(each, persistent_volume_claim=replace(each.persistent_volume_claim, claim_name=""))
+        if each.persistent_volume_claim
+        else each
+        for each in spec.volumes
+    )
+    claims = tuple(
+        replace(each, resource_claim_name="") if each.resource_claim_name else each for each in spec.resource_claims
+    )
+    return replace(spec, volumes=volumes, resource_claims=claims)

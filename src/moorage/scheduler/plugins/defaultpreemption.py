@@ -12,8 +12,9 @@ import msgspec
 import numpy as np
 
 from moorage.api import kinds
+from moorage.api.decode import convert
 from moorage.api.labels import from_struct
-from moorage.api.meta import Object
+from moorage.api.meta import Object, Wire
 from moorage.api.pod import Pod, PodDisruptionBudget
 from moorage.client import ApiError, Missing
 from moorage.client.client import STRATEGIC
@@ -47,6 +48,13 @@ class Candidate(NamedTuple):
         return self.violations, highest, total, len(priorities), -min(starts).timestamp()
 
 
+class PreemptionArgs(Wire):
+    """How many nodes are looked at, at least, before the best of them is chosen."""
+
+    min_candidate_nodes_percentage: int = 10
+    min_candidate_nodes_absolute: int = 100
+
+
 class DefaultPreemption(Plugin):
     """Removes pods from the node where it does least harm."""
 
@@ -54,8 +62,10 @@ class DefaultPreemption(Plugin):
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         super().__init__(handle, args)
-        self._share = int(args.get("minCandidateNodesPercentage", 10))
-        self._least = int(args.get("minCandidateNodesAbsolute", 100))
+        told = convert(args, PreemptionArgs)
+        self._share, self._least = told.min_candidate_nodes_percentage, told.min_candidate_nodes_absolute
+        if not 0 <= self._share <= 100 or self._least < 0 or not self._share + self._least:
+            raise ValueError("minCandidateNodesPercentage must be from 0 to 100, minCandidateNodesAbsolute not below 0")
         self._budgets = handle.informers.of(PodDisruptionBudget)
         self._pods = handle.informers.of(Pod)
         self._removing: set[str] = set()

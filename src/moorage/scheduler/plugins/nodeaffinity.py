@@ -34,6 +34,8 @@ class NodeAffinity(Plugin):
         self._added_preferences = compile_preferences(
             added.preferred_during_scheduling_ignored_during_execution, handle.gates
         )
+        if errors := (*self._added_selector.errors, *self._added_preferences.errors):
+            raise ValueError(f"addedAffinity: {'; '.join(errors)}")
         self._required: WeakKeyDictionary[Shape, Selection] = WeakKeyDictionary()
         self._preferred: WeakKeyDictionary[Shape, Selection] = WeakKeyDictionary()
         self._names: WeakKeyDictionary[Shape, frozenset[str] | None] = WeakKeyDictionary()

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
+from moorage.api.decode import convert
+from moorage.api.meta import Wire
 from moorage.api.requests import CPU, EPHEMERAL, MEMORY, PODS
 from moorage.scheduler.framework import MAX_SCORE, Cycle, Handle, Plugin, Rejection
 from moorage.scheduler.shape import Shape
 from moorage.scheduler.table import Mask, NodeTable, Rows, Scores
 
 _NATIVE = (CPU, MEMORY, EPHEMERAL)
-_DEFAULT = ({"name": CPU, "weight": 1}, {"name": MEMORY, "weight": 1})
 _STATES = 4096
 """How many states of nodes are remembered for pods of one shape."""
 A = TypeVar("A", Mask, Scores)
@@ -32,6 +33,51 @@ class Usage(NamedTuple):
 
 
 Strategy = Callable[[Usage], Scores]
+
+
+class ResourceSpec(Wire):
+    """A resource, and how much it counts."""
+
+    name: str = ""
+    weight: int = 1
+
+
+_DEFAULT = (ResourceSpec(CPU), ResourceSpec(MEMORY))
+
+
+class ShapePoint(Wire):
+    """How good it is, from 0 to 10, when so many percent of a resource are used."""
+
+    utilization: int = 0
+    score: int = 0
+
+
+class RequestedToCapacityRatio(Wire):
+    """A broken line of points."""
+
+    shape: tuple[ShapePoint, ...] = ()
+
+
+class ScoringStrategy(Wire):
+    """What makes a node good."""
+
+    type: str = "LeastAllocated"
+    resources: tuple[ResourceSpec, ...] = ()
+    requested_to_capacity_ratio: RequestedToCapacityRatio = RequestedToCapacityRatio()
+
+
+class FitArgs(Wire):
+    """What NodeResourcesFit is told."""
+
+    ignored_resources: tuple[str, ...] = ()
+    ignored_resource_groups: tuple[str, ...] = ()
+    scoring_strategy: ScoringStrategy = ScoringStrategy()
+
+
+class BalancedAllocationArgs(Wire):
+    """What NodeResourcesBalancedAllocation is told."""
+
+    resources: tuple[ResourceSpec, ...] = ()
 
 
 class _Question(NamedTuple):
@@ -101,11 +147,10 @@ class NodeResourcesFit(Plugin):
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         super().__init__(handle, args)
-        self._ignored = frozenset(args.get("ignoredResources") or ())
-        self._ignored_groups = frozenset(args.get("ignoredResourceGroups") or ())
-        strategy = args.get("scoringStrategy") or {}
-        self._questions = _Questions(handle.table, _weights(strategy.get("resources") or _DEFAULT))
-        self._strategy = _strategy(strategy)
+        told = convert(args, FitArgs)
+        self._ignored, self._ignored_groups = frozenset(told.ignored_resources), frozenset(told.ignored_resource_groups)
+        self._questions = _Questions(handle.table, _weights(told.scoring_strategy.resources or _DEFAULT))
+        self._strategy = _strategy(told.scoring_strategy)
         self._fitting: _Remembered[Mask] = _Remembered(handle.table)
         self._scored: _Remembered[Scores] = _Remembered(handle.table)
 
@@ -158,7 +203,8 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         super().__init__(handle, args)
-        self._questions = _Questions(handle.table, _weights(args.get("resources") or _DEFAULT))
+        told = convert(args, BalancedAllocationArgs)
+        self._questions = _Questions(handle.table, _weights(told.resources or _DEFAULT))
         self._scored: _Remembered[Scores] = _Remembered(handle.table)
 
     def applies(self, shape: Shape) -> bool:
@@ -229,12 +275,25 @@ def _rounded_mean(of: Callable[[Usage], Scores]) -> Strategy:
     return strategy
 
 
-def _strategy(given: Mapping[str, Any]) -> Strategy:
-    kind = given.get("type") or "LeastAllocated"
-    if kind == "RequestedToCapacityRatio":
-        shape = (given.get("requestedToCapacityRatio") or {}).get("shape") or ()
-        return _rounded_mean(_ratio([(point["utilization"], point["score"] * 10) for point in shape]))
-    return _mean({"LeastAllocated": _least, "MostAllocated": _most}[kind])
+_STRATEGIES = {"LeastAllocated": _least, "MostAllocated": _most}
+
+
+def _strategy(given: ScoringStrategy) -> Strategy:
+    if given.type == "RequestedToCapacityRatio":
+        return _rounded_mean(_ratio(_points(given.requested_to_capacity_ratio.shape)))
+    if given.type not in _STRATEGIES:
+        known = ", ".join((*_STRATEGIES, "RequestedToCapacityRatio"))
+        raise ValueError(f"scoringStrategy.type: {given.type!r}: there are {known}")
+    return _mean(_STRATEGIES[given.type])
+
+
+def _points(shape: Sequence[ShapePoint]) -> list[tuple[int, int]]:
+    used = [point.utilization for point in shape]
+    if not used or used != sorted(set(used)) or not 0 <= used[0] <= used[-1] <= 100:
+        raise ValueError("requestedToCapacityRatio.shape: points must have rising utilizations from 0 to 100")
+    if any(not 0 <= point.score <= 10 for point in shape):
+        raise ValueError("requestedToCapacityRatio.shape: scores must be from 0 to 10")
+    return [(point.utilization, point.score * 10) for point in shape]
 
 
 def _ratio(points: list[tuple[int, int]]) -> Callable[[Usage], Scores]:
@@ -262,5 +321,8 @@ def _is_extended(name: str) -> bool:
     return "/" in name and "kubernetes.io/" not in name
 
 
-def _weights(resources: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, int], ...]:
-    return tuple((str(each["name"]), int(each.get("weight") or 1)) for each in resources)
+def _weights(resources: Iterable[ResourceSpec]) -> tuple[tuple[str, int], ...]:
+    found = tuple((each.name, each.weight or 1) for each in resources)
+    if any(not name or not 1 <= weight <= 100 for name, weight in found):
+        raise ValueError("resources: each must have a name, and a weight from 1 to 100")
+    return found

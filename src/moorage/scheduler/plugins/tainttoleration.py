@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moorage.api.node import Taint
+from moorage.match.tolerations import PREFER_NO_SCHEDULE
 from moorage.scheduler.columns import Answers
 from moorage.scheduler.framework import Cycle, Handle, Plugin, Rejection, Scope, normalized
 from moorage.scheduler.shape import Shape
@@ -66,8 +67,16 @@ class TaintToleration(Plugin):
         column = self.handle.table.taints
         answers = self._unwanted.get(cycle.shape)
         if answers is None or answers.column is not column:
-            count = cycle.shape.tolerations.untolerated_preferred
-            answers = self._unwanted[cycle.shape] = Answers(column, count, np.int64)
+            tolerations, unclear = cycle.shape.tolerations, self.handle.unclear
+
+            def unwanted(taints: _Taints) -> int:
+                number = tolerations.untolerated_preferred(taints)
+                for taint in taints if number else ():
+                    if taint.effect == PREFER_NO_SCHEDULE:
+                        unclear(tolerations, taint)
+                return number
+
+            answers = self._unwanted[cycle.shape] = Answers(column, unwanted, np.int64)
         return answers[rows].astype(np.int64, copy=False)
 
     def normalize(self, cycle: Cycle, scores: Scores) -> Scores:

@@ -113,7 +113,7 @@ class VolumeRestrictions(Plugin):
         """Find out which claims only one pod may use, and whether one does."""
         namespace = cycle.pod.key[0]
         exclusive: list[Key] = []
-        for volume in cycle.shape.spec.volumes:
+        for volume in cycle.pod.pod.spec.volumes:
             if volume.persistent_volume_claim is None:
                 continue
             name = volume.persistent_volume_claim.claim_name

@@ -70,7 +70,7 @@ class VolumeZone(Plugin):
     def pre_filter(self, cycle: Cycle) -> Skip | Reject | None:
         """Find out where the pod's volumes are."""
         found: list[Topology] = []
-        for volume in cycle.shape.spec.volumes:
+        for volume in cycle.pod.pod.spec.volumes:
             if volume.persistent_volume_claim is None:
                 continue
             topologies = self._topologies(cycle.pod, volume.persistent_volume_claim.claim_name)

@@ -12,9 +12,10 @@ import uvloop
 
 from moorage.apiserver.run import CannotStart
 from moorage.tools.garbage import collect_seldom
+from moorage.tools.perf.cluster import Failed
 from moorage.tools.perf.measure import Measurement
 from moorage.tools.perf.objects import ObjectsError
-from moorage.tools.perf.stage import Failed, Progress, run
+from moorage.tools.perf.stage import Progress, run
 from moorage.tools.perf.workloads import File
 
 

@@ -1,0 +1,217 @@
+"""What turning a gate off would do is found before it is done, in the order in which it is best dealt with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from moorage.api.decode import from_manifest
+from moorage.features import Gate
+from moorage.tools.cluster import Cluster, Item
+from moorage.tools.rollback import Finding, Rollback, Step
+
+Data = dict[str, Any]
+
+NUMBER = {"key": "sla", "operator": "Gt", "value": "950"}
+VERSION = {"key": "sla", "operator": "SemverGt", "value": "1.0.0"}
+EXPRESSION = {"expression": "taint.key == 'sla'"}
+FAMILY = {"key": "s*", "operator": "Exists"}
+TOLERATIONS = {Gate.COMPARISON: NUMBER, Gate.SEMVER: VERSION, Gate.CEL: EXPRESSION, Gate.WILDCARD: FAMILY}
+VALUES = {Gate.COMPARISON: "990", Gate.SEMVER: "2.0.0", Gate.CEL: "x", Gate.WILDCARD: "x"}
+
+SEMVER_TERM = {"matchExpressions": [{"key": "kernel", "operator": "SemverGt", "values": ["5.10.0"]}]}
+CEL_TERM = {"matchCELExpressions": ["node.labels['kernel'] == '6.1.0'"]}
+PLAIN_TERM = {"matchExpressions": [{"key": "kernel", "operator": "Exists"}]}
+
+
+def made(kind: str, name: str, api_version: str = "v1", **fields: Any) -> Data:
+    metadata = {"name": name, **fields.pop("metadata", {})}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
+
+
+def node(name: str, *taints: Data, **labels: str) -> Data:
+    return made("Node", name, metadata={"labels": labels}, spec={"taints": list(taints)})
+
+
+def taint(value: str, effect: str = "NoExecute", key: str = "sla") -> Data:
+    return {"key": key, "value": value, "effect": effect}
+
+
+def pod(name: str, *tolerations: Data, node_name: str = "", phase: str = "", owner: str = "", **spec: Any) -> Data:
+    owners = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": "1", "controller": True}]
+    return made(
+        "Pod", name, metadata={"ownerReferences": owners} if owner else {},
+        spec={"tolerations": list(tolerations), "nodeName": node_name, **spec}, status={"phase": phase},
+    )  # fmt: skip
+
+
+def requiring(*terms: Data) -> Data:
+    selector = {"nodeSelectorTerms": list(terms)}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": selector}}
+
+
+def preferring(term: Data) -> Data:
+    return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": term}]}}
+
+
+def findings(gate: Gate, *objects: Data) -> list[Finding]:
+    items = []
+    for each in objects:
+        found = from_manifest(each)
+        assert found is not None
+        items.append(Item(found))
+    return Rollback(Cluster(items), gate).findings()
+
+
+def found(gate: Gate, *objects: Data) -> list[tuple[Step, str]]:
+    return [(each.step, each.name) for each in findings(gate, *objects)]
+
+
+@pytest.mark.parametrize("gate", Gate)
+def test_running_pods_are_evicted_only_by_the_gates_that_eviction_asks(gate: Gate) -> None:
+    running = pod("web", TOLERATIONS[gate], node_name="n1", phase="Running", owner="web")
+    expected = [(Step.EVICTED, "Pod default/web")] if gate in (Gate.CEL, Gate.WILDCARD) else []
+    assert found(gate, node("n1", taint(VALUES[gate])), running) == expected
+
+
+@pytest.mark.parametrize("gate", Gate)
+def test_who_does_not_use_a_gate_does_not_mind(gate: Gate) -> None:
+    others = [pod(f"p{number}", each) for number, each in enumerate(TOLERATIONS.values()) if each != TOLERATIONS[gate]]
+    assert found(gate, node("n1", taint("1")), *others) == []
+
+
+def test_a_running_pod_beside_a_no_schedule_taint_stays() -> None:
+    running = pod("web", FAMILY, node_name="n1", phase="Running")
+    assert found(Gate.WILDCARD, node("n1", taint("x", "NoSchedule")), running) == []
+
+
+def test_a_running_pod_that_another_toleration_keeps_for_a_while_is_told_how_long() -> None:
+    other = {"key": "sla", "operator": "Exists", "tolerationSeconds": 60}
+    running = pod("web", FAMILY, other, node_name="n1", phase="Running", owner="web-1")
+    finding = findings(Gate.WILDCARD, node("n1", taint("x")), running)[0]
+    assert finding.reason.endswith("which it tolerates only with the gate: evicted after 60 seconds")
+    assert finding.command == "kubectl delete pod web"
+
+
+def test_pods_that_are_over_or_leaving_are_left_out() -> None:
+    over = pod("over", FAMILY, node_name="n1", phase="Succeeded")
+    leaving = pod("leaving", FAMILY, node_name="n1", phase="Running")
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert found(Gate.WILDCARD, node("n1", taint("x")), over, leaving) == []
+
+
+@pytest.mark.parametrize("gate", Gate)
+def test_a_pending_pod_that_no_node_would_admit_is_stuck(gate: Gate) -> None:
+    finding = findings(gate, node("n1", taint(VALUES[gate], "NoSchedule")), pod("web", TOLERATIONS[gate]))[0]
+    assert finding.step is Step.PENDING
+    assert finding.reason == "it is pending, and without the gate no node will do: it stays pending"
+    assert finding.command.startswith("kubectl get pod web -o yaml > web.yaml;")
+
+
+def test_a_pending_pod_is_told_which_nodes_it_loses() -> None:
+    nodes = [node(f"n{number}", taint("x", "NoSchedule")) for number in range(5)]
+    finding = findings(Gate.WILDCARD, *nodes, node("open"), pod("web", FAMILY))[0]
+    assert finding.reason == "it is pending, and without the gate may no longer go to n0, n1, n2 and 2 more"
+
+
+def test_a_pending_pod_that_loses_no_node_is_not_stuck() -> None:
+    assert found(Gate.WILDCARD, node("open"), pod("web", FAMILY)) == []
+
+
+def test_a_preference_keeps_no_pod_from_anywhere() -> None:
+    wishing = pod("wishing", affinity=preferring(CEL_TERM))
+    assert found(Gate.CEL, node("n1", kernel="6.1.0"), wishing) == []
+    assert found(Gate.CEL, wishing) == []
+    assert found(Gate.CEL, pod("demanding", affinity=requiring(CEL_TERM))) == [(Step.PENDING, "Pod default/demanding")]
+
+
+def test_templates_are_found_once_where_they_are_changed() -> None:
+    template = {"template": {"spec": {"tolerations": [FAMILY]}}}
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "1", "controller": True}
+    deployment = made("Deployment", "web", "apps/v1", metadata={"namespace": "shop"}, spec=template)
+    replica_set = made("ReplicaSet", "web-1", "apps/v1", metadata={"ownerReferences": [owner]}, spec=template)
+    cron_job = made("CronJob", "nightly", "batch/v1", spec={"jobTemplate": {"spec": template}})
+    done = made(
+        "Job", "done", "batch/v1", spec=template, status={"conditions": [{"type": "Complete", "status": "True"}]}
+    )
+    answer = findings(Gate.WILDCARD, done, replica_set, cron_job, deployment)
+    assert [(each.step, each.name) for each in answer] == [
+        (Step.TEMPLATES, "CronJob default/nightly"),
+        (Step.TEMPLATES, "Deployment shop/web"),
+    ]
+    assert answer[1].command == "kubectl edit deployment web -n shop"
+
+
+@pytest.mark.parametrize(("gate", "term"), [(Gate.SEMVER, SEMVER_TERM), (Gate.CEL, CEL_TERM)])
+def test_volumes_that_lose_nodes_are_found(gate: Gate, term: Data) -> None:
+    def volume(*terms: Data) -> Data:
+        required = {"required": {"nodeSelectorTerms": list(terms)}}
+        return made("PersistentVolume", "disk", spec={"nodeAffinity": required})
+
+    here = node("n1", kernel="6.1.0")
+    assert found(gate, here, volume(term)) == [(Step.VOLUMES, "PersistentVolume disk")]
+    assert found(gate, here, volume(PLAIN_TERM)) == []
+    assert found(gate, here, volume(term, PLAIN_TERM)) == []
+    other = {"matchExpressions": [{"key": "kernel", "operator": "DoesNotExist"}]}
+    assert findings(gate, here, volume(term, other))[0].reason == "without the gate its node affinity leaves out n1"
+
+
+def claim(toleration: Data, *, allocated: bool) -> Data:
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu", "tolerations": [toleration]}}
+    result = {"request": "gpu", "driver": "d", "pool": "p", "device": "gpu-0", "tolerations": [toleration]}
+    user = {"resource": "pods", "name": "trainer", "uid": "1"}
+    status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": [user]} if allocated else {}
+    spec = {"devices": {"requests": [request]}}
+    return made("ResourceClaim", "gpu", "resource.k8s.io/v1", spec=spec, status=status)
+
+
+def devices(*taints: Data) -> Data:
+    spec = {
+        "driver": "d", "nodeName": "n1", "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": "gpu-0", "taints": list(taints)}, {"name": "gpu-1", "taints": [taint("x")]}],
+    }  # fmt: skip
+    return made("ResourceSlice", "s", "resource.k8s.io/v1", spec=spec)
+
+
+@pytest.mark.parametrize("gate", Gate)
+def test_a_claim_that_has_no_device_yet_would_get_none_that_is_tainted(gate: Gate) -> None:
+    assert found(gate, claim(TOLERATIONS[gate], allocated=False)) == [(Step.CLAIMS, "ResourceClaim default/gpu")]
+
+
+@pytest.mark.parametrize("gate", Gate)
+def test_a_claim_loses_its_device_only_to_a_taint_that_evicts(gate: Gate) -> None:
+    holding = claim(TOLERATIONS[gate], allocated=True)
+    evicts = gate in (Gate.CEL, Gate.WILDCARD)
+    assert bool(findings(gate, holding, devices(taint(VALUES[gate])))) is evicts
+    assert findings(gate, holding, devices(taint(VALUES[gate], "NoSchedule"))) == []
+    assert findings(gate, holding, devices()) == []
+
+
+@pytest.mark.parametrize(
+    ("selector", "selects"),
+    [({"driver": "d"}, True), ({"driver": "other"}, False), ({"device": "gpu-0"}, True), (None, False)],
+)
+def test_rules_taint_devices_too(selector: Data | None, selects: bool) -> None:
+    spec = {"taint": taint("x")} | ({"deviceSelector": selector} if selector else {})
+    rule = made("DeviceTaintRule", "r", "resource.k8s.io/v1alpha3", spec=spec)
+    answer = findings(Gate.WILDCARD, claim(FAMILY, allocated=True), devices(), rule)
+    assert bool(answer) is selects
+    if selects:
+        assert answer[0].reason == (
+            "its device has the taint sla=x:NoExecute, which it tolerates only with the gate: evicts trainer"
+        )
+
+
+def test_device_inventories_are_changed_by_their_driver() -> None:
+    spec = {"driver": "d", "pool": {"name": "p"}, "nodeSelector": {"nodeSelectorTerms": [CEL_TERM]}}
+    finding = findings(Gate.CEL, made("ResourceSlice", "s", "resource.k8s.io/v1", spec=spec))[0]
+    assert (finding.step, finding.command) == (Step.CLAIMS, "change it in the driver that publishes it")
+
+
+def test_the_scheduler_is_the_first_to_be_told_and_other_gates_stay_as_they_are() -> None:
+    lines = Rollback(Cluster(), Gate.CEL).procedure()
+    assert [line.split(" to ")[1] for line in lines] == [
+        "--scheduler-feature-gates", "--apiserver-feature-gates", "--controllers-feature-gates",
+    ]  # fmt: skip
+    assert all("append TaintTolerationNodeAffinityCEL=false" in line for line in lines)
