@@ -101,8 +101,12 @@ async def test_orphans_are_adopted_and_pods_that_no_longer_match_are_released_an
 
         await change(client, "Pod", "adopted", {"metadata": {"labels": {"name": "not-matching"}}})
         await becomes(client, "Pod", "adopted", lambda data: _owners(data) == [])
+
+        async def replaced() -> bool:
+            return len(await names(client)) == 2
+
+        assert await eventually(replaced)
         await until(client, "web", lambda status: status["replicas"] == 1)
-        assert len(await names(client)) == 2
 
 
 async def test_an_orphan_that_comes_later_is_adopted_and_one_pod_is_given_up(tmp_path: Path) -> None:

@@ -220,4 +220,7 @@ def test_components_are_killed_at_random_and_the_workload_stays_whole(seed: int,
             witness.wait_for_news(luck.uniform(0, 0.5))
         eventually(cluster.is_whole, 60)
         assert witness.sins == [], done
+        # A seed is of use only when each has been killed, and killed in the midst of something.
+        assert {"killed the apiserver", "killed the scheduler", "killed the controllers"} <= set(done)
+        assert cluster.version > 1
     assert witness.pods > REPLICAS

@@ -24,6 +24,8 @@ def test_nodes_are_ready_and_say_what_they_are_and_have(core: Any) -> None:
         nodes = core.list_node().items
         assert len(nodes) == 3
         for node in nodes:
+            assert node.status
+            assert node.status.conditions
             assert {each.type: each.status for each in node.status.conditions} == {
                 "Ready": "True", "MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False",
             }  # fmt: skip

@@ -38,9 +38,10 @@ async def test_a_scheduler_tells_all_that_kube_schedulers_dashboards_ask_for(tmp
         registry = here.scheduler.metrics.registry
 
         async def counted() -> bool:
-            return bool(
-                sample(registry, "scheduler_schedule_attempts_total", result="scheduled", profile="default-scheduler")
+            placed = sample(
+                registry, "scheduler_schedule_attempts_total", result="scheduled", profile="default-scheduler"
             )
+            return bool(placed and sample(registry, "scheduler_pending_pods", queue="gated"))
 
         assert await eventually(counted)
         profile = {"profile": "default-scheduler"}

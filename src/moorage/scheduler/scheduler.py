@@ -37,6 +37,7 @@ _SLICE = 0.004
 _BINDING = 512
 """How many pods are being bound at a time, at most."""
 _FLUSH_SECONDS = 30.0
+_FINISH_SECONDS = 2.0
 _ROOM_SECONDS = 1.0
 """How long to wait after room could not be made, before it is tried again."""
 
@@ -97,9 +98,17 @@ class Scheduler:
                 tasks.create_task(self._flush())
                 await self._schedule()
             finally:
+                await self._finish()
                 await self.handle.informers.stop()
-                for task in self._tasks:
-                    task.cancel()
+
+    async def _finish(self) -> None:
+        """Let what is under way come to its end: whoever comes next can count only the pods that are bound."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_FINISH_SECONDS)
+        left = list(self._tasks)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
     async def _schedule(self) -> None:
         end = 0.0

@@ -252,7 +252,7 @@ class NodeTable:
         old = self.pods[row].get(info.uid) if row is not None else None
         if row is None or old is None:
             return self.add_pod(info)
-        same = old.shape is info.shape and old.pod.metadata.labels == info.pod.metadata.labels
+        same = old.shape is info.shape and old.key == info.key and old.pod.metadata.labels == info.pod.metadata.labels
         if same and old.pod.metadata.deletion_timestamp == info.pod.metadata.deletion_timestamp:
             self.pods[row][info.uid] = info
             return None
