@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from hypothesis import HealthCheck, Phase, settings
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -16,10 +20,10 @@ from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.api.requests import amounts, host_ports
 from moorage.features import ALL_ON, Gate, Gates
-from moorage.scheduler.columns import Column
+from moorage.scheduler.columns import Answers, Column
 from moorage.scheduler.decisions import REJECTED, Decisions
 from moorage.scheduler.profile import Placement
-from moorage.scheduler.table import NodeTable
+from moorage.scheduler.table import ALL, NodeTable
 from tests.scheduler.engine import Engine, configured, node, pod
 from tests.scheduler.reference import Reference
 
@@ -351,6 +355,7 @@ def check_table(table: NodeTable, truth: Reference) -> None:
     """Whether a table has what a count of nodes and pods one by one gives."""
     assert table.count == len(truth.nodes) == table.alive.sum()
     used = {name for name, _ in truth.pods.values()}
+    assert table.priorities == Counter(each.spec.priority or 0 for _, each in truth.pods.values())
     assert set(table.rows) == set(truth.nodes) | used
     assert sorted((*table.rows.values(), *table._free)) == list(range(table.size))
     for name, row in table.rows.items():
@@ -372,11 +377,88 @@ def check_table(table: NodeTable, truth: Reference) -> None:
     assert images <= {table.rows[name] for name, each in truth.nodes.items() if each.status.images}
 
 
-Cluster.TestCase.settings = settings(
-    max_examples=70,
-    stateful_step_count=40,
-    deadline=None,
-    phases=(Phase.generate,),
-    suppress_health_check=list(HealthCheck),
-)
 TestCluster = Cluster.TestCase
+TestCluster.settings = settings(
+    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+)
+
+
+def test_a_large_cluster_after_many_changes() -> None:
+    """More rows than a table begins with, more changes than are worth repeating one by one, columns made anew."""
+    chance = random.Random(3)
+    engine, truth = Engine(), Reference(ALL_ON)
+    asked = [
+        pod({"cpu": "1"}, tolerations=[{"key": "sla", "operator": "Gt", "value": "500"}]),
+        pod({"memory": "1Gi"}, nodeSelector={"zone": "a"}, tolerations=[{"key": "*", "operator": "Exists"}]),
+        pod(tolerations=[{"expression": "int(taint.value) % 2 == 0"}]),
+    ]
+    sizes = set()
+    for number in range(3400):
+        name = f"node-{chance.randrange(150)}"
+        if chance.random() < 0.2 and name in truth.nodes:
+            engine.table.remove_node(name)
+            del truth.nodes[name]
+        else:
+            value = str(chance.randrange(100_000)) if chance.random() < 0.9 else "none"
+            taints = [{"key": "sla", "value": value, "effect": chance.choice(EFFECTS)}]
+            made = node(name, {"zone": chance.choice("ab"), "n": str(number)}, *taints)
+            engine.table.set_node(made)
+            truth.nodes[name] = made
+        if number % 130 == 0 or number > 3390:
+            for given in asked:
+                assert engine.best(given) == truth.best(given)
+        sizes.add(engine.table.size)
+    assert sizes == {64, 128, 256}
+    assert engine.table.epoch > 2
+    check_table(engine.table, truth)
+
+
+def test_a_value_is_asked_about_once_however_many_rows_have_it() -> None:
+    column: Column[str] = Column(8, "")
+    calls: list[str] = []
+
+    def length(value: str) -> int:
+        calls.append(value)
+        return len(value)
+
+    answers = Answers(column, length, np.int64)
+    for row, value in enumerate(("a", "bb", "a", "bb", "ccc")):
+        column.set(row, value)
+    assert answers[ALL].tolist() == [1, 2, 1, 2, 3, 0, 0, 0]
+    column.set(0, "dddd")
+    assert answers[np.array([0, 1], np.intp)].tolist() == [4, 2]
+    assert calls == ["", "a", "bb", "ccc", "dddd"]
+
+
+def test_a_selector_over_so_many_labels_that_their_combinations_cannot_be_numbered() -> None:
+    engine = Engine()
+    keys = [f"key-{number:02}" for number in range(17)]
+    same = dict.fromkeys(keys, "0")
+    engine.table.set_node(node("good", same))
+    engine.table.set_node(node("bad", {**same, "key-00": "15"}))
+    for number in range(14):  # which makes sixteen values with none, and 16 ** 16 is 2 ** 64
+        engine.table.set_node(node(f"other-{number}", dict.fromkeys(keys, str(number + 1))))
+    terms = [{"matchExpressions": [{"key": key, "operator": "In", "values": ["0"]} for key in keys]}]
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    assert engine.best(pod(affinity=affinity)) == {"good"}
+
+
+def test_what_happened_too_long_ago_is_not_known_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("moorage.scheduler.table._LOG", 10)
+    table = NodeTable()
+    start = table.position
+    table.set_node(node("a"))
+    assert table.changed_since(start) == [table.rows["a"]]
+    for _ in range(12):
+        table.touch(table.rows["a"])
+    assert table.changed_since(start) is None
+    assert len(table.changed_since(table.position - 2) or ()) == 2
+
+
+def test_a_pod_may_ask_for_what_no_node_has_heard_of_yet() -> None:
+    engine = Engine()
+    there = pod({"example.com/new": "3", "cpu": "1"})
+    engine.table.add_pod(engine.info(there, "later"))
+    engine.table.set_node(node("later", room={"cpu": "4", "pods": "9", "example.com/new": "4"}))
+    assert engine.message(pod({"example.com/new": "2"})) == "0/1 nodes are available: 1 Insufficient example.com/new."
+    assert engine.best(pod({"example.com/new": "1"})) == {"later"}

@@ -324,3 +324,30 @@ def test_no_pod_waits_in_vain_and_no_room_is_lost(trouble: bool, slots: int) -> 
 
     for seed in range(ROUNDS):
         asyncio.run(run(seed))
+
+
+async def test_while_some_pods_are_being_removed_no_others_are_sought() -> None:
+    async with play() as here:
+        for name in ("red", "blue"):
+            here.node(name, "1")
+            here.pod(f"low-{name}", terminationGracePeriodSeconds=0)
+        await here.settle()
+        whole, go = here.api.delete, asyncio.Event()
+
+        async def slow(*given: Any, **more: Any) -> bytes:
+            await go.wait()
+            return await whole(*given, **more)
+
+        here.api.delete = slow  # type: ignore[method-assign]
+        here.pod("urgent", priority=10)
+        for _ in range(20):
+            here.api.tell()
+            await here.turns(3)
+            here.scheduler.handle.wake("NodeResourcesFit", None, None)
+        assert here.attempts.count("urgent") > 3
+        go.set()
+        await here.settle()
+        here.check()
+        left = [each.metadata.name for each in here.api.pods() if each.metadata.name != "urgent"]
+        assert len(left) == 1
+        assert here.where("urgent") not in ("", here.where(left[0]))

@@ -13,7 +13,7 @@ def message_of(nodes: int, placement: Placement, afterthought: str = "") -> str:
     if placement.rejected is not None:
         message += f" {placement.rejected.reason}."
     elif placement.refused:
-        message += f" 1 {placement.refused[1]}."
+        message = f"0/1 nodes are available: 1 {placement.refused[1]}."
     elif nodes == 0:
         return "no nodes available to schedule pods"
     else:

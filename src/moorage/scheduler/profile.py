@@ -175,9 +175,12 @@ class Profile:
 
     def could_open(self, cycle: Cycle, row: int) -> bool:
         """Whether a row that has changed would do if pods of lower priority left it."""
-        if not self.post_filters or not self.table.alive[row]:
+        if not self.post_filters or not self.table.alive[row] or cycle.shape.spec.preemption_policy == "Never":
             return False
-        if all(info.priority >= cycle.pod.priority for info in self.table.pods[row].values()):
+        priority = cycle.pod.priority
+        if all(each >= priority for each in self.table.priorities):
+            return False
+        if all(info.priority >= priority for info in self.table.pods[row].values()):
             return False
         # What plugins of scope CLUSTER say of this pod need not be true for others of its shape.
         found, _ = self._first_rejections(cycle, self._decisions.of(cycle), [], np.array([row], np.intp))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
@@ -66,6 +67,8 @@ class NodeTable:
         """The size of each image in the rows that have it."""
         self.rows: dict[str, int] = {}
         """The row of each node, by name. A row may also wait for a node of which only pods are known yet."""
+        self.priorities: Counter[int] = Counter()
+        """How many pods of each priority there are."""
         self.observers: list[PodObserver] = []
         self.epoch = 0
         """Changes when everything that was kept about rows is void."""
@@ -268,6 +271,9 @@ class NodeTable:
             line = self.column_of(name)
             self.scored[line, row] += sign * value
         self.requested[_PODS, row] += sign
+        self.priorities[info.priority] += sign
+        if not self.priorities[info.priority]:
+            del self.priorities[info.priority]
         if shape.ports:
             self._count_ports(row, shape.ports, sign)
 
