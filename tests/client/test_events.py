@@ -18,6 +18,7 @@ from moorage.api.pod import Pod
 from moorage.client import Client, Exists, Unavailable, errors
 from moorage.client.clock import Clock, ManualClock
 from moorage.client.events import NORMAL, WARNING, Recorder
+from moorage.client.priority import urgent
 from moorage.client.transport import Answer
 from tests.client.conftest import Connect
 from tests.plane import Data, api_server, create, eventually, node, pod, read_all
@@ -259,19 +260,20 @@ async def test_a_few_are_sent_at_the_same_time_but_each_event_in_its_order() -> 
             if number % 40 == 39:
                 await asyncio.sleep(0)
         await ledger.has({f"m{number}": 10 for number in range(40)})
-    assert ledger.most == 4
+    assert 1 < ledger.most <= 4
 
 
 async def test_events_step_aside_while_others_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a loop that is busy, what is urgent is done before the events that were said first are sent."""
+    """While somebody waits for an answer, events that were said first are not sent."""
     monkeypatch.setattr("moorage.client.events._PATIENCE", 60.0)
     ledger = Ledger()
     async with _running(Client(ledger)) as recorder:
         for number in range(100):
             recorder.event(_pod(f"p{number}"), NORMAL, "R", f"m{number}")
-        for _ in range(50):
-            await _work()
-        assert len(ledger.events) <= 8
+        with urgent():
+            for _ in range(50):
+                await _work()
+            assert len(ledger.events) <= 8
         await ledger.has({f"m{number}": 1 for number in range(100)})
 
 
@@ -280,9 +282,10 @@ async def test_events_do_not_step_aside_for_ever() -> None:
     async with _running(Client(ledger)) as recorder:
         recorder.event(_pod(), NORMAL, "R", "m")
         end = time.monotonic() + 5
-        while not ledger.events:
-            await _work()
-            assert time.monotonic() < end
+        with urgent():
+            while not ledger.events:
+                await _work()
+                assert time.monotonic() < end
 
 
 async def test_long_messages_and_names_are_cut() -> None:

@@ -24,6 +24,7 @@ from moorage.apiserver.users import User
 from moorage.apiserver.watching import Watches
 from moorage.apiserver.writing import Writer, timestamp
 from moorage.client.clock import Clock
+from moorage.client.priority import urgent
 from moorage.features import Gates
 from moorage.store.protocol import Store, Unavailable
 
@@ -83,7 +84,8 @@ class App:
 
     async def handle(self, request: Request) -> Response:
         """The answer to a request; every failure is one, and none tells more than it must."""
-        return await self._handle(request, None)
+        with urgent():
+            return await self._handle(request, None)
 
     async def handle_as(self, user: User, request: Request) -> Response:
         """The answer to a component in the same process, which need not prove who it is."""

@@ -1,21 +1,37 @@
-"""Who goes first: work that can wait steps aside while the event loop has more urgent things to do."""
+"""Who goes first: work that can wait steps aside while somebody outside of this process waits for an answer."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-_BUSY = 0.001
-"""A turn of the event loop that takes longer has others in it."""
 _PAUSE = 0.02
 
 
+class _Waiting:
+    """How many are waiting for an answer."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+_WAITING = _Waiting()
+
+
+@contextmanager
+def urgent() -> Iterator[None]:
+    """Somebody waits for what is done here."""
+    _WAITING.count += 1
+    try:
+        yield
+    finally:
+        _WAITING.count -= 1
+
+
 async def let_others_go_first(patience: float) -> None:
-    """Wait until the event loop has little to do, though no longer than some seconds."""
+    """Wait until nobody waits for an answer, though no longer than some seconds."""
     loop = asyncio.get_running_loop()
-    begun = start = loop.time()
-    while begun < start + patience:
-        await asyncio.sleep(0)
-        if loop.time() - begun < _BUSY:
-            return
+    end = loop.time() + patience
+    while _WAITING.count and loop.time() < end:
         await asyncio.sleep(_PAUSE)
-        begun = loop.time()
