@@ -92,6 +92,6 @@ def node(name: str, labels: dict[str, str] | None = None, taints: list[Data] | N
 def pod(name: str, namespace: str = "default", labels: dict[str, str] | None = None, **spec: Any) -> Data:
     """A pod with one container."""
     requests = spec.pop("requests", {"cpu": "100m", "memory": "100Mi"})
-    container = {"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": requests}}
+    container = {"name": "main", "image": "pause:3.10", "resources": {"requests": requests}}
     metadata = {"name": name, "namespace": namespace, "labels": labels or {}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}

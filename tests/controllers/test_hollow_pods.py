@@ -66,8 +66,8 @@ async def test_a_pod_that_is_bound_runs_and_is_ready(tmp_path: Path) -> None:
         assert main["ready"]
         assert main["started"]
         assert "startedAt" in main["state"]["running"]
-        assert main["image"] == "registry.k8s.io/pause:3.10"
-        assert main["imageID"].startswith("registry.k8s.io/pause@sha256:")
+        assert main["image"] == "pause:3.10"
+        assert main["imageID"].startswith("pause@sha256:")
         setup, beside = status["initContainerStatuses"]
         assert setup["state"]["terminated"]["reason"] == "Completed"
         assert "running" in beside["state"]

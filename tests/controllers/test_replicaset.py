@@ -33,7 +33,7 @@ _SET = kinds.row("apps/v1", "ReplicaSet")
 
 def replica_set(name: str = "web", replicas: int = 3, labels: dict[str, str] | None = None, **spec: Any) -> Data:
     labels = labels or {"name": name}
-    container = {"name": "main", "image": "registry.k8s.io/pause:3.10"}
+    container = {"name": "main", "image": "pause:3.10"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [container], **spec.pop("pod", {})}}
     spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template, **spec}
     return {"apiVersion": _SETS, "kind": "ReplicaSet", "metadata": {"name": name, "labels": labels}, "spec": spec}
@@ -185,7 +185,7 @@ async def test_a_patch_of_size_and_template_together_is_followed(tmp_path: Path)
         await client.patch(_SET, "default", "web", patch, form=STRATEGIC)
         await until(client, "web", lambda status: status.get("availableReplicas") == 3)
         images = sorted(each["spec"]["containers"][0]["image"] for each in await read_all(client, "Pod"))
-        assert images == ["other", "other", "registry.k8s.io/pause:3.10"]
+        assert images == ["other", "other", "pause:3.10"]
 
 
 async def test_conditions_of_others_in_the_status_stay(tmp_path: Path) -> None:

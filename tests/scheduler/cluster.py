@@ -61,7 +61,7 @@ class Cluster(Stage):
         requests = {resource: str(amount)} if amount else {"cpu": "10m"}
         namespace = given.pop("namespace", "default")
         container = {
-            "name": "main", "image": "registry.k8s.io/pause:3.10", "ports": given.pop("ports", []),
+            "name": "main", "image": "pause:3.10", "ports": given.pop("ports", []),
             "resources": {"requests": requests, "limits": requests if amount else {}},
         }  # fmt: skip
         metadata = {"name": name, "namespace": namespace, "labels": given.pop("labels", {})}
@@ -79,7 +79,7 @@ class Cluster(Stage):
         return str(await eventually(running))
 
     async def replicas(self, name: str, number: int, labels: dict[str, str], **spec: Any) -> None:
-        container = {"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": spec.pop("resources", {})}
+        container = {"name": "main", "image": "pause:3.10", "resources": spec.pop("resources", {})}
         template = {
             "metadata": {"labels": labels},
             "spec": {"containers": [container], "terminationGracePeriodSeconds": 0, **spec},

@@ -16,7 +16,7 @@ from moorage.tools.perf.operations import AnyOperation, Churn, CreateNodes, Crea
 Data = dict[str, Any]
 
 HOSTNAME = "kubernetes.io/hostname"
-_IMAGE = "registry.k8s.io/pause:3.10"
+_IMAGE = "pause:3.10"
 _ROOM = {"cpu": "100m", "memory": "500Mi"}
 _CONTAINER = {
     "name": "pause",
