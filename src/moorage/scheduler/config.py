@@ -100,7 +100,7 @@ class Configuration:
         except OSError as error:
             raise ConfigurationError(f"{file}: {error.strerror}") from None
         except yaml.YAMLError as error:
-            raise ConfigurationError(f"{file}: not YAML: {error}") from None
+            raise ConfigurationError(f"{file}: not YAML: {' '.join(str(error).split())}") from None
         try:
             return Configuration.of(data)
         except ConfigurationError as error:
