@@ -295,3 +295,22 @@ async def test_long_messages_and_names_are_cut() -> None:
         await ledger.has({"m" * 1023 + "…": 1})
     (name,) = ledger.events
     assert len(name) == 253
+
+
+async def test_one_recorder_speaks_for_many_and_of_parts() -> None:
+    ledger, clock = Ledger(), ManualClock(_START)
+    async with _running(Client(ledger), clock) as recorder:
+        kubelet = recorder.named("kubelet", "n1")
+        kubelet.event(_pod(), NORMAL, "Started", "m", part="spec.containers{a}", at=datetime(2025, 1, 1, tzinfo=UTC))
+        kubelet.event(_pod(), NORMAL, "Started", "m", part="spec.containers{b}")
+        recorder.event(_pod(), NORMAL, "Started", "m")
+
+        async def all_there() -> bool:
+            return len(ledger.events) == 3
+
+        await eventually(all_there)
+    first, second, third = (ledger.events[name] for name in sorted(ledger.events))
+    assert (first["source"], first["reportingInstance"]) == ({"component": "kubelet", "host": "n1"}, "n1")
+    assert first["involvedObject"]["fieldPath"] == "spec.containers{a}"
+    assert (first["firstTimestamp"], second["firstTimestamp"]) == ("2025-01-01T00:00:00Z", "2026-01-01T00:00:00Z")
+    assert (third["source"], "fieldPath" in third["involvedObject"]) == ({"component": "test"}, False)

@@ -14,7 +14,7 @@ class Proxy:
     def __init__(self, target: str) -> None:
         self._target = target
         self._server: asyncio.Server | None = None
-        self._connections: set[asyncio.Task[None]] = set()
+        self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self.requests, self.answers = asyncio.Event(), asyncio.Event()
         """Whether bytes pass to the server, and back."""
         self.requests.set()
@@ -32,7 +32,9 @@ class Proxy:
     async def cut(self) -> None:
         """End all connections and take no new ones; what was held back is lost."""
         self._refusing = True
-        for connection in self._connections:
+        for connection, client in self._connections.items():
+            # A task that is cancelled before it begins cannot do this.
+            client.transport.abort()
             connection.cancel()
         if self._connections:
             await asyncio.wait(self._connections)
@@ -55,16 +57,17 @@ class Proxy:
         self._server.close()
         await self._server.wait_closed()
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._refusing:
+            writer.transport.abort()
+            return
         connection = asyncio.create_task(self._pass(reader, writer))
-        self._connections.add(connection)
-        connection.add_done_callback(self._connections.discard)
+        self._connections[connection] = writer
+        connection.add_done_callback(self._connections.pop)
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writers = [writer]
         try:
-            if self._refusing:
-                return
             host, port = self._target.split(":")
             answers, requests = await asyncio.open_connection(host, int(port))
             writers.append(requests)

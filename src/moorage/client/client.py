@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Callable, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -23,6 +25,8 @@ MERGE, STRATEGIC, JSON_PATCH, APPLY = (
 )
 _PODS = kinds.row("v1", "Pod")
 _PAGE = 5000
+_PLAIN = re.compile(r"[-.a-z0-9]+", re.ASCII)
+"""A name that can stand in a path as it is."""
 
 
 class Listing(NamedTuple):
@@ -60,17 +64,18 @@ _read_line = msgspec.json.Decoder(Change).decode
 _Read = TypeVar("_Read")
 
 
-def path(kind: Kind, namespace: str = "", name: str = "", subresource: str = "") -> str:
+def path(kind: Kind, namespace: str = "", name: str = "", subresource: str = "", version: str = "") -> str:
     """Where objects of a kind are."""
-    parts = [f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"]
-    if namespace and kind.namespaced:
-        parts.append(f"namespaces/{quote(namespace, safe='')}")
-    parts.append(kind.plural)
+    where = _collection(kind.group, version or kind.version, kind.plural, namespace if kind.namespaced else "")
     if name:
-        parts.append(quote(name, safe=":"))
-    if subresource:
-        parts.append(subresource)
-    return "/".join(parts)
+        where += "/" + (name if _PLAIN.fullmatch(name) else quote(name, safe=":"))
+    return f"{where}/{subresource}" if subresource else where
+
+
+@lru_cache(maxsize=1024)
+def _collection(group: str, version: str, plural: str, namespace: str) -> str:
+    within = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
+    return f"{f'/apis/{group}' if group else '/api'}/{version}{within}/{plural}"
 
 
 class Client:
@@ -81,10 +86,12 @@ class Client:
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
+        self._versions: dict[str, str] = {}
+        """In which version the server has a kind, when it is not ours."""
 
     async def get(self, kind: Kind, namespace: str, name: str) -> bytes:
         """An object."""
-        return await self._request("GET", path(kind, namespace, name))
+        return await self._request("GET", self._path(kind, namespace, name))
 
     async def list(self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = "") -> Listing:
         """All objects of a kind (in a namespace), as of one revision."""
@@ -92,12 +99,16 @@ class Client:
         query = {"labelSelector": labels, "fieldSelector": fields, "limit": str(_PAGE)}
         while True:
             try:
-                body = await self._request("GET", _target(path(kind, namespace), query))
+                body = await self._request("GET", _target(self._path(kind, namespace), query))
             except errors.Expired:
                 if "continue" not in query:
                     raise
                 # The pages took longer than their revision is remembered: one page has no such trouble.
                 found, query["limit"], query["continue"] = [], "", ""
+                continue
+            except errors.Missing:
+                if not self._try_next_version(kind):
+                    raise
                 continue
             page = _read(_read_list, body)
             found += page.items or ()
@@ -113,7 +124,7 @@ class Client:
             "watch": "true", "resourceVersion": after, "allowWatchBookmarks": "true", "fieldSelector": fields,
         }  # fmt: skip
         rest = b""
-        async with self._transport.stream(_target(path(kind, namespace), query)) as chunks:
+        async with self._transport.stream(_target(self._path(kind, namespace), query)) as chunks:
             async for chunk in chunks:
                 *lines, rest = (rest + chunk).split(b"\n")
                 batch = [_read(_read_line, line) for line in lines if line]
@@ -134,14 +145,14 @@ class Client:
     async def update(self, kind: Kind, data: Mapping[str, Any], *, subresource: str = "") -> bytes:
         """Replace an object (or its status); its resourceVersion, when given, must still be the current one."""
         metadata = data["metadata"]
-        where = path(kind, metadata.get("namespace", ""), metadata["name"], subresource)
+        where = self._path(kind, metadata.get("namespace", ""), metadata["name"], subresource)
         return await self._request("PUT", where, _encode(data))
 
     async def patch(
         self, kind: Kind, namespace: str, name: str, patch: Any, *, subresource: str = "", form: str = MERGE
     ) -> bytes:
         """Change a part of an object."""
-        return await self._request("PATCH", path(kind, namespace, name, subresource), _encode(patch), form)
+        return await self._request("PATCH", self._path(kind, namespace, name, subresource), _encode(patch), form)
 
     async def delete(
         self,
@@ -163,11 +174,11 @@ class Client:
             options["gracePeriodSeconds"] = grace
         if propagation:
             options["propagationPolicy"] = propagation
-        return await self._request("DELETE", path(kind, namespace, name), _encode(options))
+        return await self._request("DELETE", self._path(kind, namespace, name), _encode(options))
 
     async def post(self, kind: Kind, namespace: str, name: str, subresource: str, data: Mapping[str, Any]) -> bytes:
         """Send something to a part of an object: a binding, an eviction, a token request."""
-        return await self._request("POST", path(kind, namespace, name, subresource), _encode(data))
+        return await self._request("POST", self._path(kind, namespace, name, subresource), _encode(data))
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
         """Assign a pod to a node. Raises Conflict when it is assigned already, or another by now."""
@@ -182,6 +193,20 @@ class Client:
     async def close(self) -> None:
         """Release everything."""
         await self._transport.close()
+
+    def _path(self, kind: Kind, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        version = self._versions.get(kind.resource, "") if self._versions else ""
+        return path(kind, namespace, name, subresource, version)
+
+    def _try_next_version(self, kind: Kind) -> bool:
+        """Look for a kind in the next version; after the last one in the first again, and False."""
+        versions = ("", *kind.alike_versions, "")
+        following = versions[versions.index(self._versions.get(kind.resource, "")) + 1]
+        if following:
+            self._versions[kind.resource] = following
+        else:
+            self._versions.pop(kind.resource, None)
+        return bool(following)
 
     async def _request(
         self, method: str, target: str, body: bytes = b"", content_type: str = "application/json"

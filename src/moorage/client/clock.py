@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -29,7 +30,7 @@ class Clock:
 
     def monotonic(self) -> float:
         """Seconds since some moment, which nobody sets back: for how long something took."""
-        return asyncio.get_running_loop().time()
+        return time.monotonic()
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
         """Call a function after some seconds, from the event loop."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from moorage.api import kinds
 from moorage.api.meta import Object
@@ -38,6 +40,13 @@ _What = tuple[str, ...]
 _V = TypeVar("_V")
 
 
+class Source(NamedTuple):
+    """Who says an event: a component, and the machine that it is on when it has one on each."""
+
+    component: str
+    host: str = ""
+
+
 @dataclass(slots=True, eq=False)
 class _Told:
     """An event as it was last told."""
@@ -59,39 +68,44 @@ class _Similar:
 
 
 class Recorder:
-    """Sends events in the background, and drops the newest when the server cannot keep up: work never waits for them.
+    """Says events in the name of a component, and drops the newest when the server cannot keep up.
 
-    The same event again within the memory of the recorder counts up the one that is there.
+    They are sent in the background: work never waits for them. The same event again within the memory of the recorder
+    counts up the one that is there.
     """
 
     def __init__(self, client: Client, component: str, clock: Clock | None = None) -> None:
-        self._client = client
-        self._component = component
+        self.source = Source(component)
         self._clock = clock or Clock()
         self._told: OrderedDict[_What, _Told] = OrderedDict()
         self._similar: OrderedDict[_What, _Similar] = OrderedDict()
-        self._queue: WorkQueue[_Told] = WorkQueue()
-        self._waiting = 0
-        self.dropped = 0
-        """How many were not sent because too many were waiting, or the server did not answer."""
+        self._outbox = _Outbox(client)
 
-    def event(self, about: Object, type_: str, reason: str, message: str, action: str = "") -> None:
-        """Say that something happened to an object."""
-        metadata, kind, now = about.metadata, kinds.of(about), self._clock.now()
-        what = kind.kind, metadata.namespace, metadata.name, metadata.uid, type_, reason
+    def named(self, component: str, host: str = "") -> Recorder:
+        """The same recorder in the name of another component."""
+        other = copy(self)
+        other.source = Source(component, host)
+        return other
+
+    @property
+    def dropped(self) -> int:
+        """How many were not sent because too many were waiting, or the server did not answer."""
+        return self._outbox.dropped
+
+    def event(
+        self, about: Object, type_: str, reason: str, message: str, action: str = "",
+        *, part: str = "", at: datetime | None = None,
+    ) -> None:  # fmt: skip
+        """Say that something happened to an object, or to a part of it, now unless it was at another time."""
+        metadata, kind, now = about.metadata, kinds.of(about), at or self._clock.now()
+        place = kind.kind, metadata.namespace, metadata.name, metadata.uid, part
+        what = (*place, *self.source, type_, reason)
         message, combined = self._combined(what, message, now)
-        told = _recall(self._told, (*what, "" if combined else message), lambda: self._new(about, now))
+        told = _recall(self._told, (*what, "" if combined else message), lambda: self._new(about, part, now))
         told.count += 1
         told.last = now
         told.data |= {"reason": reason, "message": message, "type": type_, "action": action}
-        if told.waiting:
-            return
-        if self._waiting >= _WAITING:
-            self.dropped += 1
-            return
-        told.waiting = True
-        self._waiting += 1
-        self._queue.add(told)
+        self._outbox.put(told)
 
     def _combined(self, what: _What, message: str, now: datetime) -> tuple[str, bool]:
         similar = _recall(self._similar, what, lambda: _Similar(now))
@@ -105,21 +119,55 @@ class Recorder:
             similar.messages.add(message)
         return message if len(message) <= _MESSAGE else message[: _MESSAGE - 1] + "…", many
 
-    def _new(self, about: Object, now: datetime) -> _Told:
+    def _new(self, about: Object, part: str, now: datetime) -> _Told:
         metadata, kind = about.metadata, kinds.of(about)
-        number = f".{random.getrandbits(64):016x}"
+        number = f".{self._outbox.number():016x}"
         name = metadata.name[: _NAME - len(number)].rstrip("-.") + number
+        involved = {
+            "apiVersion": kind.api_version, "kind": kind.kind, "namespace": metadata.namespace,
+            "name": metadata.name, "uid": metadata.uid, "resourceVersion": metadata.resource_version,
+        }  # fmt: skip
+        component, host = self.source
         return _Told({
             "metadata": {"name": name, "namespace": metadata.namespace or "default"},
-            "involvedObject": {
-                "apiVersion": kind.api_version, "kind": kind.kind, "namespace": metadata.namespace,
-                "name": metadata.name, "uid": metadata.uid, "resourceVersion": metadata.resource_version,
-            },
-            "source": {"component": self._component}, "reportingComponent": self._component, "reportingInstance": "",
+            "involvedObject": involved | ({"fieldPath": part} if part else {}),
+            "source": {"component": component} | ({"host": host} if host else {}),
+            "reportingComponent": component, "reportingInstance": host,
         }, now, now)  # fmt: skip
 
     async def run(self) -> None:
-        """Send what is said, for ever."""
+        """Send what is said, in all names, for ever."""
+        await self._outbox.run()
+
+
+class _Outbox:
+    """Events that are to be sent."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._queue: WorkQueue[_Told] = WorkQueue()
+        self._waiting = 0
+        self._number = 0
+        self.dropped = 0
+
+    def number(self) -> int:
+        """A number that no other event has, and greater than those of earlier ones: lists are sorted by name."""
+        self._number = max(self._number + 1, time.time_ns())
+        return self._number
+
+    def put(self, told: _Told) -> None:
+        """Send an event soon, as it is then."""
+        if told.waiting:
+            return
+        if self._waiting >= _WAITING:
+            self.dropped += 1
+            return
+        told.waiting = True
+        self._waiting += 1
+        self._queue.add(told)
+
+    async def run(self) -> None:
+        """Send for ever."""
         async with asyncio.TaskGroup() as senders:
             for _ in range(_SENDERS):
                 senders.create_task(self._send_all())
@@ -138,7 +186,7 @@ class Recorder:
     async def _send(self, told: _Told) -> None:
         for pause in _PAUSES:
             try:
-                await self._put(told)
+                await self._write(told)
             except (Unavailable, TooManyRequests) as error:
                 await asyncio.sleep(max(pause, error.retry_after) * random.uniform(0.5, 1.5))
             except ApiError as error:
@@ -148,7 +196,7 @@ class Recorder:
                 return
         self.dropped += 1
 
-    async def _put(self, told: _Told) -> None:
+    async def _write(self, told: _Told) -> None:
         namespace, name = told.data["metadata"]["namespace"], told.data["metadata"]["name"]
         counted = {"count": told.count, "lastTimestamp": timestamp(told.last), "message": told.data["message"]}
         if told.sent:

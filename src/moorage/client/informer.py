@@ -18,10 +18,11 @@ from moorage.api.decode import DecodeError, decode
 from moorage.api.kinds import Kind
 from moorage.api.meta import Object
 from moorage.client.client import Change, Client
-from moorage.client.errors import ApiError, Expired
+from moorage.client.errors import ApiError, Expired, Missing
 
 _LOG = logging.getLogger(__name__)
 _FIRST_RETRY, _LAST_RETRY = 0.1, 10.0
+_UNKNOWN_RETRY = 30.0
 _AT_ONCE = 256
 """How many objects are read before others get their turn."""
 
@@ -131,6 +132,9 @@ class Informer(Generic[T]):
                 await self._follow()
             except Expired:
                 self._revision = ""
+            except Missing as error:
+                pause = _UNKNOWN_RETRY
+                self._become_empty(error)
             except ApiError as error:
                 pause = error.retry_after
                 _LOG.warning("watching %s: %s", self.kind.resource, error)
@@ -142,6 +146,16 @@ class Informer(Generic[T]):
                 wait = min(_FIRST_RETRY * 2.0 ** min(self._fruitless - 2, 40), _LAST_RETRY)
                 pause = max(pause, wait * random.uniform(0.5, 1.5))
             await asyncio.sleep(pause)
+
+    def _become_empty(self, why: Missing) -> None:
+        """The server does not know the kind, so there are none; that may change, when somebody configures it."""
+        if not self.synced.is_set() or self._objects:
+            _LOG.warning("%s: taken for none: %s", self.kind.resource, why)
+        for old in list(self._objects.values()):
+            self._remove(old)
+        self._revision, self._fruitless = "", 0
+        self.synced.set()
+        self._end_batch()
 
     async def _list(self) -> None:
         listing = await self._client.list(self.kind, self._namespace, fields=self._fields)

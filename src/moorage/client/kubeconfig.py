@@ -38,6 +38,8 @@ class Kubeconfig:
     tls: ssl.SSLContext = field(repr=False)
     _token: str = field(repr=False)
     _token_file: Path | None
+    trusted: str = field(default="", repr=False)
+    """The certificates, in PEM form, of those who may sign the server's own; empty when the machine's list counts."""
 
     @property
     def url(self) -> str:
@@ -129,11 +131,11 @@ class _Reader:
         cluster = self._entry("clusters", chosen.cluster, _Cluster)
         user = self._entry("users", chosen.user, _User) if chosen.user else _User()
         host, port, base = self._server(f"clusters[{chosen.cluster}].cluster.server", cluster.server)
-        tls = self._trust(f"clusters[{chosen.cluster}].cluster", cluster)
+        tls, trusted = self._trust(f"clusters[{chosen.cluster}].cluster", cluster)
         self._prove(f"users[{chosen.user}].user", user, tls)
         known = Kubeconfig(
             host, port, base, cluster.tls_server_name or host, chosen.namespace or "default", tls, user.token,
-            self._path(user.token_file) if user.token_file else None,
+            self._path(user.token_file) if user.token_file else None, trusted,
         )  # fmt: skip
         if user.token and not _is_token(user.token):
             self._fail(f"users[{chosen.user}].user.token", "is no bearer token")
@@ -175,7 +177,7 @@ class _Reader:
             self._fail(where, f"expected https://host:port, got {server!r}")
         return host, port, address.path.rstrip("/")
 
-    def _trust(self, where: str, cluster: _Cluster) -> ssl.SSLContext:
+    def _trust(self, where: str, cluster: _Cluster) -> tuple[ssl.SSLContext, str]:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         name, trusted = self._bytes(where, cluster, "certificate_authority")
         if cluster.insecure_skip_tls_verify:
@@ -190,7 +192,7 @@ class _Reader:
                 self._fail(f"{where}.{name}", "holds no certificate in PEM form")
         else:
             tls.load_default_certs()
-        return tls
+        return tls, trusted.decode("ascii")
 
     def _prove(self, where: str, user: _User, tls: ssl.SSLContext) -> None:
         name, certificate = self._bytes(where, user, "client_certificate")
