@@ -13,15 +13,16 @@ import msgspec
 from moorage.api import kinds
 from moorage.apiserver.run import APIServer, start
 from moorage.client import Client
+from moorage.client.clock import Clock
 from moorage.features import ALL_ON, Gates
 
 Data = dict[str, Any]
 
 
 @asynccontextmanager
-async def api_server(directory: Path, gates: Gates = ALL_ON) -> AsyncIterator[APIServer]:
+async def api_server(directory: Path, gates: Gates = ALL_ON, clock: Clock | None = None) -> AsyncIterator[APIServer]:
     """A server on a directory; several may follow each other on the same one."""
-    server = await start(directory, "sqlite", gates, "127.0.0.1", 0)
+    server = await start(directory, "sqlite", gates, "127.0.0.1", 0, clock=clock)
     try:
         yield server
     finally:

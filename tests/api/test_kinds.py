@@ -21,17 +21,20 @@ every_kind = pytest.mark.parametrize("kind", KINDS, ids=[kind.kind for kind in K
 
 CLUSTER_WIDE = {
     "Namespace", "Node", "PersistentVolume", "PriorityClass", "StorageClass", "ResourceSlice", "DeviceClass",
-    "DeviceTaintRule", "CSINode", "CSIDriver", "VolumeAttachment",
+    "DeviceTaintRule", "CSINode", "CSIDriver", "VolumeAttachment", "RuntimeClass",
 }  # fmt: skip
 IN_NAMESPACES = {
     "Pod", "PersistentVolumeClaim", "Event", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob",
     "PodDisruptionBudget", "Lease", "ResourceClaim", "ResourceClaimTemplate", "ControllerRevision", "Service",
-    "CSIStorageCapacity",
+    "CSIStorageCapacity", "ReplicationController", "PodTemplate",
 }  # fmt: skip
 SHORT_NAMES = {
-    "cj", "cm", "deploy", "ds", "ev", "no", "ns", "pc", "pdb", "po", "pv", "pvc", "rs", "sa", "sc", "sts", "svc",
+    "cj", "cm", "deploy", "ds", "ev", "no", "ns", "pc", "pdb", "po", "pv", "pvc", "rc", "rs", "sa", "sc", "sts", "svc",
 }  # fmt: skip
-HOLD_PODS = {"Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob"}
+HOLD_PODS = {
+    "Pod", "PodTemplate", "ReplicationController", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job",
+    "CronJob",
+}  # fmt: skip
 
 
 def test_the_table_has_every_kind_that_scheduling_reads_in_its_scope() -> None:

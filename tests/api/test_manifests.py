@@ -1,25 +1,20 @@
+"""Which documents there are, where each of them is, and what is wrong with those that cannot be read."""
+
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import os
-import subprocess
 import sys
-import textwrap
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 
-from moorage.api import manifests, yamltext
-from moorage.api.manifests import Document, ManifestError, read
-from moorage.api.scalars import resolve
+from moorage.api.manifests import ManifestError, read
+from tests.api.manifest_texts import load, only, refusal
 
 PODS = """\
 # two pods
@@ -42,22 +37,6 @@ kind: Pod
 metadata:
   name: second
 """
-
-
-def load(text: str | bytes) -> list[Document]:
-    data = text.encode() if isinstance(text, str) else text
-    return list(read(["-"], io.BytesIO(data)))
-
-
-def only(text: str) -> Any:
-    (document,) = load(text)
-    return document.data
-
-
-def refusal(text: str | bytes) -> ManifestError:
-    with pytest.raises(ManifestError) as caught:
-        load(text)
-    return caught.value
 
 
 def test_each_document_knows_its_file_number_and_first_line(tmp_path: Path) -> None:
@@ -217,92 +196,6 @@ def test_a_byte_order_mark_and_windows_lines_are_read() -> None:
     assert document.line_of("spec.x") == 3
 
 
-SCALARS = {
-    "yes": True, "Yes": True, "y": True, "ON": True, "true": True, "TRUE": True,
-    "no": False, "n": False, "Off": False, "False": False, "yEs": "yEs", "tRue": "tRue",
-    "": None, "~": None, "null": None, "Null": None, "nULL": "nULL", "none": "none",
-    "0": 0, "-0": 0, "12": 12, "+12": 12, "-12": -12, "1_000": 1000, "1__0_": 10, "_1": "_1",
-    "0x1F": 31, "-0x1f": -31, "0X1f": 31, "0o17": 15, "0O17": 15, "017": 15, "0b101": 5, "-0b101": -5, "0x": "0x",
-    "08": 8, "0o8": "0o8", "0b2": "0b2", "09.5": 9.5,
-    "9223372036854775807": 2**63 - 1, "-9223372036854775808": -(2**63), "18446744073709551615": 2**64 - 1,
-    "18446744073709551616": 2.0**64, "-9223372036854775809": -(2**63), "+18446744073709551615": 2.0**64,
-    "0xFFFFFFFFFFFFFFFFF": "0xFFFFFFFFFFFFFFFFF",
-    "1.5": 1.5, "1.": 1, ".5": 0.5, "+.5": 0.5, "-.5": -0.5, "1e3": 1000, "1E-2": 0.01, "1.5e+1": 15, "1e400": "1e400",
-    ".": ".", "-": "-", "+": "+", ".5_0": ".5_0", "1.5_0": 1.5, "1e": "1e", "1.2.3": "1.2.3", "e3": "e3",
-    "12:30:45": "12:30:45", "1:2": "1:2", "2001-12-14": "2001-12-14", "2001-12-14T21:59:43Z": "2001-12-14T21:59:43Z",
-    "64Gi": "64Gi", "100m": "100m", "v1.2": "v1.2", "=": "=", "<<": "<<",
-    "0777777777777777777777777777": 7.77777777777777777e26,
-    "!!str 12": "12", "!!int '12'": 12, "!!float 12": 12, "!!bool 'yes'": True, "!!null ''": None, "! 12": "12",
-    "!!binary aGVs bG8=": "hello", "!custom 12": "12", "!!timestamp 2001-12-14": "2001-12-14",
-    "'yes'": "yes", '"12"': "12", "'~'": "~", '""': "",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("text", [text for text in SCALARS if text != "-"])
-def test_a_scalar_means_what_it_means_to_kubernetes(text: str) -> None:
-    value = only(f"x: {text}\n")["x"]
-    assert (value, type(value)) == (SCALARS[text], type(SCALARS[text]))
-
-
-@pytest.mark.parametrize(
-    ("text", "key"),
-    [
-        ("true", "true"),
-        ("No", "false"),
-        ("1", "1"),
-        ("0x10", "16"),
-        ("1.5", "1.5"),
-        ("1.10", "1.1"),
-        ("0.1", "0.1"),
-        ("100000.5", "100000.5"),
-        ("1e6", "1e+06"),
-        ("1e5", "100000"),
-        ("0.00001", "1e-05"),
-        ("-2.5", "-2.5"),
-        ("16777217.0", "1.6777216e+07"),
-        ("1e300", ".inf"),
-        ("-1e300", "-.inf"),
-        (".nan", ".nan"),
-        ("-.inf", "-.inf"),
-        ("'yes'", "yes"),
-        ("2001-12-14", "2001-12-14"),
-    ],
-)
-def test_a_key_becomes_the_string_that_json_has(text: str, key: str) -> None:
-    assert only(f"{text}: x\n") == {key: "x"}
-
-
-def test_anchors_and_aliases_repeat_values() -> None:
-    text = "a: &x {m: 1}\nb: *x\nc: &k name\nd: [*k, *x]\n*k : e\n&i 5: f\ng: *i\n"
-    assert only(text) == {
-        "a": {"m": 1}, "b": {"m": 1}, "c": "name", "d": ["name", {"m": 1}], "name": "e", "5": "f", "g": 5,
-    }  # fmt: skip
-
-
-def test_an_anchor_can_be_set_again_but_not_used_in_another_document() -> None:
-    assert only("a: &x 1\nb: &x 2\nc: *x\n") == {"a": 1, "b": 2, "c": 2}
-    assert str(refusal("a: &x 1\n---\nb: *x\n")) == "<stdin>:3: document 2: alias *x has no anchor &x before it"
-
-
-@pytest.mark.parametrize(
-    ("text", "data"),
-    [
-        ("<<: *x\nb: 3", {"a": 1, "b": 3}),
-        ("b: 3\n<<: *x", {"a": 1, "b": 2}),
-        ("<<: [*x, *y]", {"a": 1, "b": 2, "c": 8}),
-        ("<<: [*y, *x]", {"a": 9, "b": 2, "c": 8}),
-        ("<<: {a: 5}\na: 6", {"a": 6}),
-        ("<<: *x\n<<: *y", {"a": 9, "b": 2, "c": 8}),
-        ("<<: []", {}),
-        ("'<<': 1", {"<<": 1}),
-    ],
-)
-def test_merge_keys_take_the_entries_of_other_maps_in_the_order_of_kubernetes(text: str, data: Any) -> None:
-    merged = only("x: &x {a: 1, b: 2}\ny: &y {a: 9, c: 8}\nz:\n" + textwrap.indent(text, "  "))
-    assert merged["z"] == data
-    assert merged["x"] == {"a": 1, "b": 2}
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -402,221 +295,3 @@ def test_files_and_folders_without_permission_are_named(tmp_path: Path) -> None:
 def test_what_is_not_utf8_is_refused() -> None:
     assert str(refusal(b"a: 1\n\xff\xfe\x00")) == "<stdin>:2: not text in UTF-8; is it a binary file?"
     assert str(refusal("a: 1".encode("utf-16"))) == "<stdin>:1: not text in UTF-8; is it a binary file?"
-
-
-def test_a_file_that_is_too_large_is_refused(tmp_path: Path) -> None:
-    with (tmp_path / "large.yaml").open("wb") as file:
-        file.truncate(manifests.MAX_FILE_SIZE + 1)
-    with pytest.raises(ManifestError, match="larger than 256 MiB; give it in parts"):
-        list(read([str(tmp_path)]))
-
-
-@pytest.mark.parametrize("text", ["{a: [1, 2, 3, 4]}", '{"a": [1, 2, 3, 4], "b": 1}', "a: [1, 2, 3, 4]"])
-def test_a_document_of_too_many_values_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (manifests, yamltext):
-        monkeypatch.setattr(module, "MAX_EVENTS", 5)
-    assert str(refusal(text)) == "<stdin>:1: document 1: more than 5 values in one document; give it in parts"
-
-
-def test_many_values_in_many_documents_are_welcome(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(yamltext, "MAX_EVENTS", 10)
-    assert len(load("a: [1, 2]\n---\n" * 50)) == 50
-
-
-DEEP = {
-    "flow lists": "a: " + "[" * 100_000,
-    "flow maps": "{a: " * 100_000,
-    "block lists": "a:\n  " + "- " * 100_000,
-    "explicit keys": "? " * 100_000,
-    "block maps": "".join(" " * depth + "a:\n" for depth in range(2_000)),
-    "json maps": '{"a":' * 100_000 + "1" + "}" * 100_000,
-    "json lists": '{"a":' + "[" * 100_000 + "]" * 100_000 + "}",
-    "json just too deep": '{"a":' + "[" * 100 + "]" * 100 + "}",
-    "json list": '{"kind":"List","items":[' + '{"a":' * 500 + "1" + "}" * 500 + "]}",
-    "aliases": "a0: &a0 []\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 500)),
-}
-
-
-@pytest.mark.parametrize("name", DEEP)
-def test_deep_nesting_is_refused_quickly(name: str) -> None:
-    start = time.perf_counter()
-    error = refusal(DEEP[name])
-    wanted = "a key is a map" if name == "explicit keys" else "nested deeper than 100 levels"
-    assert error.message.startswith(wanted)
-    assert time.perf_counter() - start < 2
-
-
-@pytest.mark.parametrize("text", ["a: " + "[" * 99 + "]" * 99, '{"a":' + "[" * 99 + "]" * 99 + "}"])
-def test_a_hundred_levels_are_not_too_deep(text: str) -> None:
-    assert list(only(text)) == ["a"]
-
-
-BOMBS = {
-    "lists": "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
-    + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 30)),
-    "maps": "a0: &a0 {x: y}\n"
-    + "".join(f"a{n}: &a{n} {{{', '.join(f'k{key}: *a{n - 1}' for key in range(10))}}}\n" for n in range(1, 30)),
-    "long text": f"a: &a {'x' * 1_000_000}\nb: [{', '.join(['*a'] * 1_000)}]\n",
-    "long keys": f"a: &a\n  ? {'x' * 1_000_000}\n  : y\nb: [{', '.join(['*a'] * 1_000)}]\n",
-    "merges": f"a: &a {{{', '.join(f'k{n}: v' for n in range(10_000))}}}\nb:\n" + "- <<: *a\n" * 10_000,
-}
-
-
-@pytest.mark.parametrize("name", BOMBS)
-def test_an_alias_bomb_is_refused_quickly(name: str) -> None:
-    start = time.perf_counter()
-    assert refusal(BOMBS[name]).message == "aliases repeat more than 400,000 values"
-    assert time.perf_counter() - start < 2
-
-
-HOSTILE = {
-    "digits": "a: " + "1" * 1_000_000,
-    "zeros": "a: 0" + "0" * 1_000_000,
-    "ones": "a: 0b" + "1" * 1_000_000,
-    "decimals": "a: 1." + "1" * 1_000_000,
-    "underscores": "a: 1" + "_" * 1_000_000,
-    "json digits": '{"a": ' + "1" * 100_000 + "}",
-    "commas": "a: [" + "," * 100_000,
-    "documents": "---\n" * 100_000,
-    "braces": "{" + "}" * 100_000,
-}
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_text_takes_little_time(name: str) -> None:
-    start = time.perf_counter()
-    with contextlib.suppress(ManifestError):
-        load(HOSTILE[name])
-    assert time.perf_counter() - start < 2
-
-
-NODE = """\
----
-apiVersion: v1
-kind: Node
-metadata:
-  name: node-{0}
-  labels: {{zone: z{0}, kernel: "5.15.{0}"}}
-spec:
-  taints:
-  - key: example.com/sla
-    value: "{0}"
-    effect: NoSchedule
-status:
-  allocatable: {{cpu: "16", memory: 64Gi, pods: "110"}}
-"""
-
-
-def test_ten_thousand_nodes_load_in_seconds(tmp_path: Path) -> None:
-    (tmp_path / "nodes.yaml").write_text("".join(map(NODE.format, range(10_000))))
-    start = time.perf_counter()
-    assert sum(1 for _ in read([str(tmp_path)])) == 10_000
-    assert time.perf_counter() - start < 10
-
-
-def large_documents() -> Iterator[str]:
-    for number in range(100):
-        yield f"---\nkind: ConfigMap\ndata:\n  c{number}: |\n" + ("    " + "x" * 95 + "\n") * 10_000
-
-
-def large_json_list() -> Iterator[str]:
-    item = json.dumps({"kind": "A", "data": ["x" * 40] * 200})
-    yield '{"kind": "List", "items": [' + item
-    for _ in range(10_000 - 1):
-        yield ",\n" + item
-    yield "]}"
-
-
-def large_yaml_list() -> Iterator[str]:
-    yield "kind: List\nitems:"
-    for number in range(20_000):
-        yield NODE.format(number).replace("---", "\n-").replace("\n", "\n  ").replace("\n  -\n", "\n-\n", 1)
-
-
-def small_documents() -> Iterator[str]:
-    yield from map(NODE.format, range(20_000))
-
-
-LIMITED = """
-import resource, sys
-from moorage.api.manifests import read
-resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
-resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
-print(sum(1 for _ in read(sys.argv[1:])))
-"""
-
-
-@pytest.mark.parametrize(
-    ("parts", "count"),
-    [(large_documents, 100), (large_json_list, 10_000), (large_yaml_list, 20_000), (small_documents, 20_000)],
-    ids=lambda value: getattr(value, "__name__", ""),
-)
-def test_large_files_stay_within_a_gigabyte_and_a_minute(
-    parts: Callable[[], Iterator[str]], count: int, tmp_path: Path
-) -> None:
-    file = tmp_path / "large"
-    with file.open("w") as out:
-        out.writelines(parts())
-    done = subprocess.run([sys.executable, "-c", LIMITED, str(file)], capture_output=True, text=True, check=False)
-    assert (done.stdout.strip(), done.stderr) == (str(count), "")
-
-
-json_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**64 - 1)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(),
-    lambda values: st.lists(values, max_size=5) | st.dictionaries(st.text(max_size=20), values, max_size=5),
-    max_leaves=20,
-)
-wrapped = st.fixed_dictionaries({"kind": st.just("Thing"), "value": json_values})
-
-
-@given(wrapped, st.sampled_from([None, 0, 2]), st.booleans())
-def test_any_json_reads_back(data: Any, indent: int | None, ascii_only: bool) -> None:
-    assert only(json.dumps(data, indent=indent, ensure_ascii=ascii_only)) == data
-
-
-@given(st.lists(wrapped, max_size=3), st.sampled_from([True, False, None]), st.booleans())
-def test_any_yaml_with_quoted_text_reads_back(data: list[Any], flow: bool | None, is_unicode: bool) -> None:
-    text = yaml.safe_dump_all(data, default_style='"', default_flow_style=flow, allow_unicode=is_unicode)
-    assert [each.data for each in load(text)] == data
-
-
-def has_plain_text_only(data: Any) -> bool:
-    if isinstance(data, dict):
-        return all(map(has_plain_text_only, [*data, *data.values()]))
-    if isinstance(data, list):
-        return all(map(has_plain_text_only, data))
-    return not isinstance(data, str) or (resolve(data) == data and data != "<<")
-
-
-@given(wrapped.filter(has_plain_text_only), st.sampled_from([True, False, None]))
-def test_any_yaml_reads_back(data: Any, flow: bool | None) -> None:
-    assert only(yaml.safe_dump(data, default_flow_style=flow)) == data
-
-
-@given(wrapped.filter(has_plain_text_only))
-def test_a_list_entry_reads_the_same_alone(data: Any) -> None:
-    text = yaml.safe_dump({"items": [{"kind": "First"}, data], "kind": "List"}, sort_keys=False)
-    entry = load(text)[1]
-    assert entry.data == data
-    assert text.splitlines()[entry.line_of("value") - 1].strip("- ").startswith("value:")
-
-
-@given(st.text() | st.text("{}[]:,-?&*!|>'\"%@` \n\tab1#<~"))
-def test_any_text_is_documents_or_one_error(text: str) -> None:
-    try:
-        documents = load(text)
-    except ManifestError:
-        return
-    for document in documents:
-        assert 1 <= document.line_of("a[0].b") <= text.count("\n") + 2
-        json.dumps(document.data, allow_nan=False)
-
-
-@given(st.binary())
-def test_any_bytes_are_documents_or_one_error(data: bytes) -> None:
-    with contextlib.suppress(ManifestError):
-        load(data)

@@ -43,9 +43,12 @@ def test_terms_are_found_wherever_a_kind_can_hold_them(kind: Kind) -> None:
 
 
 def test_the_kinds_that_hold_tolerations_and_terms_are_these() -> None:
-    templates = {"Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob"}
+    templates = {
+        "Pod", "PodTemplate", "ReplicationController", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job",
+        "CronJob",
+    }  # fmt: skip
     claims, inventories = {"ResourceClaim", "ResourceClaimTemplate"}, {"PersistentVolume", "ResourceSlice"}
-    assert {kind.kind for kind in KINDS if any(holding(kind, Toleration))} == templates | claims
+    assert {kind.kind for kind in KINDS if any(holding(kind, Toleration))} == templates | claims | {"RuntimeClass"}
     assert {kind.kind for kind in KINDS if any(holding(kind, NodeSelectorTerm))} == templates | inventories
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from moorage.api import kinds
-from moorage.apiserver.defaults import apply_defaults, give_cluster_ip, give_job_selector
+from moorage.apiserver.defaults import apply_defaults, give_job_selector
 from moorage.apiserver.poddefaults import default_service_account, pull_policy
 
 POD = kinds.row("v1", "Pod")
@@ -221,6 +221,17 @@ def test_workloads_are_filled_in(api_version: str, kind: str, given: dict[str, A
     assert defaulted(api_version, kind, {"spec": given})["spec"] == {**filled, "template": {"spec": TEMPLATE}}
 
 
+def test_a_replication_controller_has_the_labels_of_its_template_unless_it_says_otherwise() -> None:
+    template = {"metadata": {"labels": {"a": "b"}}}
+    plain = defaulted("v1", "ReplicationController", {"spec": {"template": template}})
+    assert plain["metadata"]["labels"] == plain["spec"]["selector"] == {"a": "b"}
+    assert (plain["spec"]["replicas"], plain["spec"]["template"]["spec"]) == (1, TEMPLATE)
+    own = {"metadata": {"labels": {"c": "d"}}, "spec": {"selector": {"e": "f"}, "template": template}}
+    kept = defaulted("v1", "ReplicationController", own)
+    assert (kept["metadata"]["labels"], kept["spec"]["selector"]) == ({"c": "d"}, {"e": "f"})
+    assert defaulted("v1", "ReplicationController", {"spec": {}})["spec"] == {"replicas": 1}
+
+
 def test_a_cron_job_fills_in_its_pods_and_not_its_jobs() -> None:
     assert defaulted("batch/v1", "CronJob", {"spec": {"schedule": "@daily"}})["spec"] == {
         "schedule": "@daily",
@@ -290,24 +301,6 @@ SERVICES = [
 @pytest.mark.parametrize(("given", "filled"), SERVICES)
 def test_services_are_filled_in(given: dict[str, Any], filled: dict[str, Any]) -> None:
     assert defaulted("v1", "Service", {"spec": given})["spec"] == filled
-
-
-def test_a_service_is_given_an_address_only_when_it_wants_one() -> None:
-    service: dict[str, Any] = {"spec": {"type": "ClusterIP"}}
-    give_cluster_ip(service, lambda: "10.96.0.7")
-    assert service["spec"] == {
-        "type": "ClusterIP",
-        "clusterIP": "10.96.0.7",
-        "clusterIPs": ["10.96.0.7"],
-        "ipFamilies": ["IPv4"],
-        "ipFamilyPolicy": "SingleStack",
-    }
-    headless: dict[str, Any] = {"spec": {"clusterIP": "None"}}
-    give_cluster_ip(headless, lambda: "10.96.0.8")
-    assert headless["spec"]["clusterIPs"] == ["None"]
-    alias: dict[str, Any] = {"spec": {"type": "ExternalName"}}
-    give_cluster_ip(alias, lambda: "10.96.0.9")
-    assert alias == {"spec": {"type": "ExternalName"}}
 
 
 OTHERS = [

@@ -48,7 +48,7 @@ def test_groups_list_their_versions_newest_first() -> None:
     assert groups.pop("resource.k8s.io") == ["v1", "v1beta2", "v1beta1", "v1alpha4", "v1alpha3"]
     assert set(groups) == {
         "apps", "batch", "policy", "scheduling.k8s.io", "storage.k8s.io", "coordination.k8s.io", "events.k8s.io",
-        "rbac.authorization.k8s.io", "authentication.k8s.io", "authorization.k8s.io",
+        "rbac.authorization.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "node.k8s.io",
     }  # fmt: skip
     assert all(versions == ["v1"] for versions in groups.values())
 
@@ -195,7 +195,7 @@ def test_discovery_in_other_media_types_is_not_to_be_had() -> None:
     assert refused.status == 406
     assert isinstance(refused.body, bytes)
     told = msgspec.json.decode(refused.body)
-    assert told["message"] == "only the following media types are accepted: application/json"
+    assert told["message"] == "only the following media types are accepted: application/json, application/yaml"
 
 
 def test_documents_cannot_be_written() -> None:

@@ -51,6 +51,22 @@ def test_the_algebra_is_that_of_sets_of_paths(left: Any, right: Any) -> None:
     assert fieldset.intersection(one, other) == tree(left & right)
 
 
+@given(path_sets)
+def test_the_order_of_a_set_does_not_depend_on_how_it_came_about(members: frozenset[tuple[str, ...]]) -> None:
+    ordered = fieldset.in_order(tree(members))
+    assert ordered == tree(members)
+    assert str(ordered) == str(fieldset.in_order(_backwards(ordered)))
+
+
+def _backwards(fields: Fields) -> Fields:
+    return {element: _backwards(fields[element]) for element in reversed(list(fields))}
+
+
+def test_a_set_is_written_as_kubernetes_writes_it() -> None:
+    unordered: Fields = {'k:{"port":443}': {}, "f:b": {}, 'k:{"port":80}': {}, "v:1": {}, "f:a": {}, ".": {}}
+    assert list(fieldset.in_order(unordered)) == [".", "f:a", "f:b", 'k:{"port":80}', 'k:{"port":443}', "v:1"]
+
+
 def test_paths_in_words() -> None:
     fields = {
         "f:spec": {

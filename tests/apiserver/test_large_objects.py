@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,35 +10,10 @@ import pytest
 
 from moorage.apiserver.aside import MAX_VALUES, holds_more
 from moorage.apiserver.http import warning_headers
-from moorage.client.transport import Answer
+from tests.apiserver.asked import APPLY, JSON, JSON_PATCH, MERGE, PROTOBUF, YAML, Asked, Data
 from tests.apiserver.wire_bytes import body, field
-from tests.plane import api_server
 
 PODS, MAPS = "/api/v1/namespaces/default/pods", "/api/v1/namespaces/default/configmaps"
-JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
-MERGE, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
-APPLY = "application/apply-patch+yaml"
-Data = dict[str, Any]
-
-
-class Asked:
-    """A server, and a component in the same process that asks it."""
-
-    def __init__(self, transport: Any) -> None:
-        self._transport = transport
-
-    async def __call__(
-        self, method: str, path: str, sent: Any = None, content_type: str = "application/json"
-    ) -> Answer:
-        data = sent if isinstance(sent, bytes) else b"" if sent is None else msgspec.json.encode(sent)
-        answer: Answer = await self._transport.request(method, path, data, content_type)
-        return answer
-
-
-@pytest.fixture
-async def ask(tmp_path: Path) -> AsyncIterator[Asked]:
-    async with api_server(tmp_path) as server:
-        yield Asked(server.client("tests")._transport)
 
 
 def pod(count: int, **spec: Any) -> Data:
@@ -70,6 +43,9 @@ def yaml(count: int) -> bytes:
         ("POST", MAPS, yaml(MAX_VALUES), YAML),
         ("PATCH", f"{MAPS}/large?fieldManager=me", yaml(MAX_VALUES), APPLY),
         ("POST", PODS, body("v1", "Pod", field(2, b"\x12\x00" * MAX_VALUES)), PROTOBUF),
+        ("POST", PODS, body("v1", "Pod", field(1, b"\x72\x00" * 500_000)), PROTOBUF),
+        ("POST", PODS, body("v1", "Pod", b"\xf8\x07\x00" * 500_000), PROTOBUF),
+        ("POST", PODS, body("v1", "Pod", field(1, field(8, b"\x08\x01" * 500_000))), PROTOBUF),
         ("DELETE", f"{MAPS}/large", {"dryRun": ["All"] * MAX_VALUES}, JSON),
         ("POST", f"{PODS}/large/binding", {"metadata": {"name": "x" * (1 << 20)}}, JSON),
     ],
@@ -103,6 +79,12 @@ async def test_no_object_becomes_larger_than_etcd_takes(ask: Asked) -> None:
     assert (await ask("PATCH", f"{PODS}/long", note, MERGE)).status == 413
 
 
+async def test_protobuf_may_hold_as_many_values_as_json(ask: Asked) -> None:
+    entries = [field(2, field(1, f"k{index}") + field(2, "v")) for index in range(MAX_VALUES - 100)]
+    sent = body("v1", "ConfigMap", field(1, field(1, "large")), *entries)
+    assert (await ask("POST", MAPS, sent, PROTOBUF)).status == 201
+
+
 async def test_what_was_taken_can_be_given_back(ask: Asked) -> None:
     made = await ask("POST", MAPS, config_map(MAX_VALUES - 100))
     assert (await ask("PUT", f"{MAPS}/large", made.body)).status == 200
@@ -113,7 +95,7 @@ async def test_what_was_taken_can_be_given_back(ask: Asked) -> None:
     [
         ("POST", PODS, pod(20_000), JSON, 422),
         ("POST", PODS, pod(0, tolerations=[{}] * 20_000), JSON, 422),
-        ("POST", PODS, body("v1", "Pod", field(1, b"\x42\x00" * 300_000)), PROTOBUF, 422),
+        ("POST", PODS, body("v1", "Pod", field(1, b"\x42\x00" * 300_000)), PROTOBUF, 413),
         ("POST", MAPS, yaml(20_000), YAML, 201),
         ("PATCH", f"{MAPS}/large?fieldManager=me", yaml(20_000), APPLY, 201),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moorage.apiserver.media import PARTIAL, PLAIN, TABLE, Form, negotiate
+from moorage.apiserver.media import PARTIAL, PLAIN, TABLE, Form, negotiate, prefers_yaml
 
 AS_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 KUBECTL = f"{AS_TABLE},application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
@@ -35,6 +35,8 @@ PROTOBUF = "application/vnd.kubernetes.protobuf"
         ("application/json;q=high", PLAIN),
         ("application/json;as=Picture;g=meta.k8s.io;v=v1", None),
         ("application/json;as=Table", None),
+        ("application/yaml", PLAIN),
+        (AS_TABLE.replace("json", "yaml"), TABLE),
         (PROTOBUF, None),
         ("text/html", None),
         ("json", None),
@@ -43,6 +45,22 @@ PROTOBUF = "application/vnd.kubernetes.protobuf"
 )
 def test_the_first_form_that_can_be_had_is_given(accept: str, form: Form | None) -> None:
     assert negotiate(accept, (PLAIN, TABLE, PARTIAL)) == form
+
+
+@pytest.mark.parametrize(
+    ("accept", "yaml"),
+    [
+        ("application/yaml", True),
+        ("application/yaml, application/json", True),
+        ("text/html, application/yaml, */*", True),
+        ("application/json, application/yaml", False),
+        ("application/yaml;q=0.5, application/json", False),
+        ("*/*", False),
+        ("", False),
+    ],
+)
+def test_who_asks_for_yaml_first_gets_yaml(accept: str, yaml: bool) -> None:
+    assert prefers_yaml(accept) == yaml
 
 
 def test_a_table_is_no_answer_where_only_the_object_is_on_offer() -> None:

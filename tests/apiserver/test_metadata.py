@@ -20,6 +20,7 @@ from moorage.apiserver.metadata import (
     prepare_create,
     prepare_update,
 )
+from tests.apiserver.wordings import LABEL, SUBDOMAIN
 from tests.plane import api_server
 
 NOW, LATER, UID = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", "00000000-0000-0000-0000-000000000001"
@@ -29,17 +30,6 @@ SERVICE, VOLUME = kinds.row("v1", "Service"), kinds.row("v1", "PersistentVolume"
 DAEMON_SET = kinds.row("apps/v1", "DaemonSet")
 ROLE, CLAIM = kinds.row("rbac.authorization.k8s.io/v1", "Role"), kinds.row("resource.k8s.io/v1", "ResourceClaim")
 STATEFUL_SET = kinds.row("apps/v1", "StatefulSet")
-
-LABEL = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
-    "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
-    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
-)
-SUBDOMAIN = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
-    "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-)
 
 
 def created(kind: kinds.Kind, obj: dict[str, Any], namespace: str = "default") -> dict[str, Any]:
@@ -218,6 +208,16 @@ def test_an_update_takes_over_what_the_server_set() -> None:
 def test_an_update_in_another_namespace_is_refused() -> None:
     with pytest.raises(MetadataError, match="does not match the namespace"):
         updated(POD, pod(), {"metadata": {"name": "a", "namespace": "other"}})
+
+
+def test_the_generation_of_a_pod_template_counts_changes_of_the_template() -> None:
+    kind = kinds.row("v1", "PodTemplate")
+    old = created(kind, {"metadata": {"name": "a"}, "template": {"spec": {"hostname": "a"}}})
+    assert old["metadata"]["generation"] == 1
+    labelled = {"metadata": {"name": "a", "labels": {"a": "b"}}, "template": {"spec": {"hostname": "a"}}}
+    assert updated(kind, old, labelled)["metadata"]["generation"] == 1
+    changed = {"metadata": {"name": "a"}, "template": {"spec": {"hostname": "b"}}}
+    assert updated(kind, old, changed)["metadata"]["generation"] == 2
 
 
 def test_the_generation_counts_changes_of_the_specification() -> None:

@@ -120,6 +120,11 @@ def test_strategic_merge_patches_are_offered_where_the_schema_goes_deep_enough_f
         assert (form in patch["requestBody"]["content"]) is offered
 
 
+def test_what_is_empty_is_left_out_because_clients_that_write_it_again_do_so() -> None:
+    for path in ("/api/v1", "/apis/apps/v1", "/apis/authorization.k8s.io/v1"):
+        assert '"parameters":[]' not in msgspec.json.encode(content(f"/openapi/v3{path}")["paths"]).decode()
+
+
 def test_what_no_node_here_can_answer_is_not_described() -> None:
     paths = content("/openapi/v3/api/v1")["paths"]
     parts = {path.rpartition("/")[2] for path in paths if "/pods/{name}/" in path}
@@ -188,6 +193,15 @@ def test_the_glossary_speaks_only_of_what_exists() -> None:
 def test_texts_are_sentences() -> None:
     texts = [*glossary.TYPES.values(), *(text for each in glossary._FIELDS.values() for text in each.values())]
     assert [text for text in texts if not text.endswith(".") or text[0].islower()] == []
+
+
+def test_what_a_type_says_is_not_what_its_field_has_said_already() -> None:
+    for document in everything():
+        schemas = document["components"]["schemas"]
+        for name, each in schemas.items():
+            for field, told in each.get("properties", {}).items():
+                for inner in models.mentioned(told):
+                    assert schemas[inner].get("description") != told.get("description"), f"{name}.{field}"
 
 
 def test_our_own_fields_are_explained_with_their_gates() -> None:

@@ -60,6 +60,19 @@ def test_a_watch_whose_options_contradict_each_other_is_refused(query: str, mess
     assert message in refusal(refused.value)[1]
 
 
+@pytest.mark.parametrize("text", ["", "0", "0s", "3m", "1h30m", "1.5s", ".5s", "-1us", "2µs"])
+def test_a_timeout_is_a_duration(text: str) -> None:
+    options.check_timeout(asked(f"timeout={text}"))
+
+
+@pytest.mark.parametrize("text", ["invalid", "5", "5 s", "1d", "s", "."])
+def test_a_timeout_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(Refused) as refused:
+        options.check_timeout(asked(f"timeout={text}"))
+    message = f'invalid timeout specified in the request URL - time: invalid duration "{text}"'
+    assert refusal(refused.value) == (400, message)
+
+
 def test_what_is_not_false_is_true() -> None:
     assert [options.flag(asked(f"a={text}"), "a") for text in ("true", "1", "", "x", "0", "False")] == [True] * 4 + [
         False

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from moorage.apiserver import reviews
 from moorage.apiserver.authorization import Rbac
-from moorage.apiserver.http import Refused
+from moorage.apiserver.http import Refused, Request
 from moorage.apiserver.rolebindings import DEFAULTS
-from moorage.apiserver.users import User
+from moorage.apiserver.users import MASTERS, User
 from tests.apiserver.edge import told
 from tests.apiserver.test_authorization import ANN, ROOT, binding, user
+from tests.plane import api_server
 
 Data = dict[str, Any]
 RBAC = Rbac([*DEFAULTS, binding("b", "view", user("ann"), namespace="default")])
@@ -107,3 +109,13 @@ def test_who_am_i() -> None:
     who = User("ann", ("dev",), "1", {"key": ("value",)})
     assert reviews.user_info(who) == {"username": "ann", "uid": "1", "groups": ("dev",), "extra": {"key": ("value",)}}
     assert reviews.user_info(User("ann")) == {"username": "ann"}
+
+
+async def test_there_is_no_table_of_a_review(tmp_path: Path) -> None:
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    body = b'{"spec":{"nonResourceAttributes":{"path":"/","verb":"get"}}}'
+    async with api_server(tmp_path) as server:
+        for accept, code in (("application/json", 201), ("application/json;as=Table;v=v1;g=meta.k8s.io", 406)):
+            request = Request.of("POST", path, [("Accept", accept)], body)
+            answer = await server._app.handle_as(User("tests", (MASTERS,)), request)
+            assert answer.status == code

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from moorage.api.kinds import KINDS, Kind, row
 from moorage.apiserver import metadata, objectrules, podrules, schema, strictness
-from moorage.apiserver.defaults import apply_defaults
+from moorage.apiserver.defaults import apply_defaults, give_job_selector
 from tests.apiserver.generated import kinds, part, shaped, unshaped
 
 NOW, UID = "2026-01-01T00:00:00Z", "00000000-0000-0000-0000-000000000001"
@@ -28,6 +28,8 @@ def admit(kind: Kind, obj: dict[str, Any], old: dict[str, Any] | None = None) ->
     apply_defaults(kind, obj, NOW)
     if old is None:
         metadata.prepare_create(kind, obj, "default", NOW, UID)
+        if kind.kind == "Job":
+            give_job_selector(obj, UID)
     else:
         metadata.prepare_update(kind, obj, old, now=NOW)
     errors = metadata.metadata_errors(kind, obj, old) + objectrules.object_errors(kind, obj, old)

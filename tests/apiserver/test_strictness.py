@@ -13,6 +13,7 @@ from moorage.api.yamltext import parse
 from moorage.apiserver import duplicates
 from moorage.apiserver.strictness import BodyError, Level, check, level_of, repeated_keys, repeated_yaml_keys
 from moorage.validation.field import FieldError
+from tests.apiserver.asked import MERGE, Asked
 
 POD = kinds.row("v1", "Pod")
 
@@ -31,10 +32,36 @@ def test_other_clients_are_warned_or_left_alone() -> None:
     assert check(POD, {"spec": {"foo": 1}}, Level.IGNORE) == []
 
 
+def test_what_an_object_has_already_is_no_fault_of_a_patch() -> None:
+    before, after = {"spec": {"foo": 1}}, {"spec": {"foo": 2}, "more": 1}
+    assert check(POD, after, Level.WARN, before=before) == ['unknown field "more"']
+    assert check(POD, {"spec": {"foo": 1, "nodeName": "n"}}, Level.STRICT, before=before) == []
+
+
+async def test_an_object_with_an_unknown_field_can_still_be_patched(ask: Asked) -> None:
+    maps = "/api/v1/namespaces/default/configmaps"
+    made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "newer": 1}
+    assert (await ask("POST", maps, made)).status == 201
+    label = {"metadata": {"labels": {"a": "b"}}}
+    assert (await ask("PATCH", f"{maps}/x?fieldValidation=Strict", label, MERGE)).status == 200
+    refused = await ask("PATCH", f"{maps}/x?fieldValidation=Strict", {"other": 1}, MERGE)
+    assert (refused.status, b'unknown field \\"other\\"' in refused.body) == (400, True)
+
+
 def test_what_was_found_in_the_text_comes_first_and_once() -> None:
     problems = ['duplicate field "spec"', 'duplicate field "spec"']
     assert check(POD, {"a": 1}, Level.WARN, problems) == ['duplicate field "spec"', 'unknown field "a"']
     assert check(POD, {}, Level.IGNORE, problems) == []
+
+
+def test_a_client_is_told_in_the_order_of_its_text() -> None:
+    body = b'{"metadata":{"name":"a"},"spec":{"first":1,"hostname":"a","hostname":"b","last":1}}'
+    problems = repeated_keys(body, data := msgspec.json.decode(body), Level.WARN)
+    assert check(POD, data, Level.WARN, problems, body=body) == [
+        'unknown field "spec.first"',
+        'duplicate field "spec.hostname"',
+        'unknown field "spec.last"',
+    ]
 
 
 def test_no_more_is_told_than_anybody_reads() -> None:

@@ -33,6 +33,9 @@ HEADS = {
     "serviceaccounts": ("NAME|AGE", ""),
     "events": EVENT,
     "deployments.apps": ("NAME|READY|UP-TO-DATE|AVAILABLE|AGE", WORKLOAD),
+    "podtemplates": ("NAME|CONTAINERS|IMAGES|POD LABELS", ""),
+    "replicationcontrollers": ("NAME|DESIRED|CURRENT|READY|AGE", WORKLOAD),
+    "runtimeclasses.node.k8s.io": ("NAME|HANDLER|AGE", ""),
     "replicasets.apps": ("NAME|DESIRED|CURRENT|READY|AGE", WORKLOAD),
     "statefulsets.apps": ("NAME|READY|AGE", "CONTAINERS|IMAGES"),
     "daemonsets.apps": ("NAME|DESIRED|CURRENT|READY|UP-TO-DATE|AVAILABLE|NODE SELECTOR|AGE", WORKLOAD),
@@ -143,7 +146,7 @@ def test_a_table_says_what_it_is() -> None:
 
 
 def test_a_watch_leaves_the_headers_out_after_its_first_event() -> None:
-    assert table("v1", "Pod", WEB, headers=False)["columnDefinitions"] == []
+    assert table("v1", "Pod", WEB, headers=False)["columnDefinitions"] is None
 
 
 def test_a_list_of_metadata_keeps_what_the_list_says() -> None:

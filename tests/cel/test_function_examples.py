@@ -7,7 +7,9 @@ import pytest
 from moorage.cel.counting import count
 from moorage.cel.env import kubernetes
 from moorage.cel.values import equal, type_of_value
-from tests.cel.function_examples import EXAMPLES, OPERATORS, Example
+from tests.cel.example import Example
+from tests.cel.function_examples import EXAMPLES
+from tests.cel.language_examples import OPERATORS
 
 ENV = kubernetes({}, {})
 NAMESPACES = ("optional", "strings", "lists", "sets", "ip", "format", "semver")

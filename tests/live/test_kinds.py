@@ -163,3 +163,17 @@ def test_a_made_up_continue_token_shows_nothing(server: Live) -> None:
         token = base64.urlsafe_b64encode(json.dumps({"rv": 999_999, "start": after}).encode()).decode()
         assert server.http("GET", f"{path}?limit=1&continue={token}")[0] == 400
     assert server.http("GET", f"{path}?limit=1&continue=rubbish")[0] == 400
+
+
+@pytest.mark.parametrize("name", ["CSINode", "Lease", "PodDisruptionBudget", "RuntimeClass"])
+def test_some_kinds_are_replaced_only_by_who_knows_what_they_replace(server: Live, name: str) -> None:
+    kind = next(kind for kind in KINDS if kind.kind == name)
+    group = f"/apis/{kind.group}/{kind.version}"
+    path = f"{group}/namespaces/default/{kind.plural}" if kind.namespaced else f"{group}/{kind.plural}"
+    made = server.http("POST", path, manifest(kind, "conditional"))[1]
+    version = made["metadata"].pop("resourceVersion")
+    code, answer = server.http("PUT", f"{path}/conditional", made)
+    assert code == 422
+    assert "metadata.resourceVersion: Invalid value: 0: must be specified for an update" in answer["message"]
+    made["metadata"]["resourceVersion"] = version
+    assert server.http("PUT", f"{path}/conditional", made)[0] == 200

@@ -56,7 +56,8 @@ def steered(document: Data) -> Data:
         for method, operation in item.items():
             if method == "parameters":
                 continue
-            operation["parameters"] = [each for each in (*shared, *operation["parameters"]) if each["name"] != "watch"]
+            parameters = (*shared, *operation.get("parameters", ()))
+            operation["parameters"] = [each for each in parameters if each["name"] != "watch"]
             for parameter in operation["parameters"]:
                 parameter["schema"] = _STEERED.get(parameter["name"], parameter["schema"])
                 if method == "delete" and parameter["name"] == "dryRun":

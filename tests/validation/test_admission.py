@@ -36,7 +36,11 @@ PLAIN_TERM = {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}
 
 
 def item(kind: str, spec: dict[str, Any]) -> Object:
-    decoded = from_manifest({"apiVersion": API_VERSIONS[kind], "kind": kind, "metadata": {"name": "x"}, "spec": spec})
+    return manifest(kind, {"spec": spec})
+
+
+def manifest(kind: str, rest: dict[str, Any]) -> Object:
+    decoded = from_manifest({"apiVersion": API_VERSIONS[kind], "kind": kind, "metadata": {"name": "x"}, **rest})
     assert decoded is not None
     return decoded
 
@@ -271,8 +275,7 @@ def test_device_taints_are_refused_wherever_they_stand() -> None:
 
 
 def workload(kind: str, spec: dict[str, Any]) -> Object:
-    _, *steps = TEMPLATES[kind].split(".")
-    return item(kind, document(tuple(steps), spec))
+    return manifest(kind, document(tuple(TEMPLATES[kind].split(".")), spec))
 
 
 @pytest.mark.parametrize("kind", TEMPLATES)

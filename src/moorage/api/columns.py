@@ -59,6 +59,14 @@ def _workload(selected_by: str = "spec.selector", containers: str = "spec.templa
     return (*_template(containers), _wide("Selector", selector(selected_by), "Which pods belong to it."))
 
 
+_labels_of_pods = at("template.metadata.labels")
+_REPLICAS: Columns = (
+    _NAME,
+    _integer("Desired", given("spec.replicas", 1), "How many pods it should have."),
+    _integer("Current", number("status.replicas"), "How many pods it has."),
+    _integer("Ready", number("status.readyReplicas"), "How many of its pods are ready."),
+    _AGE,
+)
 _EVENT: Columns = (
     Column("Last Seen", cells.event_last_seen, "How long ago it was reported last."),
     Column("Type", at("type"), "Normal or Warning."),
@@ -157,14 +165,18 @@ _COLUMNS: Mapping[tuple[str, str], Columns] = {
         *_template("spec.template.spec.containers"),
         _wide("Selector", lambda row: cells.selector_text(row.spec.get("selector")), "Which pods belong to it."),
     ),
-    ("apps", "ReplicaSet"): (
+    ("", "PodTemplate"): (
         _NAME,
-        _integer("Desired", given("spec.replicas", 1), "How many pods it should have."),
-        _integer("Current", number("status.replicas"), "How many pods it has."),
-        _integer("Ready", number("status.readyReplicas"), "How many of its pods are ready."),
-        _AGE,
-        *_workload(),
+        Column("Containers", each("template.spec.containers", "name"), "The names of the containers."),
+        Column("Images", each("template.spec.containers", "image"), "The images of the containers."),
+        Column("Pod Labels", lambda row: cells.label_text(_labels_of_pods(row)), "The labels that its pods get."),
     ),
+    ("", "ReplicationController"): (
+        *_REPLICAS,
+        *_template("spec.template.spec.containers"),
+        _wide("Selector", lambda row: cells.label_text(row.spec.get("selector")), "Which pods belong to it."),
+    ),
+    ("apps", "ReplicaSet"): (*_REPLICAS, *_workload()),
     ("apps", "StatefulSet"): (
         _NAME,
         Column("Ready", ratio("status.readyReplicas", "spec.replicas"), "How many of its pods are ready."),
@@ -212,6 +224,7 @@ _COLUMNS: Mapping[tuple[str, str], Columns] = {
         _AGE,
         *_workload("spec.jobTemplate.spec.selector", "spec.jobTemplate.spec.template.spec.containers"),
     ),
+    ("node.k8s.io", "RuntimeClass"): (_NAME, Column("Handler", at("handler"), "What runs the containers."), _AGE),
     ("policy", "PodDisruptionBudget"): (
         _NAME,
         Column("Min Available", lambda row: _amount(row, "minAvailable"), "How many pods must be there."),

@@ -28,6 +28,8 @@ class Kind:
     categories: tuple[str, ...] = ()
     older_versions: tuple[str, ...] = ()
     """Versions that are read too, through `upgrade`."""
+    alike_versions: tuple[str, ...] = ()
+    """Those of them in which objects look the same: other servers may serve no other."""
     upgrade: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     pod_spec: str = ""
     """The path of the pod specification that objects of this kind hold, empty when they hold none."""
@@ -100,6 +102,8 @@ KINDS = (
     _core("Service", "services", cluster.Service, "svc", categories=_ALL, subresources=_STATUS),
     _core("ServiceAccount", "serviceaccounts", Object, "sa", subresources=("token",)),
     _core("Event", "events", cluster.Event, "ev"),
+    _core("PodTemplate", "podtemplates", pod.PodTemplate, pod_spec="template.spec"),
+    _workload("", "ReplicationController", workload.ReplicationController, "rc"),
     _workload("apps", "Deployment", workload.Deployment, "deploy"),
     _workload("apps", "ReplicaSet", workload.ReplicaSet, "rs"),
     _workload("apps", "StatefulSet", workload.StatefulSet, "sts"),
@@ -107,6 +111,7 @@ KINDS = (
     Kind("apps", "v1", "ControllerRevision", "controllerrevisions", workload.ControllerRevision),
     _workload("batch", "Job", workload.Job, subresources=_STATUS),
     _workload("batch", "CronJob", workload.CronJob, "cj", subresources=_STATUS, pod_spec=_CRON_TEMPLATE),
+    _cluster_wide("node.k8s.io", "RuntimeClass", "runtimeclasses", pod.RuntimeClass),
     Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", pod.PodDisruptionBudget, ("pdb",),
          subresources=_STATUS),
     _cluster_wide("scheduling.k8s.io", "PriorityClass", "priorityclasses", pod.PriorityClass, "pc"),
@@ -126,7 +131,7 @@ KINDS = (
     _device("ResourceClaim", resource.ResourceClaim, namespaced=True, subresources=_STATUS),
     _device("ResourceClaimTemplate", resource.ResourceClaimTemplate, namespaced=True),
     _device("DeviceClass", resource.DeviceClass),
-    _device("DeviceTaintRule", resource.DeviceTaintRule, subresources=_STATUS),
+    _device("DeviceTaintRule", resource.DeviceTaintRule, subresources=_STATUS, alike_versions=("v1beta2", "v1alpha3")),
 )  # fmt: skip
 
 

@@ -167,6 +167,10 @@ _SHAPES = {
         status=_struct(conditions=_keyed("type"), loadBalancer=_struct()),
     ),
     ("", "Event"): _kind(involvedObject=replace(_ATOMIC, by_value=True), related=_ATOMIC, source=_struct()),
+    ("", "PodTemplate"): _kind(template=_TEMPLATE),
+    ("", "ReplicationController"): _kind(
+        spec=_struct(selector=_ATOMIC, template=_pointer(metadata=_METADATA, spec=_POD_SPEC)), status=_CONDITIONS
+    ),
     ("apps", "Deployment"): _kind(
         spec=_struct(selector=_ATOMIC, strategy=_struct(), template=_TEMPLATE), status=_CONDITIONS
     ),
@@ -185,6 +189,7 @@ _SHAPES = {
         ),
     ),
     ("batch", "CronJob"): _kind(spec=_struct(jobTemplate=_struct(metadata=_METADATA, spec=_JOB_SPEC))),
+    ("node.k8s.io", "RuntimeClass"): _kind(scheduling=_pointer(nodeSelector=_ATOMIC)),
     ("policy", "PodDisruptionBudget"): _kind(
         spec=_struct(selector=replace(_ATOMIC, replaces=True)), status=_CONDITIONS
     ),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from moorage.api import kinds
 from moorage.api.meta import Object
 from moorage.api.node import NodeSelector, NodeSelectorTerm
-from moorage.api.pod import PodSpec, Toleration
+from moorage.api.pod import PodSpec, RuntimeClass, Toleration
 from moorage.api.resource import DeviceRequest, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from moorage.api.volume import PersistentVolume
 
@@ -19,10 +19,12 @@ Terms = Iterator[tuple[str, NodeSelectorTerm]]
 
 
 def tolerations_of(item: Object) -> Tolerations:
-    """Every list of tolerations: of a pod, of a pod template, of device requests."""
+    """Every list of tolerations: of a pod, of a pod template, of a runtime class, of device requests."""
     kind = kinds.of(item)
     if spec := kind.pod_spec_of(item):
         yield f"{kind.pod_spec}.tolerations", spec.tolerations
+    elif isinstance(item, RuntimeClass) and item.scheduling is not None:
+        yield "scheduling.tolerations", item.scheduling.tolerations
     elif isinstance(item, ResourceClaim):
         yield from request_tolerations("spec.devices.requests", item.spec.devices.requests)
         results = item.status.allocation.devices.results if item.status.allocation else ()

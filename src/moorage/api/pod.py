@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from moorage.api.meta import (
     Condition,
     Int32,
@@ -107,14 +109,35 @@ class ResourceRequirements(Wire):
     claims: tuple[ResourceClaimUse, ...] = ()
 
 
+class SleepAction(Wire):
+    """A hook that does nothing for some seconds."""
+
+    seconds: Int64 = 0
+
+
+class LifecycleHandler(Wire):
+    """What a hook does."""
+
+    sleep: SleepAction | None = None
+
+
+class Lifecycle(Wire):
+    """What is done before a container is told to stop."""
+
+    pre_stop: LifecycleHandler | None = None
+
+
 class Container(Wire):
     """One program of a pod."""
 
     name: str = ""
     image: str = ""
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
     resources: ResourceRequirements = ResourceRequirements()
     ports: tuple[ContainerPort, ...] = ()
     restart_policy: str = ""
+    lifecycle: Lifecycle | None = None
 
 
 class PersistentVolumeClaimVolumeSource(Wire):
@@ -220,6 +243,7 @@ class PodSpec(Wire):
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
+    ephemeral_containers: tuple[Container, ...] = ()
     volumes: tuple[Volume, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
     scheduling_gates: tuple[PodSchedulingGate, ...] = ()
@@ -294,6 +318,7 @@ class PodStatus(Wire):
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
+    ephemeral_container_statuses: tuple[dict[str, Any], ...] = ()
     observed_generation: Int64 = 0
 
 
@@ -309,6 +334,12 @@ class PodTemplateSpec(Wire):
 
     metadata: ObjectMeta = ObjectMeta()
     spec: PodSpec = PodSpec()
+
+
+class PodTemplate(Object):
+    """A pod to make copies of, kept for whoever wants to."""
+
+    template: PodTemplateSpec = PodTemplateSpec()
 
 
 class PodDisruptionBudgetSpec(Wire):
@@ -337,6 +368,27 @@ class PodDisruptionBudget(Object):
 
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
     status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
+
+
+class Overhead(Wire):
+    """What a pod needs beside its containers."""
+
+    pod_fixed: ResourceList = {}
+
+
+class Scheduling(Wire):
+    """The nodes that pods of a RuntimeClass can run on."""
+
+    node_selector: dict[str, str] = {}
+    tolerations: tuple[Toleration, ...] = ()
+
+
+class RuntimeClass(Object):
+    """A way to run containers, and what it takes."""
+
+    handler: str = ""
+    overhead: Overhead | None = None
+    scheduling: Scheduling | None = None
 
 
 class PriorityClass(Object):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from moorage.api.meta import (
     Condition,
     Int32,
@@ -73,10 +75,36 @@ class ReplicaSetSpec(Wire):
     min_ready_seconds: Int32 = 0
 
 
-class ReplicaSetStatus(WorkloadStatus):
-    """How far a ReplicaSet has come."""
+class ReplicationControllerSpec(Wire):
+    """What a ReplicationController is told to be."""
+
+    replicas: Int32 | None = None
+    labels: dict[str, str] = msgspec.field(name="selector", default_factory=dict)
+    template: PodTemplateSpec = PodTemplateSpec()
+    min_ready_seconds: Int32 = 0
+
+    @property
+    def selector(self) -> LabelSelector | None:
+        """Its labels in the form in which younger workloads say which pods are theirs."""
+        return LabelSelector(match_labels=self.labels) if self.labels else None
+
+
+class ReplicationControllerStatus(WorkloadStatus):
+    """How far a ReplicationController has come."""
 
     fully_labeled_replicas: Int32 = 0
+
+
+class ReplicationController(Object):
+    """A number of interchangeable pods, as they were called before there were ReplicaSets."""
+
+    spec: ReplicationControllerSpec = ReplicationControllerSpec()
+    status: ReplicationControllerStatus = ReplicationControllerStatus()
+
+
+class ReplicaSetStatus(ReplicationControllerStatus):
+    """How far a ReplicaSet has come."""
+
     terminating_replicas: Int32 | None = None
 
 

@@ -3,43 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
-
-import msgspec
 
 from moorage.api import kinds
 from moorage.api.decode import DecodeError, convert
 from moorage.api.kinds import Kind
 from moorage.api.meta import Object
 from moorage.api.places import tolerations_of
-from moorage.api.pod import Affinity, NodeAffinity, Pod, PodSpec, Toleration
+from moorage.api.pod import Affinity, NodeAffinity, Pod, PodSpec, RuntimeClass, Toleration
+from moorage.apiserver import runtimeclasses
 from moorage.apiserver.aside import aside
+from moorage.apiserver.claimgrowth import check_growth
 from moorage.apiserver.failures import bad_request, forbidden, invalid, not_found
 from moorage.apiserver.metadata import metadata_errors
 from moorage.apiserver.objectrules import object_errors, object_status_errors
 from moorage.apiserver.objects import Data, decoded, key, prefix
+from moorage.apiserver.podparts import pod_part_errors
 from moorage.apiserver.podrules import pod_errors, pod_status_errors, pod_update_errors, pod_warnings
 from moorage.features import Gates
 from moorage.match.tolerations import GATE_OF_OPERATOR, NUMERIC
 from moorage.names import canonical_int64
 from moorage.semver import VersionError, parse_tolerant
-from moorage.store.protocol import Store
+from moorage.store.protocol import Item, Store
 from moorage.validation import admission_errors
 from moorage.validation.advice import context_of, warnings
 from moorage.validation.field import FieldError
 
 _NAMESPACE, _POD = kinds.row("v1", "Namespace"), kinds.row("v1", "Pod")
 _PRIORITY_CLASS = kinds.row("scheduling.k8s.io/v1", "PriorityClass")
+_RUNTIME_CLASS = kinds.row("node.k8s.io/v1", "RuntimeClass")
 _STORAGE_CLASS = kinds.row("storage.k8s.io/v1", "StorageClass")
 
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 _DEFAULT_SECONDS = 300
+_MANY = 1000
 _FEW = 100
 """How many taints or tolerations are looked at closely."""
-_SHORT = 4096
-"""How many bytes a specification has, at most, whose verdict is worth keeping."""
 _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
@@ -50,17 +51,22 @@ class Admission:
 
     store: Store
     gates: Gates
+    _compared: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """By keys of taints: the revision up to which no pod compares it, and one that does."""
 
     async def fill(self, kind: Kind, new: Data, old: Data | None, subresource: str = "") -> None:
-        """Fill in what others decide: default tolerations, priorities, the taint of a new node."""
+        """Fill in what others decide: default tolerations, priorities, runtime classes, the taint of a new node."""
         if kind is _POD and not subresource:
             await self._prepare_pod(new, old)
         if old is None:
-            await self._check_namespace(kind, new)
+            if kind.namespaced:
+                await self.check_namespace(kind, new["metadata"]["namespace"], new["metadata"].get("name", ""))
             if kind.kind == "Node":
                 _taint_not_ready(new)
             elif kind.kind == "PersistentVolumeClaim":
                 await self._default_storage_class(new)
+        elif kind.kind == "PersistentVolumeClaim" and not subresource:
+            await check_growth(self.store, new, old)
 
     async def judge(
         self, kind: Kind, new: Data, old: Data | None, subresource: str = "", *, size: int = 0
@@ -75,14 +81,15 @@ class Admission:
         told: list[str] = []
         if subresource == "status" and old is not None:
             errors += pod_status_errors(new, old) if kind is _POD else object_status_errors(kind, new, old)
+        elif subresource and kind is _POD and old is not None:
+            errors += pod_part_errors(new, old, subresource)
         elif not subresource:
             found, told = self._judged(typed, before)
             errors += found
             errors += object_errors(kind, new, old)
             if kind is _POD:
-                refused, more = _judged_new_pod(new) if old is None else (pod_update_errors(new, old), [])
-                errors += refused
-                told = [*told, *more]
+                errors += pod_errors(new) if old is None else pod_update_errors(new, old)
+                told += pod_warnings(new) if old is None else []
         if errors:
             raise invalid(kind, new["metadata"].get("name", ""), errors)
         return told
@@ -96,16 +103,18 @@ class Admission:
                 return list(errors), list(told)
         return admission_errors(item, self.gates, old), _advice(item, self.gates)
 
-    async def _check_namespace(self, kind: Kind, new: Data) -> None:
-        if not kind.namespaced:
-            return
-        namespace = new["metadata"]["namespace"]
+    async def check_namespace(self, kind: Kind, namespace: str, name: str) -> None:
+        """Refuse a new object whose namespace is not there, or about to go."""
         found = await self.store.get(key(_NAMESPACE, "", namespace))
         if found is None:
             raise not_found(_NAMESPACE, namespace)
         if decoded(found)["metadata"].get("deletionTimestamp"):
             why = f"unable to create new content in namespace {namespace} because it is being terminated"
-            raise forbidden(kind, new["metadata"].get("name", ""), why)
+            raise forbidden(kind, name, why)
+
+    async def priority_classes(self) -> list[Item]:
+        """What the priority of a new pod depends on, beside itself."""
+        return (await self.store.list(prefix(_PRIORITY_CLASS))).items
 
     async def _prepare_pod(self, new: Data, old: Data | None) -> None:
         spec = new.setdefault("spec", {})
@@ -125,6 +134,7 @@ class Admission:
                 )
         if old is None:
             await self._resolve_priority(new, spec)
+            await self._resolve_runtime_class(new, spec)
         for name in ("priority", "preemptionPolicy", "priorityClassName", "nodeName"):
             if before.get(name) is not None:
                 spec.setdefault(name, before[name])
@@ -142,7 +152,7 @@ class Admission:
             chosen = decoded(found)
             priority, policy = chosen.get("value", 0), chosen.get("preemptionPolicy") or policy
         else:
-            async for chosen in self._all(_PRIORITY_CLASS):
+            for chosen in map(decoded, await self.priority_classes()):
                 if chosen.get("globalDefault"):
                     spec["priorityClassName"] = chosen["metadata"]["name"]
                     priority, policy = chosen.get("value", 0), chosen.get("preemptionPolicy") or policy
@@ -155,10 +165,28 @@ class Admission:
         spec["priority"] = priority
         spec.setdefault("preemptionPolicy", policy)
 
+    async def _resolve_runtime_class(self, new: Data, spec: Data) -> None:
+        name, pod_name = spec.get("runtimeClassName"), new["metadata"].get("name", "")
+        found = None
+        if name is not None:
+            item = await self.store.get(key(_RUNTIME_CLASS, "", str(name)))
+            if item is None:
+                raise forbidden(_POD, pod_name, f'pod rejected: RuntimeClass "{name}" not found')
+            found = decoded(item)
+            try:
+                runtimeclasses.give(new, convert(new, Pod), found, convert(found, RuntimeClass))
+            except DecodeError as error:
+                raise bad_request(str(error)) from None
+            except runtimeclasses.MismatchError as error:
+                raise forbidden(_POD, pod_name, str(error)) from None
+        if spec.get("overhead") is not None and (found is None or found.get("overhead") is None):
+            why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+            raise forbidden(_POD, pod_name, why)
+
     async def _default_storage_class(self, new: Data) -> None:
         if new["spec"].get("storageClassName") is not None:
             return
-        async for chosen in self._all(_STORAGE_CLASS):
+        for chosen in map(decoded, (await self.store.list(prefix(_STORAGE_CLASS))).items):
             annotations = chosen["metadata"].get("annotations") or {}
             if annotations.get(_DEFAULT_CLASS) == "true":
                 new["spec"]["storageClassName"] = chosen["metadata"]["name"]
@@ -181,18 +209,17 @@ class Admission:
                 yield f'{where}: "{value}" is not {what}, and pods compare {taint["key"]} with {operator}'
 
     async def _comparison_of(self, taint_key: str) -> str:
-        needle = f'"{taint_key}"'.encode()
-        for item in (await self.store.list(prefix(_POD))).items:
-            if needle not in item.value:
-                continue
-            for toleration in decoded(item)["spec"].get("tolerations") or ():
-                if toleration.get("key") == taint_key and toleration.get("operator") in GATE_OF_OPERATOR:
-                    return str(toleration["operator"])
-        return ""
-
-    async def _all(self, kind: Kind) -> AsyncIterator[Data]:
-        for item in (await self.store.list(prefix(kind))).items:
-            yield decoded(item)
+        """How some pod compares a key. Pods once looked at are not looked at again: there may be very many."""
+        seen, where = self._compared.get(taint_key, (0, ""))
+        if where and (item := await self.store.get(where)) and (operator := _compares(item, taint_key)):
+            return operator
+        page = await self.store.list(prefix(_POD))
+        found = ((item.key, _compares(item, taint_key)) for item in page.items if item.revision > seen)
+        where, operator = next((each for each in found if each[1]), ("", ""))
+        if len(self._compared) > _MANY:
+            self._compared.clear()
+        self._compared[taint_key] = (seen, where) if where else (page.revision, "")
+        return operator
 
 
 @lru_cache(maxsize=4096)
@@ -203,20 +230,13 @@ def _judged_pod(
     return tuple(admission_errors(pod, gates)), tuple(_advice(pod, gates))
 
 
-def _judged_new_pod(pod: Data) -> tuple[list[FieldError], list[str]]:
-    """Errors and warnings of a new pod. Pods of one template are judged once, unless more than that matters."""
-    spec = msgspec.json.encode(pod["spec"])
-    if len(spec) > _SHORT or b'"ephemeral"' in spec or pod["metadata"].get("annotations"):
-        return pod_errors(pod), pod_warnings(pod)
-    errors, told = _judged_spec(spec)
-    return list(errors), [*pod_warnings({"metadata": pod["metadata"]}), *told]
-
-
-@lru_cache(maxsize=4096)
-def _judged_spec(spec: bytes) -> tuple[tuple[FieldError, ...], tuple[str, ...]]:
-    """What is to be said of a specification whatever the pod is called, as long as its name is that of a host."""
-    pod = {"metadata": {"name": "any"}, "spec": msgspec.json.decode(spec)}
-    return tuple(pod_errors(pod)), tuple(pod_warnings(pod))
+def _compares(pod: Item, taint_key: str) -> str:
+    """The operator with which a pod compares a key of taints as a number or version."""
+    if f'"{taint_key}"'.encode() in pod.value:
+        for toleration in decoded(pod)["spec"].get("tolerations") or ():
+            if toleration.get("key") == taint_key and toleration.get("operator") in GATE_OF_OPERATOR:
+                return str(toleration["operator"])
+    return ""
 
 
 def _advice(item: Object, gates: Gates) -> list[str]:
@@ -238,6 +258,9 @@ def _typed(kind: Kind, data: Data) -> Object:
 def _tolerates(toleration: Any, taint_key: str) -> bool:
     if not isinstance(toleration, dict):
         return True
+    if toleration.get("expression"):
+        # It stands before what is added, so that its word counts first when it matches.
+        return False
     return toleration.get("key", "") in ("", taint_key) and toleration.get("effect", "") in ("", "NoExecute")
 
 

@@ -10,27 +10,28 @@ from typing import Any
 
 import msgspec
 
-from moorage.apiserver import discovery, openapi, reading, reviews, subresources, version
+from moorage.apiserver import discovery, eviction, health, openapi, reading, reviews, scale, version
 from moorage.apiserver.admission import Admission
 from moorage.apiserver.authentication import Authenticator, impersonate
 from moorage.apiserver.authorization import Attributes, Rbac, forbidden
 from moorage.apiserver.bodies import parsed
 from moorage.apiserver.failures import bad_request, method_not_allowed, no_such_path, not_implemented
 from moorage.apiserver.http import Reason, Refused, Request, Response, status
+from moorage.apiserver.media import PLAIN, prefers_yaml
 from moorage.apiserver.metrics import Metrics
-from moorage.apiserver.routes import Route, find
+from moorage.apiserver.options import check_timeout
+from moorage.apiserver.routes import Route, find, unserved
 from moorage.apiserver.serviceaccounts import Bound, Reference, ServiceAccountTokens
 from moorage.apiserver.users import User
 from moorage.apiserver.watching import Watches
 from moorage.apiserver.writing import Writer, timestamp
+from moorage.apiserver.yamlanswers import in_yaml
 from moorage.client.clock import Clock
 from moorage.client.priority import urgent
 from moorage.features import Gates
 from moorage.store.protocol import Store, Unavailable
 
 _LOG = logging.getLogger(__name__)
-_TEXT = (("Content-Type", "text/plain; charset=utf-8"),)
-_HEALTH = ("healthz", "livez", "readyz")
 _NOT_HERE = {
     "log": "there are no containers here whose log could be read",
     "exec": "there are no containers here to run a command in",
@@ -70,11 +71,11 @@ class App:
             ("patch", ""): self._writer.patch,
             ("delete", ""): self._writer.delete,
             ("deletecollection", ""): self._writer.delete_collection,
-            ("get", "scale"): lambda route, _: subresources.get_scale(self._writer, route),
-            ("update", "scale"): lambda route, request: subresources.put_scale(self._writer, route, request),
-            ("patch", "scale"): lambda route, request: subresources.patch_scale(self._writer, route, request),
-            ("create", "binding"): lambda route, request: subresources.bind(self._writer, route, request),
-            ("create", "eviction"): lambda route, request: subresources.evict(self._writer, route, request),
+            ("get", "scale"): lambda route, request: scale.get(self._writer, route, request),
+            ("update", "scale"): lambda route, request: scale.put(self._writer, route, request),
+            ("patch", "scale"): lambda route, request: scale.patch(self._writer, route, request),
+            ("create", "binding"): self._writer.bind,
+            ("create", "eviction"): lambda route, request: eviction.evict(self._writer, route, request),
             ("create", "token"): self._token,
         }
         for part in ("status", "ephemeralcontainers", "resize", "finalize"):
@@ -106,6 +107,8 @@ class App:
             response = status(
                 500, Reason.INTERNAL_ERROR, "an internal error occurred; the server's log has the details"
             )
+        if prefers_yaml(request.headers.get("accept")):
+            response = await in_yaml(response)
         if route is not None:
             seconds = None if route.verb == "watch" else time.perf_counter() - start
             self.metrics.request(_what(route, request), response.status, seconds, dry_run="dryRun" in request.query)
@@ -117,6 +120,8 @@ class App:
             user = request.user = impersonate(request, self._rbac)
         else:
             user = request.user = known
+        if "timeout" in request.query:
+            check_timeout(request)
         if route is None:
             return await self._about_the_server(request, user)
         asked = Attributes(
@@ -146,18 +151,20 @@ class App:
         verb = {"GET": "get", "HEAD": "head"}.get(request.method, request.method.lower())
         self._authorize(user, Attributes(verb, path=request.path))
         if request.method not in ("GET", "HEAD"):
-            raise no_such_path() if segments[:1] in (("api",), ("apis",)) else method_not_allowed()
+            raise no_such_path(unserved(segments)) if segments[:1] in (("api",), ("apis",)) else method_not_allowed()
         head = segments[0] if segments else ""
-        if head in _HEALTH:
-            await self._store.revision()
-            return Response(200, b"ok", _TEXT)
+        if head in health.PATHS:
+            found = await health.answer(self._store, request)
+            if found is None:
+                raise no_such_path()
+            return found
         if head == "version":
             return Response(200, version.document())
         if head == "metrics":
             return Response(200, self.metrics.text(), (("Content-Type", "text/plain; version=0.0.4; charset=utf-8"),))
         found = openapi.answer(request) if head == "openapi" else discovery.answer(request)
         if found is None:
-            raise no_such_path()
+            raise no_such_path(unserved(segments))
         return found
 
     def _review(self, segments: tuple[str, ...], request: Request, user: User) -> Response | None:
@@ -175,6 +182,7 @@ class App:
         if group not in ("authorization.k8s.io", "authentication.k8s.io") or resource not in answers:
             return None
         self._authorize(user, Attributes("create", resource, group, namespace=namespace))
+        reading.form_of(request, PLAIN)  # there is no table of an answer
         body = parsed(request)
         if not isinstance(body, dict):
             raise bad_request("the body must be an object")

@@ -22,6 +22,8 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _MAX_ANNOTATION_BYTES = 256 * 1024
 _FIRST = "before-first-apply"
 _KUBECTL = "kubectl"
+_SCALE_VERSION = "autoscaling/v1"
+"""Who owns the replicas of a workload is told to those who scale it as an owner of the scale."""
 
 _ALWAYS: Fields = {"f:apiVersion": LEAF, "f:kind": LEAF, "f:metadata": LEAF}
 
@@ -48,7 +50,8 @@ def apply(write: Write, live: Object | None, config: Any, *, force: bool = False
     config = _checked(write, config)
     was = live or {}
     entries = entries_of(was) or _unknown_owners(write, was)
-    mine = Entry(write.manager, "Apply", write.api_version, write.subresource, write.time, _owned(write, config))
+    owned = fieldset.in_order(_owned(write, config))
+    mine = Entry(write.manager, "Apply", write.api_version, write.subresource, write.time, owned)
     last = next((entry for entry in entries if entry.identity == mine.identity), None)
     others = [entry for entry in entries if entry is not last]
 
@@ -193,6 +196,8 @@ def _check(write: Write, live: Object, conflicts: Conflicts) -> None:
     if conflicts and write.manager == _KUBECTL:
         allowed = _applied_by_client(write, live)
         conflicts = [(entry, rest) for entry, fields in conflicts if (rest := fieldset.difference(fields, allowed))]
+    if write.subresource == "scale":
+        conflicts = [(entry._replace(api_version=_SCALE_VERSION), fields) for entry, fields in conflicts]
     if conflicts:
         raise ConflictError(conflicts)
 

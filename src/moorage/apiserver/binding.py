@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from moorage.api import kinds
@@ -10,7 +12,7 @@ from moorage.api.meta import Object, Wire
 from moorage.apiserver.bodies import parsed
 from moorage.apiserver.failures import bad_request, conflict, not_found
 from moorage.apiserver.http import Refused, Request, Response
-from moorage.apiserver.objects import Data, decode, encode, key
+from moorage.apiserver.objects import Data, key
 from moorage.apiserver.routes import Route
 from moorage.store.protocol import Conflict, Missing, Store
 
@@ -28,6 +30,30 @@ class Binding(Object):
     """The wish to bind the pod of the same name."""
 
     target: Target = Target()
+
+
+class _Head(Wire):
+    name: str
+    uid: str
+    deletion_timestamp: str | None = None
+    generation: int = 0
+
+
+class _Place(Wire):
+    node_name: str | None = None
+    scheduling_gates: list[msgspec.Raw] | None = None
+
+
+class _Pod(NamedTuple):
+    """Of a pod what decides whether it may be bound."""
+
+    head: _Head
+    place: _Place
+
+
+_Parts = dict[str, msgspec.Raw]
+_parts = msgspec.json.Decoder(_Parts).decode
+_head, _place = msgspec.json.Decoder(_Head).decode, msgspec.json.Decoder(_Place).decode
 
 
 def read(route: Route, request: Request) -> Binding:
@@ -56,14 +82,14 @@ async def bind(store: Store, route: Route, request: Request, moment: str, *, dry
         item = await store.get(where)
         if item is None:
             raise not_found(_POD, name)
-        data = decode(item)
-        if problem := _problem(data, binding):
+        parts = _parts(item.value)
+        pod = _Pod(_head(parts["metadata"]), _place(parts["spec"]))
+        if problem := _problem(pod, str(item.revision), binding):
             raise _conflict(name, problem)
-        _assign(data, binding, moment)
         if dry:
             break
         try:
-            await store.update(where, encode(data), item.revision)
+            await store.update(where, _assigned(parts, pod, binding, moment), item.revision)
         except (Conflict, Missing):
             continue
         break
@@ -71,36 +97,46 @@ async def bind(store: Store, route: Route, request: Request, moment: str, *, dry
     return Response(201, msgspec.json.encode(body))
 
 
-def _problem(pod: Data, binding: Binding) -> str:
+def _problem(pod: _Pod, revision: str, binding: Binding) -> str:
     """Why a pod cannot be bound."""
-    metadata, spec = pod["metadata"], pod["spec"]
-    name, meant = metadata["name"], binding.metadata
+    head, meant = pod.head, binding.metadata
     for expected, found, words in (
-        (meant.uid, metadata["uid"], "UID"),
-        (meant.resource_version, metadata["resourceVersion"], "ResourceVersion"),
+        (meant.uid, head.uid, "UID"),
+        (meant.resource_version, revision, "ResourceVersion"),
     ):
         if expected and expected != found:
             return f"Precondition failed: {words} in precondition: {expected}, {words} in object meta: {found}"
-    if metadata.get("deletionTimestamp"):
-        return f"pod {name} is being deleted, cannot be assigned to a host"
-    if spec.get("nodeName"):
-        return f'pod {name} is already assigned to node "{spec["nodeName"]}"'
-    if spec.get("schedulingGates"):
-        return f"pod {name} has non-empty .spec.schedulingGates"
+    if head.deletion_timestamp:
+        return f"pod {head.name} is being deleted, cannot be assigned to a host"
+    if pod.place.node_name:
+        return f'pod {head.name} is already assigned to node "{pod.place.node_name}"'
+    if pod.place.scheduling_gates:
+        return f"pod {head.name} has non-empty .spec.schedulingGates"
     return ""
 
 
-def _assign(pod: Data, binding: Binding, moment: str) -> None:
-    pod["spec"]["nodeName"] = binding.target.name
-    for name, added in (("annotations", binding.metadata.annotations), ("labels", binding.metadata.labels)):
-        if added:
-            pod["metadata"][name] = (pod["metadata"].get(name) or {}) | added
-    status = pod["status"]
+def _assigned(parts: _Parts, pod: _Pod, binding: Binding, moment: str) -> bytes:
+    """The stored form of a pod that is on its node. What does not change is copied as the text that it is."""
+    changed: Data = {**parts, "spec": {**_parts(parts["spec"]), "nodeName": binding.target.name}}
+    added = {"annotations": binding.metadata.annotations, "labels": binding.metadata.labels}
+    if any(added.values()):
+        metadata = changed["metadata"] = msgspec.json.decode(parts["metadata"])
+        for name, values in added.items():
+            if values:
+                metadata[name] = (metadata.get(name) or {}) | values
+    status = changed["status"] = msgspec.json.decode(parts["status"])
     # The nomination has served its purpose, and others would take it for room that is still reserved.
     status.pop("nominatedNodeName", None)
-    scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": moment}
+    scheduled = {
+        "type": "PodScheduled",
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": moment,
+        "observedGeneration": pod.head.generation,
+    }
     others = [each for each in status.get("conditions") or () if each.get("type") != "PodScheduled"]
     status["conditions"] = [*others, scheduled]
+    return msgspec.json.encode(changed)
 
 
 def _conflict(name: str, why: str) -> Refused:

@@ -28,9 +28,14 @@ def media_type(request: Request) -> str:
 
 def parsed(request: Request) -> Any:
     """The body as data, of a request that has little to say: it is read at once."""
+    check_little(request)
+    return _parsed(request)
+
+
+def check_little(request: Request) -> None:
+    """Refuse a body that is too large to be read at once."""
     if len(request.body) > _LITTLE:
         raise too_large(f"limit is {_LITTLE}")
-    return _parsed(request)
 
 
 def _parsed(request: Request) -> Any:
@@ -45,6 +50,8 @@ def _parsed(request: Request) -> Any:
     if kind == protobuf.MEDIA_TYPE:
         try:
             return protobuf.decode(request.body)
+        except protobuf.TooManyValues:
+            raise too_large(f"limit is {MAX_VALUES} values") from None
         except protobuf.ProtobufError as error:
             raise bad_request(f"the object provided is unrecognized (must be of type Protobuf): {error}") from None
     raise unsupported_media_type(READ)
@@ -60,9 +67,12 @@ def from_yaml(body: bytes) -> Any:
     return root and root.data
 
 
-def check_fields(kind: Kind, request: Request, data: Data) -> list[str]:
-    """What is to be warned of in the fields of a body; Refused when it is read strictly and there is anything."""
-    return _warned(kind, request, data, _repeated(request, data))
+def check_fields(kind: Kind, request: Request, data: Data, before: Data | None = None) -> list[str]:
+    """What is to be warned of in the fields of a body; Refused when it is read strictly and there is anything.
+
+    `before` is the object that was patched.
+    """
+    return _warned(kind, request, data, _repeated(request, data), before)
 
 
 def sent(route: Route, request: Request) -> tuple[Data, list[str]]:
@@ -86,9 +96,10 @@ def _repeated(request: Request, data: Data) -> list[str]:
     return []
 
 
-def _warned(kind: Kind, request: Request, data: Data, problems: list[str]) -> list[str]:
+def _warned(kind: Kind, request: Request, data: Data, problems: list[str], before: Data | None = None) -> list[str]:
+    body = request.body if media_type(request) in ("", "application/json") else b""
     try:
-        return check(kind, data, _level(request), problems)
+        return check(kind, data, _level(request), problems, before, body)
     except BodyError as error:
         raise bad_request(str(error)) from None
 

@@ -1,7 +1,9 @@
-"""What a new cluster is born with: namespaces, roles, priorities and default service accounts."""
+"""What a new cluster is born with: namespaces, roles, priorities, default service accounts, its own service."""
 
 from __future__ import annotations
 
+from contextlib import suppress
+from copy import deepcopy
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,6 +18,24 @@ from moorage.store.protocol import Exists, Store
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
+_OWN_SERVICE: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {
+        "name": "kubernetes",
+        "namespace": "default",
+        "labels": {"component": "apiserver", "provider": "kubernetes"},
+    },
+    "spec": {
+        "clusterIP": "10.96.0.1",
+        "clusterIPs": ["10.96.0.1"],
+        "ipFamilies": ["IPv4"],
+        "ipFamilyPolicy": "SingleStack",
+        "ports": [{"name": "https", "port": 443, "targetPort": 6443}],
+    },
+}
+"""By this one clients tell whether a cluster's addresses are IPv4 or IPv6."""
+
 
 def _objects() -> list[dict[str, Any]]:
     objects: list[dict[str, Any]] = []
@@ -23,6 +43,7 @@ def _objects() -> list[dict[str, Any]]:
         objects.append({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         metadata = {"name": "default", "namespace": name}
         objects.append({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
+    objects.append(_OWN_SERVICE)
     for name, value in _PRIORITIES.items():
         objects.append(
             {
@@ -39,15 +60,23 @@ def _objects() -> list[dict[str, Any]]:
 async def bootstrap(store: Store) -> None:
     """Create what is missing; what is there stays as it is."""
     for data in (*_objects(), *DEFAULTS):
-        kind = kinds.row(data["apiVersion"], data["kind"])
-        namespace, name = data["metadata"].get("namespace", ""), data["metadata"]["name"]
-        if await store.get(key(kind, namespace, name)):
-            continue
-        made = {**data, "metadata": dict(data["metadata"])}
-        moment = timestamp(datetime.now(UTC))
-        apply_defaults(kind, made, moment)
-        prepare_create(kind, made, namespace, moment, new_uid())
-        try:
-            await store.create(key(kind, namespace, name), encode(made))
-        except Exists:
-            continue  # another server was faster
+        await _create_missing(store, data)
+
+
+async def keep_own_service(store: Store) -> None:
+    """Create the server's own service anew when somebody has deleted it."""
+    await _create_missing(store, _OWN_SERVICE)
+
+
+async def _create_missing(store: Store, data: dict[str, Any]) -> None:
+    kind = kinds.row(data["apiVersion"], data["kind"])
+    namespace, name = data["metadata"].get("namespace", ""), data["metadata"]["name"]
+    where = key(kind, namespace, name)
+    if await store.get(where):
+        return
+    made = deepcopy(data)
+    moment = timestamp(datetime.now(UTC))
+    apply_defaults(kind, made, moment)
+    prepare_create(kind, made, namespace, moment, new_uid())
+    with suppress(Exists):  # another server may have been faster
+        await store.create(where, encode(made))

@@ -22,6 +22,7 @@ _RBAC = "rbac.authorization.k8s.io"
 _MAX_INT32 = 2**31 - 1
 
 _ABSENT: dict[tuple[str, str], dict[str, Any]] = {
+    ("", "ReplicationController"): {"replicas": 1},
     ("apps", "Deployment"): {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600},
     ("apps", "ReplicaSet"): {"replicas": 1},
     ("apps", "StatefulSet"): {"replicas": 1, "revisionHistoryLimit": 10},
@@ -78,24 +79,11 @@ def apply_defaults(kind: Kind, obj: Data, now: str = "") -> None:
         obj.setdefault(name, value)
     if key in _PHASES:
         fill(obj.setdefault("status", {}), (("phase", _PHASES[key]),))
-    if kind.pod_spec:
+    # Of all templates only this one may be left out, and is then missed by who checks the object.
+    if kind.pod_spec and (kind.kind != "ReplicationController" or "template" in obj["spec"]):
         _default_template(obj, kind.pod_spec)
     if finish := _MORE.get(key):
         finish(obj, now)
-
-
-def give_cluster_ip(service: Data, allocate: Callable[[], str]) -> None:
-    """Give a service the address that `allocate` finds, unless it has one, wants none or is only an alias."""
-    spec = service.setdefault("spec", {})
-    if spec.get("type") == "ExternalName":
-        return
-    if not spec.get("clusterIP"):
-        addresses = spec.get("clusterIPs")
-        spec["clusterIP"] = addresses[0] if addresses else allocate()
-    spec.setdefault("clusterIPs", [spec["clusterIP"]])
-    if spec["clusterIP"] != "None":
-        spec.setdefault("ipFamilies", ["IPv6" if ":" in spec["clusterIP"] else "IPv4"])
-    spec.setdefault("ipFamilyPolicy", "SingleStack")
 
 
 def give_job_selector(job: Data, uid: str) -> None:
@@ -158,6 +146,13 @@ def _deployment(obj: Data, _: str) -> None:
 
 def _daemon_set(obj: Data, _: str) -> None:
     _rolling(obj["spec"].setdefault("updateStrategy", {}), {"maxUnavailable": 1, "maxSurge": 0})
+
+
+def _replication_controller(obj: Data, _: str) -> None:
+    spec = obj["spec"]
+    if labels := spec.get("template", {}).get("metadata", {}).get("labels"):
+        fill(spec, (("selector", dict(labels)),))
+        fill(obj.setdefault("metadata", {}), (("labels", dict(labels)),))
 
 
 def _rolling(strategy: Data, defaults: Data) -> None:
@@ -288,6 +283,11 @@ def _tolerations(holder: Data) -> None:
             fill(toleration, (("operator", "Equal"),))
 
 
+def _runtime_class(obj: Data, _: str) -> None:
+    if fixed := (obj.get("overhead") or {}).get("podFixed"):
+        round_up(fixed)
+
+
 def _resource_slice(obj: Data, now: str) -> None:
     for device in obj.get("spec", {}).get("devices", ()):
         for taint in device.get("taints", ()):
@@ -308,6 +308,7 @@ _MORE: dict[tuple[str, str], Callable[[Data, str], None]] = {
     ("", "Node"): _node,
     ("", "PersistentVolume"): _volume,
     ("", "PersistentVolumeClaim"): _claim,
+    ("", "ReplicationController"): _replication_controller,
     ("", "Secret"): _secret,
     ("", "Service"): _service,
     ("apps", "DaemonSet"): _daemon_set,
@@ -315,6 +316,7 @@ _MORE: dict[tuple[str, str], Callable[[Data, str], None]] = {
     ("apps", "StatefulSet"): _stateful_set,
     ("batch", "CronJob"): _cron_job,
     ("batch", "Job"): _job,
+    ("node.k8s.io", "RuntimeClass"): _runtime_class,
     ("storage.k8s.io", "CSIDriver"): _csi_driver,
     ("storage.k8s.io", "VolumeAttachment"): _volume_attachment,
     (_RBAC, "ClusterRoleBinding"): _role_binding,

@@ -11,7 +11,7 @@ from typing import Any
 from moorage.api.kinds import BINDING, KINDS, Kind
 from moorage.apiserver.documents import Document, not_acceptable
 from moorage.apiserver.http import Request, Response
-from moorage.apiserver.media import JSON, PLAIN, Form, negotiate
+from moorage.apiserver.media import JSON, PLAIN, YAML, Form, negotiate
 
 Groups = dict[str, dict[str, list[Kind]]]
 
@@ -117,7 +117,7 @@ def answer(request: Request) -> Response | None:
     if forms is None:
         return None
     form = negotiate(request.headers.get("Accept"), forms)
-    return not_acceptable(JSON) if form is None else forms[form].answer(request)
+    return not_acceptable(JSON, YAML) if form is None else forms[form].answer(request)
 
 
 @cache

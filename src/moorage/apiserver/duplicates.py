@@ -18,12 +18,20 @@ _Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 def in_json(body: bytes, data: Any) -> list[str]:
     """The places of keys that JSON text gives again, `data` being what was read from it."""
     try:
-        return [] if _has_as_many_keys(body, data) else list(_repeated(_pairs(body), ""))
+        if has_as_many_keys(body, data):
+            return []
+        return [place for place, again in places_in_json(body) if again]
     except RecursionError:
         return []  # whoever looks at the data says that they are nested too deeply
 
 
-def _has_as_many_keys(body: bytes, data: Any) -> bool:
+def places_in_json(body: bytes) -> Iterator[tuple[str, bool]]:
+    """The place of each key, in the order of the text, and whether it was there before."""
+    return _places(_pairs(body), "")
+
+
+def has_as_many_keys(body: bytes, data: Any) -> bool:
+    """Whether for certain no key of JSON text got lost when data was read from it."""
     # Where no space stands before a colon each key ends in `":`, and a text can only add to their number. So there are
     # at least as many of these as keys, and when no key got lost in reading, none was there twice.
     has_space = b" :" in body or b"\n:" in body or b"\t:" in body or b"\r:" in body
@@ -52,18 +60,17 @@ def _pairs(body: bytes) -> Any:
         return None  # whoever reads the body says what is wrong with it
 
 
-def _repeated(data: Any, place: str) -> Iterator[str]:
+def _places(data: Any, place: str) -> Iterator[tuple[str, bool]]:
     if isinstance(data, _Pairs):
         seen: set[str] = set()
         for key, value in data:
             here = f"{place}.{key}" if place else key
-            if key in seen:
-                yield here
+            yield here, key in seen
             seen.add(key)
-            yield from _repeated(value, here)
+            yield from _places(value, here)
     elif isinstance(data, list):
         for index, value in enumerate(data):
-            yield from _repeated(value, f"{place}[{index}]")
+            yield from _places(value, f"{place}[{index}]")
 
 
 def in_yaml(text: str) -> tuple[list[str], str]:

@@ -21,9 +21,10 @@ def not_found(kind: Kind, name: str) -> Refused:
     return Refused(status(404, Reason.NOT_FOUND, f'{kind.resource} "{name}" not found', _details(kind, name)))
 
 
-def no_such_path() -> Refused:
-    """The path names nothing that is served."""
-    return Refused(status(404, Reason.NOT_FOUND, "the server could not find the requested resource", {}))
+def no_such_path(missing: str = "") -> Refused:
+    """The path names nothing that is served, perhaps objects that are known elsewhere."""
+    message = "the server could not find the requested resource"
+    return Refused(status(404, Reason.NOT_FOUND, f"{message}: there are no {missing} here" if missing else message, {}))
 
 
 def already_exists(kind: Kind, name: str) -> Refused:
@@ -69,9 +70,9 @@ def too_large(message: str) -> Refused:
     return Refused(status(413, Reason.REQUEST_ENTITY_TOO_LARGE, f"Request entity too large: {message}"))
 
 
-def expired(message: str) -> Refused:
-    """The revision is too old."""
-    return Refused(status(410, Reason.EXPIRED, message))
+def expired(message: str, go_on: str = "") -> Refused:
+    """The revision is too old; a list can perhaps go on without it."""
+    return Refused(status(410, Reason.EXPIRED, message, metadata={"continue": go_on} if go_on else {}))
 
 
 def too_large_resource_version(revision: int, current: int) -> Refused:

@@ -92,6 +92,7 @@ _FIELDS: dict[tuple[str, str], dict[str, Getter]] = {
         **{f"regarding.{part}": get for part, get in _ABOUT.items()},
         "reportingController": _REPORTER,
     },
+    ("", "ReplicationController"): {**_NAMES, "status.replicas": _path("status.replicas", "0")},
     ("batch", "Job"): {**_NAMES, "status.successful": _path("status.succeeded", "0")},
     ("resource.k8s.io", "ResourceSlice"): {
         **_NAME,

@@ -87,6 +87,16 @@ def _narrowed(fields: Fields, other: Fields, narrow: Any, leaves: bool) -> Field
     return {SELF: LEAF, **below} if member else below
 
 
+def in_order(fields: Fields) -> Fields:
+    """The same set with its elements in the order in which Kubernetes writes them, by which clients compare sets."""
+    return {element: in_order(fields[element]) for element in sorted(fields, key=_place)} if fields else fields
+
+
+@lru_cache(maxsize=8192)
+def _place(element: str) -> tuple[Any, ...]:
+    return (-1,) if element == SELF else _rank(element)
+
+
 def paths(fields: Fields, prefix: str = "") -> Iterator[str]:
     """The members in words, such as `.spec.containers[name="web"].image`, in the order of Kubernetes' messages."""
     below = sorted((_rank(element), element) for element in fields if element != SELF)

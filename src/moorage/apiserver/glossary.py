@@ -18,7 +18,7 @@ TYPES: Mapping[str, str] = {
     "CronJobStatus": "Which jobs run, and when the last one was made.",
     "DeleteOptions": "How an object is to be deleted.",
     "DeploymentStatus": "How far a Deployment has come.",
-    "DeploymentStrategy": "How a new template replaces an old one.",
+    "DeploymentStrategy": "Old pods go step by step as new ones become ready, or all of them first.",
     "DeviceTaint": "A mark on a device that repels every claim that does not tolerate it.",
     "DeviceToleration": "What lets a device be given to a request although a matching taint repels it.",
     "EnvVar": "A variable of a container's environment.",
@@ -34,11 +34,13 @@ TYPES: Mapping[str, str] = {
     "PolicyRule": "Some verbs on some resources.",
     "Preconditions": "What an object must still be, or nothing is done.",
     "Probe": "A question that is put to a container again and again.",
+    "ReplicationControllerStatus": "How far a ReplicationController has come.",
     "ReplicaSetStatus": "How far a ReplicaSet has come.",
     "Role": "Rights to the objects of a namespace.",
     "RoleBinding": "Gives a role to users, groups and service accounts, in a namespace.",
     "RoleRef": "The role that is given.",
     "RollingUpdateDeployment": "How many pods may be missing or surplus while a template is replaced.",
+    "RuntimeClass": "A way to run containers, and what it takes.",
     "Scale": "How many pods a workload is to have, and has.",
     "Secret": "Data that not everybody may see.",
     "SecurityContext": "With which rights a container runs.",
@@ -383,6 +385,11 @@ _FIELDS: Mapping[str, Mapping[str, str]] = {
         "description": "When to use it.",
         "preemptionPolicy": "PreemptLowerPriority (the default) or Never.",
     },
+    "RuntimeClass": {
+        "handler": "What runs the containers, by the name that the nodes know it by.",
+        "overhead": "What each pod needs beside its containers.",
+        "scheduling": "The nodes that can run it; pods have the selector and the tolerations from here.",
+    },
     "StorageClass": {
         "provisioner": "Who makes the volumes.",
         "parameters": "What the provisioner is told.",
@@ -495,6 +502,7 @@ ResourceSlice spec
 ResourceSliceSpec driver pool
 RoleBinding roleRef
 RoleRef kind name
+RuntimeClass handler
 SecretKeySelector key
 SelfSubjectAccessReview spec
 SelfSubjectRulesReview spec

@@ -96,7 +96,7 @@ class Target:
             raw = _origin_form(raw)
         path, _, query = raw.partition(b"?")
         self.path = decoded(path)
-        self.segments = tuple(map(_segment, path.strip(b"/").split(b"/"))) if path != b"/" else ()
+        self.segments = _segments(path, self.path)
         self.query = _parameters(query) if query else {}
 
 
@@ -128,12 +128,14 @@ def _is_hex(digits: bytes) -> bool:
     return all(digit in b"0123456789abcdefABCDEF" for digit in digits)
 
 
-def _segment(raw: bytes) -> str:
-    """A name between slashes. One that hides a slash could reach what another name guards."""
-    segment = decoded(raw) if b"%" in raw else raw.decode()
-    if segment in (".", "..") or "/" in segment:
+def _segments(raw: bytes, path: str) -> tuple[str, ...]:
+    """The names between slashes. One that hides a slash could reach what another name guards."""
+    if raw == b"/":
+        return ()
+    segments = tuple(path.strip("/").split("/"))
+    if "." in segments or ".." in segments or (b"%" in raw and b"%2f" in raw.lower()):
         raise TargetError('a path segment must not be "." or ".." and must not hold an encoded "/"')
-    return segment
+    return segments
 
 
 def _parameters(raw: bytes) -> dict[str, list[str]]:
@@ -222,13 +224,14 @@ def status(
     message: str,
     details: Mapping[str, Any] | None = None,
     headers: Iterable[tuple[str, str]] = (),
+    metadata: Mapping[str, str] | None = None,
 ) -> Response:
     """A failure as a Status object; of the details (name, group, kind, causes, ...) empty ones are left out."""
     told = None if details is None else {name: value for name, value in details.items() if value}
     content = {
         "kind": "Status",
         "apiVersion": "v1",
-        "metadata": {},
+        "metadata": metadata or {},
         "status": "Failure",
         "message": message,
         **({"reason": str(reason)} if reason else {}),

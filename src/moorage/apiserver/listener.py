@@ -20,6 +20,8 @@ SPARE_FILES = 128
 """File descriptors that clients never get: the store, the log and the rest of the process need some."""
 SHUTDOWN_TIME = 10
 """How long a client may take to say goodbye in TLS and to read the last bytes."""
+_PAUSE = 0.1
+"""How long nobody is accepted after it has failed: the reason, too many open files for one, seldom ends at once."""
 
 log = logging.getLogger(__name__)
 
@@ -46,13 +48,13 @@ class Server:
         self._service: Service | None = None
         self._socket: socket.socket | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._accepting: asyncio.Task[None] | None = None
-        self._handshakes = 0
+        self._arriving: set[socket.socket] = set()
+        """Clients that were accepted and have not yet shaken hands."""
 
     @property
     def connections(self) -> int:
         """How many clients are connected or about to be."""
-        return self._handshakes + (len(self._service.connections) if self._service else 0)
+        return len(self._arriving) + (len(self._service.connections) if self._service else 0)
 
     @property
     def in_flight(self) -> dict[Lane, int]:
@@ -69,7 +71,7 @@ class Server:
         self._room = min(self._limits.connections, max(files - SPARE_FILES, 1))
         self._service = Service(self._handler, self._limits, asyncio.get_running_loop())
         self._service.date = formatdate(usegmt=True)
-        self._accepting = self._spawn(self._accept(self._socket, self._service))
+        self._listen(self._socket, self._service)
         self._spawn(self._sweep(self._service))
 
     async def stop(self, grace: float = 10) -> None:
@@ -78,7 +80,7 @@ class Server:
         if service is None or service.stopping:
             return
         service.stopping = True
-        await self._stop_accepting()
+        self._stop_accepting(service)
         for connection in list(service.connections):
             connection.stop()
         if not service.connections:
@@ -91,11 +93,13 @@ class Server:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        # A task that is cancelled before it begins cannot clean up after itself.
+        while self._arriving:
+            self._arriving.pop().close()
 
-    async def _stop_accepting(self) -> None:
-        if self._accepting is not None and self._socket is not None:
-            self._accepting.cancel()
-            await asyncio.wait([self._accepting])
+    def _stop_accepting(self, service: Service) -> None:
+        if self._socket is not None:
+            service.loop.remove_reader(self._socket)
             self._socket.close()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -104,20 +108,28 @@ class Server:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _accept(self, listener: socket.socket, service: Service) -> None:
-        while True:
-            try:
-                client, _ = await service.loop.sock_accept(listener)
-            except OSError as error:
-                log.warning("a connection could not be accepted: %s", error)
-                await asyncio.sleep(0.1)
-                continue
-            if self.connections >= self._room:
-                self.turned_away += 1
-                client.close()
-            else:
-                self._handshakes += 1
-                self._spawn(self._welcome(client, service))
+    def _listen(self, listener: socket.socket, service: Service) -> None:
+        if not service.stopping:
+            service.loop.add_reader(listener, self._accept, listener, service)
+
+    def _accept(self, listener: socket.socket, service: Service) -> None:
+        """Take a client that waits. No task does this: one that is cancelled could lose the client it has just got."""
+        try:
+            client, _ = listener.accept()
+        except BlockingIOError:
+            return
+        except OSError as error:
+            log.warning("a connection could not be accepted: %s", error)
+            service.loop.remove_reader(listener)
+            service.loop.call_later(_PAUSE, self._listen, listener, service)
+            return
+        if self.connections >= self._room:
+            self.turned_away += 1
+            client.close()
+            return
+        client.setblocking(False)
+        self._arriving.add(client)
+        self._spawn(self._welcome(client, service))
 
     async def _welcome(self, client: socket.socket, service: Service) -> None:
         try:
@@ -131,7 +143,7 @@ class Server:
         except OSError as error:
             log.debug("a TLS handshake failed: %s", error)
         finally:
-            self._handshakes -= 1
+            self._arriving.discard(client)
 
     async def _sweep(self, service: Service) -> None:
         """Look for deadlines now and then: cheaper than a timer for every request."""

@@ -6,10 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, NamedTuple
-
-import msgspec
 
 from moorage.api.mergekeys import Shape, shape_of
 from moorage.apiserver import fieldset
@@ -22,8 +20,6 @@ Object = dict[str, Any]
 MAX_UPDATE_MANAGERS = 10
 MAX_NAME_BYTES = 128
 _ANCIENT = "ancient-changes"
-_SHORT = 4096
-"""How many bytes a specification has, at most, whose fields are worth keeping."""
 
 _SECONDS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 
@@ -149,29 +145,12 @@ def track(write: Write, live: Object | None, new: Object) -> Object:
         # Nobody owns anything: the object was created untracked, or a client reset it. Tracking begins when it is
         # applied.
         return with_entries(new, ())
-    if live is None:
-        changed, removed = _created(write, write.tracked(new)), fieldset.LEAF
-    else:
-        changed, removed = changes(write.tracked(was), write.tracked(new), write.shape)
+    changed, removed = changes(write.tracked(was), write.tracked(new), write.shape)
     if changed or removed:
         entries = released(entries, changed, removed)
     if changed:
         entries = _capped(claimed(entries, Entry(*_identity(write, "Update"), write.time, changed)))
     return with_entries(new, entries)
-
-
-def _created(write: Write, new: Object) -> Fields:
-    """All fields of a new object. Those of its specification are found once for all that are made from one template."""
-    spec = msgspec.json.encode(new["spec"]) if isinstance(new.get("spec"), dict) else b""
-    if not spec or len(spec) > _SHORT:
-        return changes({}, new, write.shape)[0]
-    rest = {name: value for name, value in new.items() if name != "spec"}
-    return {**changes({}, rest, write.shape)[0], **_fields_of_spec(write.group, write.kind, spec)}
-
-
-@lru_cache(maxsize=4096)
-def _fields_of_spec(group: str, kind: str, spec: bytes) -> Fields:
-    return changes({}, {"spec": msgspec.json.decode(spec)}, shape_of(group, kind))[0]
 
 
 def _identity(write: Write, operation: str) -> tuple[str, str, str, str]:
@@ -198,7 +177,7 @@ def claimed(entries: Iterable[Entry], new: Entry) -> list[Entry]:
             new = new._replace(fields=fieldset.union(entry.fields, new.fields))
         else:
             others.append(entry)
-    return [*others, new]
+    return [*others, new._replace(fields=fieldset.in_order(new.fields))]
 
 
 def _capped(entries: list[Entry]) -> list[Entry]:

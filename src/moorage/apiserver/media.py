@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-JSON = "application/json"
+JSON, YAML = "application/json", "application/yaml"
 
 
 class Form(NamedTuple):
@@ -15,6 +15,11 @@ class Form(NamedTuple):
     group: str = ""
     version: str = ""
     kind: str = ""
+
+    @property
+    def api_version(self) -> str:
+        """Group and version as objects spell them."""
+        return f"{self.group}/{self.version}"
 
     @property
     def content_type(self) -> str:
@@ -26,6 +31,7 @@ PLAIN = Form()
 TABLE = Form("meta.k8s.io", "v1", "Table")
 PARTIAL = Form("meta.k8s.io", "v1", "PartialObjectMetadata")
 PARTIAL_LIST = Form("meta.k8s.io", "v1", "PartialObjectMetadataList")
+OLD_TABLE, OLD_PARTIAL, OLD_PARTIAL_LIST = (each._replace(version="v1beta1") for each in (TABLE, PARTIAL, PARTIAL_LIST))
 
 
 class _Clause(NamedTuple):
@@ -56,13 +62,18 @@ def choose(accept: str, types: Sequence[str]) -> str | None:
     return None
 
 
+def prefers_yaml(accept: str) -> bool:
+    """Whether a client would rather have YAML than JSON."""
+    return "yaml" in accept and choose(accept, (JSON, YAML)) == YAML
+
+
 @lru_cache(maxsize=128)
 def _wanted(accept: str) -> tuple[Form, ...]:
-    """The forms of JSON that a header asks for, best first."""
+    """The forms of an answer that a header asks for, best first; each can be had in JSON and in YAML."""
     return tuple(
         Form(*(clause.parameters.get(name, "") for name in ("g", "v", "as")))
         for clause in _ordered(accept)
-        if clause.type in ("application", "*") and clause.subtype in ("json", "*")
+        if clause.type in ("application", "*") and clause.subtype in ("json", "yaml", "*")
     )
 
 

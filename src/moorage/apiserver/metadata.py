@@ -58,7 +58,7 @@ def generated_name(prefix: str) -> str:
 def prepare_create(kind: Kind, obj: Data, namespace: str, now: str, uid: str) -> None:
     """Make a new object what the server says it is, in place, when defaults and admission have filled it in.
 
-    The class of service and the selector of a job follow from what was filled in.
+    The class of service follows from what was filled in.
     """
     metadata = obj.setdefault("metadata", {})
     if metadata.get("resourceVersion"):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
+from moorage.histogram import Histogram
 from moorage.match.expressions import cache_counters
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)
@@ -25,23 +26,21 @@ class Metrics:
             registry=self._registry,
         )  # fmt: skip
         self._seconds = Histogram(
-            "apiserver_request_duration_seconds", "How long requests other than watches took.", labels,
-            buckets=_BUCKETS, registry=self._registry,
+            self._registry, "apiserver_request_duration_seconds", "How long requests other than watches took.",
+            _BUCKETS, *labels,
         )  # fmt: skip
         self._expressions = Gauge(
             "moorage_cel_cache_total", "Look-ups of compiled CEL expressions.", ("cache", "result"),
             registry=self._registry,
         )  # fmt: skip
         self._count = lru_cache(maxsize=4096)(self._requests.labels)
-        self._timer = lru_cache(maxsize=4096)(self._seconds.labels)
 
     def request(self, what: tuple[str, ...], code: int, seconds: float | None, *, dry_run: bool) -> None:
         """Note a request: verb, group, version, resource, sub-resource and scope; no time for a watch."""
         counter: Any = self._count(*what, str(code), "All" if dry_run else "")
         counter.inc()
         if seconds is not None:
-            timer: Any = self._timer(*what)
-            timer.observe(seconds)
+            self._seconds.observe(seconds, *what)
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text form."""

@@ -27,8 +27,10 @@ from moorage.apiserver.devicerules import (
 )
 from moorage.apiserver.jobrules import cron_job_errors, job_errors
 from moorage.apiserver.metadata import unqualified_finalizer
+from moorage.apiserver.podspec import template_errors
 from moorage.apiserver.resourcerules import amount_errors
 from moorage.apiserver.rolerules import binding_errors, cluster_role_errors, role_errors
+from moorage.apiserver.runtimeclasses import runtime_class_errors
 from moorage.apiserver.schema import Data
 from moorage.apiserver.servicerules import service_errors
 from moorage.apiserver.storagerules import (
@@ -44,6 +46,7 @@ from moorage.apiserver.workloadrules import (
     daemon_set_errors,
     deployment_errors,
     replica_set_errors,
+    replication_controller_errors,
     stateful_set_errors,
 )
 from moorage.names import label_key_errors
@@ -244,6 +247,10 @@ def _system_class_problem(name: str, value: int, *, is_default: bool) -> str:
     return f"globalDefault of {name} PriorityClass must be false" if is_default else ""
 
 
+def _pod_template(new: Data, _: Data | None) -> Errors:
+    yield from template_errors("template", new.get("template", {}))
+
+
 def _lease(new: Data, _: Data | None) -> Errors:
     spec = new.get("spec", {})
     seconds = spec.get("leaseDurationSeconds")
@@ -261,6 +268,8 @@ _RULES: dict[tuple[str, str], Callable[[Data, Data | None], Errors]] = {
     ("", "Node"): _node,
     ("", "PersistentVolume"): volume_errors,
     ("", "PersistentVolumeClaim"): claim_errors,
+    ("", "PodTemplate"): _pod_template,
+    ("", "ReplicationController"): replication_controller_errors,
     ("", "Secret"): _secret,
     ("", "Service"): service_errors,
     ("apps", "ControllerRevision"): _controller_revision,
@@ -272,6 +281,7 @@ _RULES: dict[tuple[str, str], Callable[[Data, Data | None], Errors]] = {
     ("batch", "Job"): job_errors,
     ("coordination.k8s.io", "Lease"): _lease,
     ("events.k8s.io", "Event"): _event,
+    ("node.k8s.io", "RuntimeClass"): runtime_class_errors,
     ("policy", "PodDisruptionBudget"): _budget,
     (_RBAC, "ClusterRole"): cluster_role_errors,
     (_RBAC, "ClusterRoleBinding"): binding_errors,

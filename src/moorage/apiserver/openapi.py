@@ -10,7 +10,7 @@ from moorage.apiserver import gnostic
 from moorage.apiserver.discovery import all_kinds, group_versions, path_of
 from moorage.apiserver.documents import Document, not_acceptable
 from moorage.apiserver.http import Request, Response
-from moorage.apiserver.media import JSON, choose, negotiate
+from moorage.apiserver.media import JSON, YAML, choose, negotiate
 from moorage.apiserver.models import Models, mentioned, name_of
 from moorage.apiserver.operations import paths
 from moorage.apiserver.swagger import downgraded
@@ -70,7 +70,7 @@ def _version_2(request: Request) -> Response:
 
 def _given(request: Request, document: Document, headers: tuple[tuple[str, str], ...] = ()) -> Response:
     if negotiate(request.headers.get("Accept")) is None:
-        return not_acceptable(JSON)
+        return not_acceptable(JSON, YAML)
     return document.answer(request, headers)
 
 

@@ -116,7 +116,7 @@ class _Operations:
             "description": text.format(f"the {part} of {what}" if part else what),
             "operationId": self._operation_id(action, part, everywhere),
             "tags": [f"{_short(kind.group)}_{self._version}"],
-            "parameters": [_parameter(each) for each in parameters],
+            **({"parameters": [_parameter(each) for each in parameters]} if parameters else {}),
             "responses": _responses(verb, ref(f"{schema}List") if verb == "list" else ref(schema)),
             "x-kubernetes-action": verb,
             GVK: {"group": group, "version": version, "kind": name},

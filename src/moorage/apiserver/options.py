@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from moorage.api.meta import Int64, Wire
 from moorage.apiserver.bodies import parsed
 from moorage.apiserver.failures import bad_request, invalid
 from moorage.apiserver.http import Request
+from moorage.gotext import quote
 from moorage.validation import field
 from moorage.validation.field import FieldError
 
@@ -19,6 +21,7 @@ FOREGROUND, BACKGROUND, ORPHAN = "Foreground", "Background", "Orphan"
 
 _MATCH = "resourceVersionMatch"
 _INT64 = 2**63
+_DURATION = re.compile(r"[-+]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)", re.ASCII)
 
 
 def _options(kind: str) -> Kind:
@@ -81,6 +84,15 @@ def _delete_errors(options: DeleteOptions) -> Iterator[FieldError]:
         yield FieldError(field.ErrorType.NOT_SUPPORTED, "dryRun", options.dry_run, 'supported values: "All"')
 
 
+def apply_force(request: Request) -> bool:
+    """Whether an applied configuration takes what others own; Refused when nobody says whose it is."""
+    if not request.parameter("fieldManager"):
+        raise bad_request(
+            'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
+        )
+    return request.parameter("force").lower() in ("true", "1")
+
+
 def check_list(request: Request) -> None:
     """Refuse a list whose options contradict each other."""
     if errors := list(_list_errors(request)):
@@ -124,6 +136,13 @@ def flag(request: Request, name: str) -> bool:
     """A parameter that is true or false, as Kubernetes reads it: what is not false is true."""
     values = request.query.get(name)
     return values is not None and values[0].lower() not in ("false", "0")
+
+
+def check_timeout(request: Request) -> None:
+    """Refuse a request that says how long it may take in words that nobody understands."""
+    text = request.parameter("timeout")
+    if text and not _DURATION.fullmatch(text):
+        raise bad_request(f"invalid timeout specified in the request URL - time: invalid duration {quote(text)}")
 
 
 def number(request: Request, name: str) -> int:

@@ -17,7 +17,7 @@ from moorage.quantity import Quantity
 from moorage.validation.field import FieldError, forbidden, invalid, required
 
 _POD = kinds.row("v1", "Pod")
-_MIRROR = "kubernetes.io/config.mirror"
+MIRROR = "kubernetes.io/config.mirror"
 _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
 _MAX_INT32 = 2**31 - 1
@@ -52,14 +52,15 @@ def pod_status_errors(new: Data, old: Data) -> list[FieldError]:
 
 def _create_errors(pod: Data) -> Errors:
     spec = pod.get("spec", {})
-    yield from _pod_errors(pod, spec)
+    yield from form_errors(pod, spec)
     if spec.get("ephemeralContainers"):
         yield forbidden("spec.ephemeralContainers", "cannot be set on create")
     if spec.get("nodeName") and spec.get("schedulingGates"):
         yield forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
 
 
-def _pod_errors(pod: Data, spec: Data) -> Errors:
+def form_errors(pod: Data, spec: Data) -> Errors:
+    """What is wrong with a pod whatever is done with it."""
     metadata = pod.get("metadata", {})
     if annotations := metadata.get("annotations"):
         yield from _annotation_errors(annotations, spec)
@@ -69,9 +70,9 @@ def _pod_errors(pod: Data, spec: Data) -> Errors:
 
 
 def _annotation_errors(annotations: dict[str, str], spec: Data) -> Errors:
-    if _MIRROR in annotations and not spec.get("nodeName"):
+    if MIRROR in annotations and not spec.get("nodeName"):
         detail = "must set spec.nodeName if mirror pod annotation is set"
-        yield invalid(f"metadata.annotations[{_MIRROR}]", annotations[_MIRROR], detail)
+        yield invalid(f"metadata.annotations[{MIRROR}]", annotations[MIRROR], detail)
     cost = annotations.get(_DELETION_COST)
     if cost is not None:
         number = canonical_int64(cost)
@@ -84,7 +85,7 @@ def _update_errors(new: Data, old: Data) -> Errors:
     spec, before = new.get("spec", {}), old.get("spec", {})
     if spec == before:
         return
-    yield from _pod_errors(new, spec)
+    yield from form_errors(new, spec)
     for field in ("containers", "initContainers"):
         if len(spec.get(field, ())) != len(before.get(field, ())):
             yield forbidden(f"spec.{field}", "pod updates may not add or remove containers")
@@ -145,7 +146,7 @@ def _annotation_update_errors(new: Data, old: Data) -> Errors:
         what = "remove or update" if key in before else "add"
         if key.startswith(_APP_ARMOR):
             yield forbidden(f"metadata.annotations[{key}]", f"may not {what} AppArmor annotations")
-        if key == _MIRROR:
+        if key == MIRROR:
             yield forbidden(f"metadata.annotations[{key}]", f"may not {what} mirror pod annotation")
 
 

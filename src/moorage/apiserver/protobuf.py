@@ -12,9 +12,12 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import cache
 from importlib.resources import files
+from threading import local
 from typing import Any
 
 import msgspec
+
+from moorage.apiserver.aside import MAX_VALUES
 
 Data = dict[str, Any]
 Read = Callable[[Any], Any]
@@ -28,10 +31,30 @@ _VARINT, _BYTES = 0, 2
 _FIXED = {1: 8, 5: 4}
 _EPOCH = datetime(1970, 1, 1)
 _NO_TIME = datetime(1, 1, 1)
+_MAX_FIELDS = 4 * MAX_VALUES
+"""How many fields are read: an entry of a map, its key, its quantity and the text of that are one value."""
 
 
 class ProtobufError(ValueError):
     """The bytes are not an object in Kubernetes' protobuf."""
+
+
+class TooManyValues(ProtobufError):
+    """The object holds more than anybody would write."""
+
+
+class _Budget(local):
+    """How many more fields this thread reads of the body it is at."""
+
+    fields = 0
+
+    def spend(self, count: int) -> None:
+        self.fields -= count
+        if self.fields < 0:
+            raise TooManyValues("it has too many fields")
+
+
+_BUDGET = _Budget()
 
 
 class Message:
@@ -46,9 +69,12 @@ class Message:
 
     def read(self, data: bytes, into: Data) -> Data:
         """Add what the bytes say to an object: a message may come in pieces. Fields that nobody knows are skipped."""
-        position, end = 0, len(data)
+        position, end, count = 0, len(data), 1
         value: int | bytes
         while position < end:
+            count += 1
+            if count > _MAX_FIELDS:
+                break
             tag, position = _varint(data, position)
             wire = tag & 7
             if wire == _BYTES:
@@ -67,6 +93,7 @@ class Message:
                 put(into, value)
             elif tag < 8 or tag >> 3 in self.numbers:
                 raise ProtobufError(f"field {tag >> 3} of {self.name} cannot have the wire type {wire}")
+        _BUDGET.spend(count)
         return into
 
 
@@ -74,6 +101,7 @@ def decode(body: bytes) -> Data:
     """The object in a body, as its JSON would be; ProtobufError when there is none."""
     if not body.startswith(_MAGIC):
         raise ProtobufError(r"the body does not begin with k8s\0")
+    _BUDGET.fields = _MAX_FIELDS
     try:
         envelope = _message("runtime.Unknown").read(body[len(_MAGIC) :], {})
         form = envelope.get("contentEncoding") or envelope.get("contentType", MEDIA_TYPE)
@@ -166,6 +194,7 @@ def _listed(name: str, read: Read) -> Put:
 
 def _packed(name: str, read: Read) -> Put:
     def put(into: Data, value: Any) -> None:
+        _BUDGET.spend(len(value))
         items, position = into.setdefault(name, []), 0
         while position < len(value):
             number, position = _varint(value, position)

@@ -9,12 +9,25 @@ from typing import Any
 
 import msgspec
 
+from moorage.api.kinds import Kind
 from moorage.apiserver import tables
 from moorage.apiserver.documents import not_acceptable
 from moorage.apiserver.events import to_events_v1
 from moorage.apiserver.failures import bad_request, expired, not_found, too_large_resource_version
 from moorage.apiserver.http import Refused, Request, Response
-from moorage.apiserver.media import JSON, PARTIAL, PARTIAL_LIST, PLAIN, TABLE, Form, negotiate
+from moorage.apiserver.media import (
+    JSON,
+    OLD_PARTIAL,
+    OLD_PARTIAL_LIST,
+    OLD_TABLE,
+    PARTIAL,
+    PARTIAL_LIST,
+    PLAIN,
+    TABLE,
+    YAML,
+    Form,
+    negotiate,
+)
 from moorage.apiserver.objects import Data, decode, decoded, key, prefix
 from moorage.apiserver.options import EXACT, check_list, number, revision
 from moorage.apiserver.routes import Route
@@ -23,9 +36,13 @@ from moorage.store.protocol import Compacted, Item, Page, Store
 
 _TOO_OLD = "The resourceVersion for the provided list is too old."
 _CONTINUE_TOO_OLD = (
-    "The provided continue parameter is too old to display a consistent list result. "
-    "You can start a new list without the continue parameter."
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
+    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
+    "deleted between the time the first chunk was returned and now may show up in the list."
 )
+_NOW = -1
+"""In place of the revision of a list that goes on with things as they are now."""
 
 
 class _Continue(msgspec.Struct, rename={"revision": "rv", "after": "start"}):
@@ -33,6 +50,10 @@ class _Continue(msgspec.Struct, rename={"revision": "rv", "after": "start"}):
 
     revision: int
     after: str
+
+    def token(self) -> str:
+        """What a client gives back to go on."""
+        return base64.urlsafe_b64encode(msgspec.json.encode(self)).decode()
 
 
 def convert_out(route: Route) -> Callable[[Data], Data] | None:
@@ -44,12 +65,13 @@ def form_of(request: Request, *offers: Form) -> Form:
     """The form that a client wants of those on offer; Refused (406) when it wants none of them."""
     wanted = negotiate(request.headers.get("accept"), offers)
     if wanted is None:
-        raise Refused(not_acceptable(JSON))
+        raise Refused(not_acceptable(JSON, YAML))
     return wanted
 
 
-ONE = (PLAIN, TABLE, PARTIAL)
+ONE = (PLAIN, TABLE, PARTIAL, OLD_TABLE, OLD_PARTIAL)
 """The forms of one object."""
+_MANY = (PLAIN, TABLE, PARTIAL_LIST, OLD_TABLE, OLD_PARTIAL_LIST)
 
 
 async def get(store: Store, route: Route, request: Request) -> Response:
@@ -63,22 +85,27 @@ async def get(store: Store, route: Route, request: Request) -> Response:
     return Response(200, body_of(route, item, wanted, request))
 
 
-def body_of(route: Route, item: Item, wanted: Form, request: Request) -> bytes:
+def body_of(route: Route, item: Item, wanted: Form, request: Request, *, headers: bool = True) -> bytes:
     """One object in a form."""
     convert = convert_out(route)
     if wanted == PLAIN and convert is None:
         return item.body
     data = convert(decode(item)) if convert else decode(item)
+    return formed(route.kind, data, str(item.revision), wanted, request, headers=headers)
+
+
+def formed(kind: Kind, data: Data, revision: str, wanted: Form, request: Request, *, headers: bool = True) -> bytes:
+    """The data of one object in a form."""
     if wanted == PLAIN:
         return msgspec.json.encode(data)
-    if wanted == TABLE:
-        return msgspec.json.encode(_table(route, [data], str(item.revision), request))
-    return msgspec.json.encode(tables.partial(data))
+    is_table = wanted.kind == TABLE.kind
+    made = _table(kind, [data], revision, request, headers=headers) if is_table else tables.partial(data)
+    return msgspec.json.encode(made | {"apiVersion": wanted.api_version})
 
 
 async def list_objects(store: Store, route: Route, request: Request) -> Response:
     """The objects of a kind, all of them as of one revision, perhaps a page at a time."""
-    wanted = form_of(request, PLAIN, TABLE, PARTIAL_LIST)
+    wanted = form_of(request, *_MANY)
     check_list(request)
     chosen = selection(route, request)
     limit = max(0, number(request, "limit"))
@@ -86,11 +113,12 @@ async def list_objects(store: Store, route: Route, request: Request) -> Response
     try:
         page, last = await _page(store, route, chosen, start.revision, limit, start.after)
     except Compacted:
-        raise expired(_CONTINUE_TOO_OLD if start.after else _TOO_OLD) from None
+        if not start.after:
+            raise expired(_TOO_OLD) from None
+        raise expired(_CONTINUE_TOO_OLD, _Continue(_NOW, start.after).token()) from None
     metadata: dict[str, Any] = {"resourceVersion": str(page.revision)}
     if page.remaining:
-        token = msgspec.json.encode(_Continue(page.revision, last))
-        metadata["continue"] = base64.urlsafe_b64encode(token).decode()
+        metadata["continue"] = _Continue(page.revision, last).token()
         if chosen.matches is None:
             metadata["remainingItemCount"] = page.remaining
     return Response(200, _listed(route, page.items, metadata, wanted, request))
@@ -105,23 +133,22 @@ def _listed(
         return [msgspec.json.encode(head)[:-1], b',"items":[', b",".join([item.body for item in items]), b"]}\n"]
     # One by one: ten thousand decoded objects at once would keep the garbage collector busy.
     objects: Iterable[Data] = (convert(decode(item)) if convert else decode(item) for item in items)
-    if wanted == TABLE:
-        table = _table(route, objects, metadata["resourceVersion"], request)
-        table["metadata"] = metadata
-        return msgspec.json.encode(table)
+    if wanted.kind == TABLE.kind:
+        table = _table(route.kind, objects, metadata["resourceVersion"], request)
+        return msgspec.json.encode(table | {"apiVersion": wanted.api_version, "metadata": metadata})
     if wanted != PLAIN:
         objects = (tables.partial(each) for each in objects)
-        head = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+        head = {"kind": wanted.kind, "apiVersion": wanted.api_version, "metadata": metadata}
     else:
         head = {"kind": f"{route.kind.kind}List", "apiVersion": route.api_version, "metadata": metadata}
     return msgspec.json.encode({**head, "items": list(objects)})
 
 
-def _table(route: Route, objects: Iterable[Data], revision: str, request: Request) -> Data:
+def _table(kind: Kind, objects: Iterable[Data], revision: str, request: Request, *, headers: bool = True) -> Data:
     include = request.parameter("includeObject", "Metadata")
     if problem := tables.include_error(include):
         raise bad_request(problem)
-    table: Data = tables.render(route.kind, objects, now=datetime.now(UTC), include=include)
+    table: Data = tables.render(kind, objects, now=datetime.now(UTC), include=include, headers=headers)
     table["metadata"] = {"resourceVersion": revision}
     return table
 
@@ -145,9 +172,9 @@ def _continued(token: str, begin: str, current: int) -> _Continue:
         start = msgspec.json.decode(base64.urlsafe_b64decode(token.encode()), type=_Continue)
     except (ValueError, msgspec.DecodeError):
         start = _Continue(0, "")
-    if not start.after.startswith(begin) or not 0 < start.revision <= current:
+    if not start.after.startswith(begin) or not (0 < start.revision <= current or start.revision == _NOW):
         raise bad_request("continue key is not valid: it was not made by this server")
-    return start
+    return _Continue(max(0, start.revision), start.after)
 
 
 async def reached(store: Store, wanted: int) -> None:

@@ -20,7 +20,7 @@ CORE = ""
 APPS, BATCH, POLICY = "apps", "batch", "policy"
 AUTHENTICATION, AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
 COORDINATION, EVENTS = "coordination.k8s.io", "events.k8s.io"
-DEVICES, SCHEDULING, STORAGE = "resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io"
+DEVICES, RUNTIME, SCHEDULING, STORAGE = "resource.k8s.io", "node.k8s.io", "scheduling.k8s.io", "storage.k8s.io"
 
 HEALTH = ("/livez", "/readyz", "/healthz")
 _AGGREGATE = f"{RBAC_GROUP}/aggregate-to-"
@@ -52,6 +52,7 @@ VIEW_RULES = (
     _rule(
         READ, CORE, "pods", "pods/status", "pods/log", "serviceaccounts", "services", "services/status",
         "persistentvolumeclaims", "persistentvolumeclaims/status", "configmaps", "namespaces", "namespaces/status",
+        "replicationcontrollers", "replicationcontrollers/status", "replicationcontrollers/scale",
     ),
     _rule(READ, (CORE, EVENTS), "events"),
     _rule(
@@ -70,6 +71,7 @@ EDIT_RULES = (
     _rule(WRITE, CORE, "pods", "pods/attach", "pods/proxy", "pods/exec", "pods/portforward"),
     _rule(("create",), CORE, "pods/eviction", "serviceaccounts/token"),
     _rule(WRITE, CORE, "serviceaccounts", "services", "persistentvolumeclaims", "configmaps", "secrets"),
+    _rule(WRITE, CORE, "replicationcontrollers", "replicationcontrollers/scale"),
     _rule(WRITE, (CORE, EVENTS), "events"),
     _rule(
         WRITE, APPS, "daemonsets", "deployments", "deployments/scale", "replicasets", "replicasets/scale",
@@ -100,6 +102,7 @@ NODE_RULES = (
     _rule(("get",), STORAGE, "volumeattachments"),
     _rule(READ, STORAGE, "csidrivers"),
     _rule(("get", "create", *CHANGE, "delete"), STORAGE, "csinodes"),
+    _rule(READ, RUNTIME, "runtimeclasses"),
     _rule(("get",), DEVICES, "resourceclaims"),
     _rule(("deletecollection",), DEVICES, "resourceslices"),
     EVENT_RULE,
@@ -113,6 +116,7 @@ SCHEDULER_RULES = (
     _rule(("create",), COORDINATION, "leases"),
     _rule((*READ, "update"), COORDINATION, "leases", names=("kube-scheduler",)),
     _rule(READ, CORE, "nodes", "namespaces", "services", "persistentvolumes", "persistentvolumeclaims"),
+    _rule(READ, CORE, "replicationcontrollers"),
     _rule((*READ, "delete"), CORE, "pods"),
     _rule(("create",), CORE, "pods/binding", "bindings"),
     _rule(CHANGE, CORE, "pods/status"),
@@ -177,6 +181,7 @@ CONTROLLER_RULES: Mapping[str, Sequence[Data]] = {
     ),
     "disruption-controller": (
         _rule(READ, APPS, "deployments", "replicasets", "statefulsets"),
+        _rule(READ, CORE, "replicationcontrollers"),
         _rule(READ, POLICY, "poddisruptionbudgets"),
         _rule(("update",), POLICY, "poddisruptionbudgets/status"),
         _rule(CHANGE, CORE, "pods/status"),
@@ -219,6 +224,12 @@ CONTROLLER_RULES: Mapping[str, Sequence[Data]] = {
     "replicaset-controller": (
         _rule((*READ, "update"), APPS, "replicasets"),
         _rule(("update",), APPS, "replicasets/status", "replicasets/finalizers"),
+        _rule(("list", "watch", "patch", "create", "delete"), CORE, "pods"),
+        EVENT_RULE,
+    ),
+    "replication-controller": (
+        _rule((*READ, "update"), CORE, "replicationcontrollers"),
+        _rule(("update",), CORE, "replicationcontrollers/status", "replicationcontrollers/finalizers"),
         _rule(("list", "watch", "patch", "create", "delete"), CORE, "pods"),
         EVENT_RULE,
     ),

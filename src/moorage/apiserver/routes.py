@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from moorage.api.kinds import BINDING, KINDS, Kind
+from moorage.api.kinds import BINDING, KINDS, Kind, row
 from moorage.apiserver.http import Request
 
+_NAMESPACE = row("v1", "Namespace")
 _VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _COLLECTION_VERBS = {"GET": "list", "HEAD": "list", "POST": "create", "DELETE": "deletecollection"}
 
@@ -22,8 +24,7 @@ def _served() -> dict[tuple[str, str, str], Kind]:
 _SERVED = _served()
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(NamedTuple):
     """A request for objects, as authorization and handlers see it."""
 
     verb: str
@@ -66,6 +67,29 @@ def find(request: Request) -> Route | None:
     verb = (_VERBS if name else _COLLECTION_VERBS).get(request.method, "")
     if verb in ("get", "list") and (watching or request.watching):
         verb = "watch"
-    if kind is BINDING and (name or verb != "create"):
+    if _is_senseless(kind, name, subresource, verb):
         verb = ""
     return Route(verb, kind, version, namespace, name, subresource)
+
+
+def unserved(segments: Sequence[str]) -> str:
+    """The objects that a path asks for and that are not served, in words; empty when it asks for something else."""
+    match segments:
+        case ["api", version, *rest]:
+            group = ""
+        case ["apis", group, version, *rest]:
+            pass
+        case _:
+            return ""
+    if len(rest) > 2 and rest[0] == "namespaces":
+        rest = rest[2:]
+    if not rest or (group, version, rest[0]) in _SERVED:
+        return ""
+    return f"{rest[0]} of {group}/{version}" if group else f"{rest[0]} of {version}"
+
+
+def _is_senseless(kind: Kind, name: str, subresource: str, verb: str) -> bool:
+    """Whether a path has no such verb: only collections take what is new, and namespaces are deleted one by one."""
+    if kind is BINDING:
+        return bool(name) or verb != "create"
+    return bool(verb == "create" and name and not subresource) or (kind is _NAMESPACE and verb == "deletecollection")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
@@ -13,9 +15,11 @@ from moorage.apiserver import certificates, tokens
 from moorage.apiserver.app import App
 from moorage.apiserver.authentication import Authenticator
 from moorage.apiserver.authorization import Rbac
-from moorage.apiserver.bootstrap import bootstrap
+from moorage.apiserver.bootstrap import bootstrap, keep_own_service
 from moorage.apiserver.certificates import CertificateError
+from moorage.apiserver.chores import Chores
 from moorage.apiserver.datadir import claim
+from moorage.apiserver.expiry import Expiry
 from moorage.apiserver.index import Index
 from moorage.apiserver.listener import Server
 from moorage.apiserver.local import LocalTransport
@@ -30,6 +34,7 @@ from moorage.store.protocol import Store, StoreError
 
 KUBECONFIG, AUTHORITY = "kubeconfig", "ca.crt"
 """Files in the data directory: how to reach the server, and the certificate to trust."""
+_EXPIRY_SECONDS, _SERVICE_SECONDS = 60.0, 10.0
 
 
 @dataclass(slots=True)
@@ -41,6 +46,7 @@ class APIServer:
     token: str
     _server: Server
     _index: Index
+    _chores: Chores
     _app: App
     _store: Store
 
@@ -61,6 +67,7 @@ class APIServer:
     async def stop(self, grace: float = 10) -> None:
         """Finish what was begun, then close the store."""
         await self._server.stop(grace)
+        await self._chores.stop()
         await self._index.stop()
         await self._store.close()
 
@@ -93,9 +100,12 @@ async def start(
 
 
 def _sentence(error: Exception, place: str) -> str:
-    if isinstance(error, OSError):
-        return f"{error.filename or place}: {error.strerror or error}"
-    return str(error)
+    if not isinstance(error, OSError):
+        return str(error)
+    if error.filename:
+        return f"{error.filename}: {error.strerror}"
+    # What asyncio says of an address in use repeats the address.
+    return f"{place}: {os.strerror(error.errno) if error.errno else error}"
 
 
 async def _started(directory: Path, store: Store, gates: Gates, bind: str, port: int, clock: Clock | None) -> APIServer:
@@ -115,9 +125,13 @@ async def _started(directory: Path, store: Store, gates: Gates, bind: str, port:
     except OSError:
         await index.stop()
         raise
+    clock = clock or Clock()
+    chores = Chores(clock)
+    chores.start("removing old events", Expiry(store, clock).look, _EXPIRY_SECONDS)
+    chores.start("keeping the service of the API server", partial(keep_own_service, store), _SERVICE_SECONDS)
     host = f"[{bind}]" if ":" in bind else bind
     url = f"https://{host}:{server.port}"
     file = directory / KUBECONFIG
     admin = known[tokens.ADMIN.name]
     certificates.write_private(file, certificates.kubeconfig(url, material.authority.certificate_pem, admin).encode())
-    return APIServer(url, file, admin, server, index, app, store)
+    return APIServer(url, file, admin, server, index, chores, app, store)

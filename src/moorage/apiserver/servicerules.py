@@ -6,6 +6,7 @@ from moorage.apiserver import namesyntax
 from moorage.apiserver.checks import Errors, one_of, port, port_number, syntax
 from moorage.apiserver.metadata import label_errors
 from moorage.apiserver.schema import Data
+from moorage.apiserver.serviceports import needs_health_port
 from moorage.names import label_key_errors
 from moorage.validation.field import duplicate, forbidden, invalid, not_supported, required
 
@@ -17,6 +18,7 @@ _FAMILIES = ("IPv4", "IPv6")
 _FAMILY_POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
 _DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
 _MAX_AFFINITY_SECONDS = 86400
+_HEALTH = "healthCheckNodePort"
 
 
 def service_errors(new: Data, old: Data | None) -> Errors:
@@ -141,6 +143,9 @@ def _traffic_errors(spec: Data, kind: str) -> Errors:
         yield invalid("spec.externalTrafficPolicy", outside, "may only be set for externally-accessible services")
     if inside is not None and inside not in _POLICIES:
         yield not_supported("spec.internalTrafficPolicy", inside, _POLICIES)
+    if spec.get(_HEALTH) and not needs_health_port(spec):
+        why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+        yield invalid(f"spec.{_HEALTH}", spec[_HEALTH], why)
     for index, address in enumerate(spec.get("externalIPs", ())):
         yield from syntax(f"spec.externalIPs[{index}]", address, namesyntax.address(address))
     distribution = spec.get("trafficDistribution")
@@ -152,6 +157,8 @@ def _update_errors(spec: Data, before: Data) -> Errors:
     """A service keeps its addresses unless it becomes an alias, or was one."""
     if "ExternalName" in (spec.get("type"), before.get("type")):
         return
+    if needs_health_port(spec) and needs_health_port(before) and spec.get(_HEALTH) != before.get(_HEALTH):
+        yield forbidden(f"spec.{_HEALTH}", "field is immutable")
     addresses, known = spec.get("clusterIPs", []), before.get("clusterIPs", [])
     if known and not addresses:
         yield invalid("spec.clusterIPs[0]", addresses, "primary clusterIP can not be unset")

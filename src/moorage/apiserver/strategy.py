@@ -7,13 +7,13 @@ from typing import Any
 
 from moorage.api.kinds import Kind
 from moorage.apiserver import schema
-from moorage.apiserver.defaults import give_job_selector
 from moorage.apiserver.qos import qos_class
 from moorage.apiserver.schema import Data
+from moorage.apiserver.serviceupdates import update_service
 
 GENERATIONS = frozenset((
-    "Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob", "PodDisruptionBudget",
-    "DeviceClass", "DeviceTaintRule", "ResourceSlice", "PriorityClass",
+    "Pod", "ReplicationController", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob",
+    "PodDisruptionBudget", "DeviceClass", "DeviceTaintRule", "ResourceSlice", "PriorityClass", "PodTemplate",
 ))  # fmt: skip
 """Kinds whose objects count the changes of their specification."""
 _SPEC_ONLY = GENERATIONS - {"PriorityClass"} | {"CSIDriver"}
@@ -54,7 +54,7 @@ def on_update(kind: Kind, new: Data, old: Data, subresource: str, now: str) -> N
 
 
 def _is_changed(kind: Kind, new: Data, old: Data) -> bool:
-    if not schema.same(kind, new, old, "spec"):
+    if not schema.same(kind, new, old, "template" if kind.kind == "PodTemplate" else "spec"):
         return True
     return kind.kind == "Deployment" and not schema.same(kind, new, old, "metadata", "annotations")
 
@@ -125,10 +125,6 @@ def _create_claim(obj: Data, _: str) -> None:
     _settle_data_source(obj)
 
 
-def _create_job(obj: Data, _: str) -> None:
-    give_job_selector(obj, obj["metadata"]["uid"])
-
-
 def _create_daemon_set(obj: Data, _: str) -> None:
     obj["metadata"].setdefault("annotations", {}).setdefault(_TEMPLATE_GENERATION, "1")
 
@@ -161,7 +157,6 @@ _ON_CREATE: dict[str, Callable[[Data, str], None]] = {
     "Service": _create_service,
     "ServiceAccount": _plain_secrets,
     "DaemonSet": _create_daemon_set,
-    "Job": _create_job,
 }
 
 
@@ -178,21 +173,6 @@ def _update_daemon_set(new: Data, old: Data, _: str) -> None:
     new["metadata"].setdefault("annotations", {})[_TEMPLATE_GENERATION] = count
 
 
-def _update_service(new: Data, old: Data, _: str) -> None:
-    """Keep the address that a service was given; let go of it when the service becomes an alias."""
-    spec, before = new.setdefault("spec", {}), old.get("spec", {})
-    if before.get("type") == "ExternalName":
-        return
-    if spec.get("type") != "ExternalName":
-        for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
-            if not spec.get(name) and name in before:
-                spec[name] = before[name]
-        return
-    for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
-        if spec.get(name) == before.get(name):
-            spec.pop(name, None)
-
-
 def _update_taint_rule(new: Data, old: Data, now: str) -> None:
     taint = new.get("spec", {}).get("taint", {})
     before = old.get("spec", {}).get("taint", {})
@@ -203,7 +183,7 @@ def _update_taint_rule(new: Data, old: Data, now: str) -> None:
 _ON_UPDATE: dict[str, Callable[[Data, Data, str], None]] = {
     "Namespace": _update_namespace,
     "PersistentVolumeClaim": _settle_data_source,
-    "Service": _update_service,
+    "Service": update_service,
     "ServiceAccount": _plain_secrets,
     "DaemonSet": _update_daemon_set,
     "DeviceTaintRule": _update_taint_rule,

@@ -33,7 +33,7 @@ def render(
         "kind": "Table",
         "apiVersion": META,
         "metadata": metadata or {},
-        "columnDefinitions": [column.definition() for column in columns] if headers else [],
+        "columnDefinitions": [column.definition() for column in columns] if headers else None,
         "rows": [_row(kind, columns, Row(item, now), include) for item in objects],
     }
 

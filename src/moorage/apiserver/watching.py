@@ -8,13 +8,12 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
-import msgspec
-
-from moorage.apiserver.http import Reason, Request, Response, status
-from moorage.apiserver.media import PLAIN, Form
+from moorage.apiserver.documents import not_acceptable
+from moorage.apiserver.http import Reason, Refused, Request, Response, status
+from moorage.apiserver.media import JSON, PLAIN, Form, prefers_yaml
 from moorage.apiserver.objects import decoded, prefix
 from moorage.apiserver.options import check_watch, flag, number, revision
-from moorage.apiserver.reading import ONE, body_of, form_of, reached
+from moorage.apiserver.reading import ONE, body_of, form_of, formed, reached
 from moorage.apiserver.routes import Route
 from moorage.apiserver.selection import Selection, selection
 from moorage.store.protocol import Batch, Change, Compacted, Event, Item, Store
@@ -34,6 +33,8 @@ class Watches:
 
     async def watch(self, route: Route, request: Request) -> Response:
         """A stream of changes; Refused when the revision to start after is too old."""
+        if prefers_yaml(request.headers.get("accept")):
+            raise Refused(not_acceptable(JSON))
         wanted = form_of(request, *ONE)
         chosen = selection(route, request)
         check_watch(request)
@@ -76,6 +77,8 @@ class _Watcher:
         self._request = request
         self._matches = chosen.matches
         self._wanted = wanted
+        self._first = True
+        """Whether nothing was sent yet: only the first table has the heads of its columns."""
         self._plain = wanted == PLAIN and route.kind.group != "events.k8s.io"
         self._bookmarks = flag(request, "allowWatchBookmarks")
         self._seconds = number(request, "timeoutSeconds") or random.uniform(1800, 3600)
@@ -129,7 +132,10 @@ class _Watcher:
         return self._shown(Change.DELETED, event.item) if before else b""
 
     def _shown(self, change: Change, item: Item) -> bytes:
-        body = item.body if self._plain else body_of(self._route, item, self._wanted, self._request)
+        if self._plain:
+            return _line(change.value, item.body)
+        body = body_of(self._route, item, self._wanted, self._request, headers=self._first)
+        self._first = False
         return _line(change.value, body)
 
     def _bookmark(self, revision: int, annotations: dict[str, str] | None = None) -> bytes:
@@ -137,7 +143,7 @@ class _Watcher:
         if annotations:
             metadata["annotations"] = annotations
         kind = self._route.kind
-        return _line(
-            "BOOKMARK",
-            msgspec.json.encode({"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}),
-        )
+        data = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}
+        body = formed(kind, data, str(revision), self._wanted, self._request, headers=self._first)
+        self._first = False
+        return _line("BOOKMARK", body)

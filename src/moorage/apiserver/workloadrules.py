@@ -1,4 +1,4 @@
-"""What is wrong with the workloads that make pods: Deployments, ReplicaSets, StatefulSets, DaemonSets."""
+"""What is wrong with the workloads that make pods: Deployments, ReplicaSets, StatefulSets and so on."""
 
 from __future__ import annotations
 
@@ -58,6 +58,19 @@ def replica_set_errors(new: Data, old: Data | None) -> Errors:
     yield from _selector_errors(spec, "deployment", is_required=True)
     yield from _template_errors(spec, "ReplicaSet")
     yield from _same_selector(_REPLICA_SET, new, old)
+
+
+def replication_controller_errors(new: Data, _: Data | None) -> Errors:
+    """What is wrong with a ReplicationController."""
+    spec = new.get("spec", {})
+    yield from nonnegative("spec", spec, "replicas", "minReadySeconds")
+    labels = spec.get("selector")
+    if not labels:
+        yield required("spec.selector")
+    if "template" not in spec:
+        yield required("spec.template")
+    else:
+        yield from _template_errors({**spec, "selector": {"matchLabels": labels or {}}}, "ReplicationController")
 
 
 def daemon_set_errors(new: Data, old: Data | None) -> Errors:

@@ -6,25 +6,25 @@ import random
 import secrets
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import lru_cache
-from typing import Any
 
 import msgspec
 
 from moorage.api import kinds
-from moorage.apiserver import apply, binding, jsonpatch, managed, mergepatch, strategic
+from moorage.apiserver import apply, binding, deletion, jsonpatch, managed, mergepatch, strategic
 from moorage.apiserver.admission import Admission
 from moorage.apiserver.aside import aside
 from moorage.apiserver.authorization import Rbac
 from moorage.apiserver.bodies import check_fields, check_values, from_yaml, media_type, normalised, sent
-from moorage.apiserver.defaults import apply_defaults
+from moorage.apiserver.defaults import apply_defaults, give_job_selector
 from moorage.apiserver.escalation import escalation
 from moorage.apiserver.failures import (
     already_exists,
     bad_request,
     conflict,
     forbidden,
+    invalid,
     not_found,
     too_large,
     unsupported_media_type,
@@ -33,14 +33,18 @@ from moorage.apiserver.http import JSON, Refused, Request, Response, status, war
 from moorage.apiserver.media import PLAIN
 from moorage.apiserver.metadata import MetadataError, prepare_create, prepare_update
 from moorage.apiserver.objects import Data, decode, encode, key, prefix
-from moorage.apiserver.options import FOREGROUND, ORPHAN, DeleteOptions, Preconditions, delete_options
+from moorage.apiserver.options import DeleteOptions, Preconditions, apply_force, delete_options
 from moorage.apiserver.patching import PatchError
 from moorage.apiserver.reading import ONE, body_of, convert_out, form_of
 from moorage.apiserver.roles import RBAC_GROUP
 from moorage.apiserver.routes import Route
 from moorage.apiserver.selection import selection
+from moorage.apiserver.serviceaddresses import give_address
+from moorage.apiserver.serviceports import give_ports
+from moorage.apiserver.stencils import Stencils, new_pod
 from moorage.client.clock import Clock
 from moorage.store.protocol import Conflict, Exists, Item, Missing, Store
+from moorage.validation import field
 
 _ATTEMPTS = 10
 _NAMES = 8
@@ -48,9 +52,12 @@ _NAMES = 8
 _MAX_BYTES = 1_500_000
 """How large an object may become: no larger than an etcd takes that nobody has told otherwise."""
 _LONGEST_GRACE = 2**31 - 1
-_NAMESPACE = kinds.row("v1", "Namespace")
+_POD, _SERVICE, _JOB = kinds.row("v1", "Pod"), kinds.row("v1", "Service"), kinds.row("batch/v1", "Job")
 _LASTING_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
-_PROPAGATION = {FOREGROUND: "foregroundDeletion", ORPHAN: "orphan"}
+_CONDITIONAL = frozenset((
+    "CSIDriver", "CSINode", "CSIStorageCapacity", "Lease", "PodDisruptionBudget", "RuntimeClass", "VolumeAttachment",
+))  # fmt: skip
+"""Kinds that are replaced only by those who know what they replace."""
 _PATCHES = (
     "application/json-patch+json",
     "application/merge-patch+json",
@@ -70,31 +77,67 @@ class Writer:
         self.admission = admission
         self._rbac = rbac
         self._clock = clock or Clock()
+        self._stencils = Stencils()
 
     def now(self) -> datetime:
         """The time, in whole seconds as objects have it."""
         return self._clock.now().replace(microsecond=0)
 
+    async def bind(self, route: Route, request: Request) -> Response:
+        """Assign a pod to a node, once."""
+        return await binding.bind(self.store, route, request, timestamp(self.now()), dry=is_dry(request))
+
     async def create(self, route: Route, request: Request) -> Response:
         """Put a new object. A binding is none: it says where a pod is to be."""
         if route.kind is kinds.BINDING:
-            return await binding.bind(self.store, route, request, timestamp(self.now()), dry=is_dry(request))
+            return await self.bind(route, request)
+        make = self._create_pod if route.kind is _POD else self._create
         for _ in range(_NAMES):
-            data, warned = await aside(len(request.body), sent, route, request)
-            is_named = bool(data["metadata"].get("name"))
             try:
-                return await self.create_data(route, request, data, warned)
+                return await make(route, request)
             except Refused as refusal:
                 # A name that the server made up and that is taken by chance is no fault of the client's.
-                if is_named or refusal.response.status != 409:
+                if refusal.response.status != 409 or (await self._sent(route, request))[0]["metadata"].get("name"):
                     raise
                 taken = refusal
         raise taken
+
+    async def _create(self, route: Route, request: Request) -> Response:
+        data, warned = await self._sent(route, request)
+        return await self.create_data(route, request, data, warned)
+
+    async def _create_pod(self, route: Route, request: Request) -> Response:
+        """Put a new pod: from a stencil, when pods of its template have come before."""
+        new = new_pod(route, request)
+        if new is None:
+            return await self._create(route, request)
+        classes = await self.admission.priority_classes()
+        stencil = self._stencils.get(new.outline, classes)
+        if stencil is None:
+            data, warned = await self._sent(route, request)
+            data, warned = await self._made(route, request, data, warned)
+            item = await self._put(route, request, data["metadata"]["name"], _encoded(data))
+            self._stencils.learn(new.outline, item.value, warned, classes)
+            return self._answer(route, request, item, warned, 201)
+        await self.admission.check_namespace(route.kind, route.namespace, new.name)
+        item = await self._put(route, request, new.name, stencil.fill(new, new_uid(), timestamp(self.now())))
+        return self._answer(route, request, item, stencil.warnings, 201)
+
+    async def _sent(self, route: Route, request: Request) -> tuple[Data, list[str]]:
+        return await aside(len(request.body), sent, route, request)
 
     async def create_data(
         self, route: Route, request: Request, data: Data, warned: list[str], *, track: bool = True
     ) -> Response:
         """Put a new object that is already read."""
+        data, warned = await self._made(route, request, data, warned, track=track)
+        item = await self._put(route, request, data["metadata"]["name"], _encoded(data))
+        return self._answer(route, request, item, warned, 201)
+
+    async def _made(
+        self, route: Route, request: Request, data: Data, warned: list[str], *, track: bool = True
+    ) -> tuple[Data, list[str]]:
+        """A new object as it is to be stored, and what its author is to be warned of."""
         kind = route.kind
         moment = self.now()
         # Defaults come first: what an object is prepared to be depends on them, a pod's quality of service for one.
@@ -104,31 +147,45 @@ class Writer:
             prepare_create(kind, data, route.namespace, timestamp(moment), new_uid())
         except MetadataError as error:
             raise bad_request(str(error)) from None
-        self._check_escalation(route, request, data, None)
         size = len(request.body)
-        told = await self.admission.judge(kind, data, None, size=size)
         if track:
             data = await aside(size, managed.track, self._write(route, request, moment), None, data)
-        name = data["metadata"]["name"]
-        where = key(kind, route.namespace, name)
+        await self._make_up(kind, data, None, dry=is_dry(request))
+        self._check_escalation(route, request, data, None)
+        told = await self.admission.judge(kind, data, None, size=size)
+        return data, [*warned, *told]
+
+    async def _make_up(self, kind: kinds.Kind, new: Data, old: Data | None, *, dry: bool) -> None:
+        """Add what the server makes up. It is nobody's, so who owns which fields is noted before."""
+        if kind is _JOB and old is None:
+            give_job_selector(new, new["metadata"]["uid"])
+        if kind is _SERVICE:
+            if old is None or old["spec"].get("type") == "ExternalName":
+                await give_address(self.store, new, dry=dry)
+            await give_ports(self.store, new, old, dry=dry)
+
+    async def _put(self, route: Route, request: Request, name: str, value: bytes) -> Item:
+        where = key(route.kind, route.namespace, name)
         if is_dry(request):
             if await self.store.get(where):
-                raise already_exists(kind, name)
-            item = Item(where, _encoded(data), 0)
-        else:
-            try:
-                item = await self.store.create(where, _encoded(data))
-            except Exists:
-                raise already_exists(kind, name) from None
-        return self._answer(route, request, item, [*warned, *told], 201)
+                raise already_exists(route.kind, name)
+            return Item(where, value, 0)
+        try:
+            return await self.store.create(where, value)
+        except Exists:
+            raise already_exists(route.kind, name) from None
 
     async def update(self, route: Route, request: Request) -> Response:
         """Replace an object, or the part of it that a sub-resource is."""
-        new, warned = await aside(len(request.body), sent, route, request)
+        new, warned = await self._sent(route, request)
         name = new["metadata"].setdefault("name", route.name)
         if name != route.name:
             raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({route.name})")
-        expected = new["metadata"].get("resourceVersion") or ""
+        expected = _expected(new)
+        where = key(route.kind, route.namespace, name)
+        if not expected and route.kind.kind in _CONDITIONAL and await self.store.get(where):
+            problem = field.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+            raise invalid(route.kind, name, [problem])
         return await self.change(route, request, lambda _: new, warned, expected=expected)
 
     async def change(
@@ -149,8 +206,9 @@ class Writer:
                 raise not_found(route.kind, route.name)
             if expected and expected != str(item.revision):
                 raise conflict(route.kind, route.name)
-            old = decode(item)
-            new = await aside(len(request.body) + len(item.value), change, decode(item))
+            old, size = decode(item), len(request.body) + len(item.value)
+            new = await aside(size, change, decode(item))
+            check_values(new, size)
             try:
                 return await self._store_change(route, request, old, new, item, warned, track=track)
             except Conflict:
@@ -164,8 +222,7 @@ class Writer:
         self, route: Route, request: Request, old: Data, new: Data, item: Item, warned: Iterable[str], *, track: bool
     ) -> Response:
         kind = route.kind
-        version = new.get("metadata", {}).get("resourceVersion")
-        if version and version != str(item.revision):
+        if _expected(new) not in ("", str(item.revision)):
             raise conflict(kind, route.name)
         moment = self.now()
         apply_defaults(kind, new, timestamp(moment))
@@ -174,15 +231,17 @@ class Writer:
             prepare_update(kind, new, old, route.subresource, timestamp(moment))
         except MetadataError as error:
             raise bad_request(str(error)) from None
-        self._check_escalation(route, request, new, old)
         size = len(request.body) + len(item.value)
-        told = await self.admission.judge(kind, new, old, route.subresource, size=size)
         if track:
             new = await aside(size, managed.track, self._write(route, request, moment), old, new)
+        if not route.subresource:
+            await self._make_up(kind, new, old, dry=is_dry(request))
+        self._check_escalation(route, request, new, old)
+        told = await self.admission.judge(kind, new, old, route.subresource, size=size)
         value = _encoded(new)
         if is_dry(request) or value == item.value:
             changed = item._replace(value=value)
-        elif new["metadata"].get("deletionTimestamp") and not new["metadata"].get("finalizers") and _is_over(kind, new):
+        elif deletion.is_over(kind, new):
             changed = await self.store.delete(item.key, item.revision)
             changed = changed._replace(value=value)
         else:
@@ -208,6 +267,7 @@ class Writer:
             try:
                 if how == "application/json-patch+json":
                     new = jsonpatch.apply(data, patch)
+                    check_values(new)  # which may have copied a lot
                 elif how == "application/merge-patch+json":
                     new = mergepatch.apply(data, patch)
                 else:
@@ -216,8 +276,7 @@ class Writer:
                 raise refused(error) from None
             if not isinstance(new, dict):
                 raise bad_request("the patched object is not an object")
-            check_values(new)
-            warned[:] = check_fields(route.kind, request, new)
+            warned[:] = check_fields(route.kind, request, new, data)
             return normalised(route, new)
 
         return await self.change(route, request, patched, warned)
@@ -225,11 +284,7 @@ class Writer:
     async def _apply(self, route: Route, request: Request) -> Response:
         config = await aside(len(request.body), from_yaml, request.body)
         check_values(config, len(request.body))
-        if not request.parameter("fieldManager"):
-            raise bad_request(
-                'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
-            )
-        force = request.parameter("force").lower() in ("true", "1")
+        force = apply_force(request)
         if isinstance(config, dict):
             config = normalised(route, config)
             config["metadata"].setdefault("name", route.name)
@@ -272,30 +327,19 @@ class Writer:
         dry = bool(options.dry_run)
         metadata = data["metadata"]
         name = metadata["name"]
-        if kind is _NAMESPACE and name in _LASTING_NAMESPACES:
+        if kind is deletion.NAMESPACE and name in _LASTING_NAMESPACES:
             raise forbidden(kind, name, "this namespace may not be deleted")
         _check_preconditions(route, metadata, options.preconditions)
-        grace = _grace_seconds(kind, data, options)
-        finalizers = list(metadata.get("finalizers") or ())
-        added = _PROPAGATION.get(options.propagation_policy or (ORPHAN if options.orphan_dependents else ""))
-        if added and added not in finalizers and not metadata.get("deletionTimestamp"):
-            finalizers.append(added)
-        if not finalizers and not grace and not _holds_itself(kind, data):
+        if not deletion.mark(kind, data, options, self.now()):
             if not dry:
                 item = await self.store.delete(item.key, item.revision)
             return self._deleted(route, request, item)
-        until = timestamp(self.now() + timedelta(seconds=grace))
-        if not metadata.get("deletionTimestamp") or grace < metadata.get("deletionGracePeriodSeconds", 0):
-            metadata |= {"deletionTimestamp": until, "deletionGracePeriodSeconds": grace}
-            metadata["generation"] = metadata.get("generation", 0) + 1
-        if finalizers:
-            metadata["finalizers"] = finalizers
-        if kind is _NAMESPACE:
-            data.setdefault("status", {})["phase"] = "Terminating"
         value = encode(data)
-        if not dry and value != item.value:
+        if dry:
+            item = item._replace(value=value)
+        elif value != item.value:
             item = await self.store.update(item.key, value, item.revision)
-        return self._answer(route, request, item, (), 200)
+        return self._answer(route, request, item, deletion.warnings(kind, options), 200)
 
     async def delete_collection(self, route: Route, request: Request) -> Response:
         """Remove all objects that are selected."""
@@ -386,6 +430,12 @@ def is_dry(request: Request) -> bool:
     return bool(values)
 
 
+def _expected(data: Data) -> str:
+    """The version of an object that is to be changed and no other; empty when any will do, which `0` says too."""
+    version = data.get("metadata", {}).get("resourceVersion") or ""
+    return "" if version == "0" else version
+
+
 def _encoded(data: Data) -> bytes:
     """The bytes that are stored; Refused when they are too many."""
     value = encode(data)
@@ -403,27 +453,3 @@ def _check_preconditions(route: Route, metadata: Data, wanted: Preconditions) ->
         if expected and expected != found:
             why = f"Precondition failed: {words} in precondition: {expected}, {words} in object meta: {found}"
             raise conflict(route.kind, route.name, why)
-
-
-def _grace_seconds(kind: Any, data: Data, options: DeleteOptions) -> int:
-    """How long an object may take to end: only a pod that runs somewhere needs time."""
-    if kind.kind != "Pod":
-        return 0
-    if not data["spec"].get("nodeName") or (data.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
-        return 0
-    seconds = options.grace_period_seconds
-    if seconds is None:
-        seconds = data["spec"].get("terminationGracePeriodSeconds", 30)
-    return 1 if seconds < 0 else min(seconds, _LONGEST_GRACE)
-
-
-def _is_over(kind: Any, data: Data) -> bool:
-    """Whether an object that is to be deleted and has no finalizers left waits for nothing else."""
-    if _holds_itself(kind, data):
-        return False
-    return kind.kind != "Pod" or not data["metadata"].get("deletionGracePeriodSeconds")
-
-
-def _holds_itself(kind: Any, data: Data) -> bool:
-    """Whether an object is a namespace that somebody still has to empty."""
-    return kind is _NAMESPACE and bool((data.get("spec") or {}).get("finalizers"))

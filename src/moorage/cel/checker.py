@@ -11,20 +11,11 @@ from moorage.cel.errors import CompileError, Issue, Source
 from moorage.cel.library import EvalError, Overload
 from moorage.cel.types import BOOL, DYN, ERROR, INT, Kind, Type
 from moorage.cel.unify import Bindings, assignable, has_variables, most_general, settle, show, substitute
-from moorage.cel.values import UInt
+from moorage.cel.values import type_of_value
 
 if TYPE_CHECKING:
     from moorage.cel.env import Env
 
-_LITERALS: dict[type, Type] = {
-    type(None): types.NULL,
-    bool: types.BOOL,
-    int: types.INT,
-    UInt: types.UINT,
-    float: types.DOUBLE,
-    str: types.STRING,
-    bytes: types.BYTES,
-}
 _GROUND = frozenset(
     (Kind.BOOL, Kind.INT, Kind.UINT, Kind.DOUBLE, Kind.STRING, Kind.BYTES, Kind.DURATION, Kind.TIMESTAMP, Kind.OBJECT)
 )
@@ -133,7 +124,7 @@ class _Checker:
 
     def literal(self, expr: Literal) -> Type:
         """The type of a constant."""
-        return _LITERALS[type(expr.value)]
+        return type_of_value(expr.value)
 
     def ident(self, expr: Ident) -> Type:
         """The type of a variable, or of a type's name."""

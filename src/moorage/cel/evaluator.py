@@ -113,11 +113,14 @@ class Evaluator:
 
     def logical(self, expr: Call) -> bool:
         """&& and ||: an operand that decides absorbs the error of the other."""
-        deciding = expr.function == "_||_"
+        return self.decided(expr.args, expr.function == "_||_")
+
+    def decided(self, conditions: Iterable[Expr], deciding: bool) -> bool:
+        """Whether some condition decides; when none does, the first error of them counts."""
         failure: EvalError | None = None
-        for arg in expr.args:
+        for condition in conditions:
             try:
-                if boolean(self.eval(arg)) is deciding:
+                if boolean(self.eval(condition)) is deciding:
                     return deciding
             except EvalError as error:
                 failure = failure or error
@@ -221,17 +224,7 @@ class Evaluator:
 
     def quantify(self, expr: Comprehension, found: Fold) -> bool:
         """`all` and `exists`: an element that decides absorbs the errors of the others."""
-        deciding = found.kind == "exists"
-        failure: EvalError | None = None
-        for _ in self.steps(expr):
-            try:
-                if boolean(self.eval(found.body)) is deciding:
-                    return deciding
-            except EvalError as error:
-                failure = failure or error
-        if failure is not None:
-            raise failure
-        return not deciding
+        return self.decided((found.body for _ in self.steps(expr)), found.kind == "exists")
 
     def exactly_one(self, expr: Comprehension, found: Fold) -> bool:
         """`exists_one`, which goes through all elements."""

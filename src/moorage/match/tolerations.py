@@ -83,6 +83,18 @@ class Tolerations:
                 grace = max(0, seconds if grace is None else min(grace, seconds))
         return grace
 
+    def device_grace_seconds(self, taint: Taint) -> int | None:
+        """How long a device may be used beside a taint: 0 is not at all, None is for good.
+
+        Every toleration that matches counts, not only the first: the shortest, unless one tolerates for good.
+        """
+        matching = zip(self.tolerations, self._tests, strict=True)
+        seconds = [toleration.toleration_seconds for toleration, test in matching if test(taint).matched]
+        limited = [each for each in seconds if each is not None]
+        if not seconds:
+            return 0
+        return max(0, min(limited)) if len(limited) == len(seconds) else None
+
 
 def compile_toleration(toleration: Toleration, gates: Gates) -> Test:
     """The test that one toleration is."""

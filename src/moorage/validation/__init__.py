@@ -8,7 +8,7 @@ from moorage.api import kinds
 from moorage.api.meta import Object
 from moorage.api.node import Node
 from moorage.api.places import request_tolerations
-from moorage.api.pod import Pod, PodSpec
+from moorage.api.pod import Pod, PodSpec, RuntimeClass
 from moorage.api.resource import (
     DeviceTaintRule,
     ResourceClaim,
@@ -57,6 +57,9 @@ def _errors(item: Object, gates: Gates, old: Object | None) -> Iterator[FieldErr
                 yield from pod_update_errors("spec", item.spec, old.spec)
         case Node():
             yield from taint_errors("spec.taints", item.spec.taints)
+        case RuntimeClass(scheduling=scheduling) if scheduling is not None:
+            path = "scheduling.tolerations"
+            yield from toleration_errors(path, scheduling.tolerations, gates, "scheduling")
         case PersistentVolume():
             yield from _volume(item, gates, old)
         case ResourceSlice():
