@@ -11,7 +11,7 @@ from moorage.client import Missing
 from moorage.controllers.disruption import Disruption
 from moorage.controllers.hollow import HollowNodes, ensure_nodes, wishes
 from moorage.controllers.nodelifecycle import NodeLifecycle
-from moorage.controllers.replicaset import ReplicaSetController
+from moorage.controllers.replicaset import ReplicaSetController, ReplicationControllers
 from moorage.controllers.run import Controllers, prepare
 from moorage.controllers.volumebinder import VolumeBinder
 from moorage.features import ALL_ON
@@ -112,7 +112,7 @@ class Cluster(Stage):
 async def cluster(directory: Path, nodes: int = 2) -> AsyncIterator[Cluster]:
     async with api_server(directory) as server:
         here = Cluster(server, ALL_ON, Configuration())
-        made = (HollowNodes, NodeLifecycle, ReplicaSetController, Disruption, VolumeBinder)
+        made = (HollowNodes, NodeLifecycle, ReplicaSetController, ReplicationControllers, Disruption, VolumeBinder)
         controllers: Controllers = prepare(server.client("controllers"), ALL_ON, made)
         await controllers.start()
         await here.start()

@@ -60,6 +60,9 @@ class Reference:
 
     def refusal(self, pod: Pod, node: Node) -> Refusal | None:
         """Who refuses a node first, and why."""
+        names = _named(pod)
+        if names is not None and node.metadata.name not in names:
+            return Refusal("NodeAffinity", ("node(s) didn't satisfy plugin(s) [NodeAffinity]",), False)
         tolerations = Tolerations(pod.spec.tolerations, self.gates)
         if node.spec.unschedulable and not tolerations.verdict(_UNSCHEDULABLE).matched:
             return Refusal("NodeUnschedulable", ("node(s) were unschedulable",), False)
@@ -111,6 +114,8 @@ class Reference:
         """What is said when no node will do."""
         if not self.nodes:
             return "no nodes available to schedule pods"
+        if _named(pod) == set():
+            return f"0/{len(self.nodes)} nodes are available: pod affinity terms conflict."
         counts: Counter[str] = Counter()
         for node in self.nodes.values():
             refusal = self.refusal(pod, node)
@@ -207,6 +212,19 @@ class Reference:
                 total += int(here * share)
         least, most = 23 * _MEBIBYTE, 1000 * _MEBIBYTE * len(names)
         return 100 * (min(max(total, least), most) - least) // (most - least)
+
+
+def _named(pod: Pod) -> set[str] | None:
+    """The only nodes that a pod's terms leave, when every term has names."""
+    affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
+    required = affinity and affinity.required_during_scheduling_ignored_during_execution
+    names: set[str] = set()
+    for term in required.node_selector_terms if required else ():
+        fields = [each for each in term.match_fields if (each.key, each.operator) == ("metadata.name", "In")]
+        if not fields:
+            return None
+        names |= {name for name in fields[0].values if all(name in each.values for each in fields)}
+    return names if required and required.node_selector_terms else None
 
 
 def _conflict(wanted: HostPort, taken: HostPort) -> bool:

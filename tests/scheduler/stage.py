@@ -13,6 +13,7 @@ import msgspec
 from moorage.api import kinds
 from moorage.apiserver.run import APIServer
 from moorage.client import Client
+from moorage.client.clock import Clock
 from moorage.features import ALL_ON, Gates
 from moorage.scheduler.config import Configuration
 from moorage.scheduler.scheduler import Scheduler
@@ -24,15 +25,19 @@ NODE, POD = kinds.row("v1", "Node"), kinds.row("v1", "Pod")
 class Stage:
     """What a test does and sees."""
 
-    def __init__(self, server: APIServer, gates: Gates, configuration: Configuration) -> None:
+    def __init__(
+        self, server: APIServer, gates: Gates, configuration: Configuration, clock: Clock | None = None,
+        way: Client | None = None,
+    ) -> None:  # fmt: skip
         self.server = server
+        self._way = way or server.client("scheduler")
         self.client: Client = server.client("test")
-        self._gates, self._configuration = gates, configuration
+        self._gates, self._configuration, self._clock = gates, configuration, clock
         self.scheduler = self._made()
         self._task: asyncio.Task[None] | None = None
 
     def _made(self) -> Scheduler:
-        return Scheduler(self.server.client("scheduler"), self._gates, self._configuration, seed=7)
+        return Scheduler(self._way, self._gates, self._configuration, clock=self._clock, seed=7)
 
     async def start(self) -> None:
         self._task = asyncio.create_task(self.scheduler.run())
@@ -96,10 +101,10 @@ class Stage:
 
 @asynccontextmanager
 async def stage(
-    directory: Path, gates: Gates = ALL_ON, configuration: Configuration | None = None
+    directory: Path, gates: Gates = ALL_ON, configuration: Configuration | None = None, clock: Clock | None = None
 ) -> AsyncIterator[Stage]:
-    async with api_server(directory) as server:
-        here = Stage(server, gates, configuration or Configuration())
+    async with api_server(directory, clock=clock) as server:
+        here = Stage(server, gates, configuration or Configuration(), clock)
         await here.start()
         try:
             yield here

@@ -1,14 +1,15 @@
-"""Kubernetes' own end-to-end specs SchedulerPredicates and SchedulerPriorities, each named by its test."""
+"""Kubernetes' own end-to-end specs of predicates, priorities and zones, each named by its test."""
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.plane import create, eventually
-from tests.scheduler.cluster import FAKE, HOST, REQUIRED, cluster, matching, spread
+from tests.scheduler.cluster import FAKE, HOST, REQUIRED, cluster, matching, only, spread
 from tests.scheduler.stage import NODE, POD
 
 Data = dict[str, Any]
@@ -32,11 +33,19 @@ async def test_predicates_resource_limits_of_pods_that_are_allowed_to_run(tmp_pa
         assert f"2 Insufficient {resource}" in await here.unschedulable("additional")
 
 
+def runtime_class(name: str, overhead: dict[str, str]) -> Data:
+    return {
+        "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": name}, "handler": "runc",
+        "overhead": {"podFixed": overhead},
+    }  # fmt: skip
+
+
 async def test_predicates_pod_overhead_is_accounted_for(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1) as here:
         await here.fake("node-1", 1000)
         await here.run_pod("filler", 700)
-        await here.make("heavy", 200, overhead={FAKE: "250"})
+        await create(here.client, runtime_class("sandbox", {FAKE: "250"}))
+        await here.make("heavy", 200, runtimeClassName="sandbox")
         assert f"Insufficient {FAKE}" in await here.unschedulable("heavy")
         await here.run_pod("light", 200)
 
@@ -198,3 +207,26 @@ async def test_priorities_pod_goes_where_matching_pods_are_more_evenly_distribut
         assert await eventually(lambda: here.placed("rs-", 4))
         constraints = spread(HOST, "pts", "ScheduleAnyway")
         assert await here.run_pod("test", labels={"pts": "bar"}, topologySpreadConstraints=constraints) == "node-2"
+
+
+@pytest.mark.parametrize("kind", ["Service", "ReplicationController"])
+async def test_multi_zone_clusters_spread_pods_of_a_kind_across_zones(tmp_path: Path, kind: str) -> None:
+    async with cluster(tmp_path, 3) as here:
+        # Room alone would draw all of them to the one node that is empty.
+        for name in ("node-2", "node-3"):
+            await here.run_pod(f"on-{name}", 4, resource="cpu", affinity=only(name))
+        labels = {"app": "web"}
+        if kind == "Service":
+            await create(here.client, owner(kind, {"selector": labels, "ports": [{"port": 80}]}))
+            for number in range(6):
+                await here.make(f"web-{number}", labels=labels)
+        else:
+            template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+            await create(here.client, owner(kind, {"replicas": 6, "template": template}))
+        await eventually(lambda: here.placed("web-", 6))
+        nodes = Counter(each["spec"]["nodeName"] for each in await here.pods("web-"))
+        assert nodes == {"node-1": 2, "node-2": 2, "node-3": 2}
+
+
+def owner(kind: str, spec: Data) -> Data:
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": "web"}, "spec": spec}

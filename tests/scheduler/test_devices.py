@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
+import numpy as np
 import pytest
+from hypothesis import given as given_any
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -22,9 +26,11 @@ from moorage.api.resource import (
     ResourceClaimStatus,
     ResourceSlice,
 )
-from moorage.scheduler.devices import answers as answering
 from moorage.scheduler.devices import inventory
-from moorage.scheduler.devices.allocator import allocate as search
+from moorage.scheduler.devices.allocator import Search
+from moorage.scheduler.devices.answers import FAULTY, FITS, Answers, Devices
+from moorage.scheduler.devices.answers import NOT_ENOUGH as LACKING
+from moorage.scheduler.devices.plan import Fault
 from moorage.scheduler.framework import Cycle
 from moorage.scheduler.plugins.dynamicresources import DynamicResources
 from tests.scheduler.alone import Alone, pod
@@ -198,6 +204,21 @@ class TestWhatAClaimGets:
         shop.offer(resource_slice("n", device("a") | {"bindingConditions": ["Attached"]}))
         assert shop.why(shop.ask(claim("c", exactly()))) == {"n": NOT_ENOUGH}
 
+    def test_pools_with_such_devices_are_used_last(self) -> None:
+        shop = Shop("n")
+        shop.offer(
+            resource_slice("n", device("slow") | {"bindingConditions": ["Attached"]}, device("a"), name="first"),
+            resource_slice("n", device("b"), name="second"),
+        )
+        assert shop.choose(shop.ask(claim("c", exactly(2))), "n") == [["b", "a"]]
+
+    def test_a_device_that_cannot_be_judged_counts_before_one_that_is_lacking(self) -> None:
+        shop = Shop("n")
+        shop.offer(resource_slice("n", device("good", model="a100"), device("odd")))
+        given = shop.ask(claim("c", exactly(name="x", selector=IS_A100), exactly(5, name="y")))
+        (sentence,) = shop.why(given).values()
+        assert f"on device {DRIVER}/n/odd: CEL runtime error" in sentence
+
     def test_parts_of_a_device_by_capacity_are_refused_with_a_reason(self) -> None:
         shop = Shop("n")
         given = shop.ask(claim("c", exactly(capacity={"requests": {"memory": "1Gi"}})))
@@ -230,6 +251,19 @@ class TestAll:
             "being updated"
         }
 
+    def test_even_one_whose_devices_do_not_match_as_far_as_they_are_known(self) -> None:
+        shop = Shop("n")
+        shop.offer(resource_slice("n", device("a", model="a100"), name="whole"))
+        shop.offer(resource_slice("n", device("b", model="k80"), name="part", count=2))
+        (sentence,) = shop.why(shop.ask(claim("c", everything(selector=IS_A100)))).values()
+        assert sentence.endswith(f"resource pool {DRIVER}/part is currently being updated")
+
+    def test_the_first_pool_that_is_in_the_way_is_named(self) -> None:
+        shop = Shop("n")
+        shop.offer(resource_slice("n", device("x"), name="first"), resource_slice("n", name="second", count=2))
+        (sentence,) = shop.why(shop.ask(claim("c", everything(selector=IS_A100)))).values()
+        assert f"on device {DRIVER}/first/x: CEL runtime error" in sentence
+
     def test_a_claim_can_have_32_devices_at_most(self) -> None:
         shop = Shop("n")
         shop.offer(resource_slice("n", *(device(f"d{number}") for number in range(33))))
@@ -237,6 +271,9 @@ class TestAll:
             "n": "claim default/c: number of requested devices 33 exceeds the claim limit of 32"
         }
         assert not shop.why(shop.ask(claim("d", exactly(32))))
+        assert shop.why(shop.ask(claim("e", exactly(33)))) == {
+            "n": "claim default/e: number of requested devices 33 exceeds the claim limit of 32"
+        }
 
     def test_devices_that_contradict_a_constraint_are_an_error(self) -> None:
         shop = Shop("n")
@@ -476,6 +513,18 @@ class TestPools:
         assert isinstance(shop.plugin, DynamicResources)
         assert len(shop.plugin._devices.inventory.supplies) < 12
 
+    @pytest.mark.parametrize("model", ["a100", "k80"])
+    def test_devices_that_come_and_go_leave_nothing_behind(self, model: str) -> None:
+        shop = Shop("n", classes=[device_class("gpu", IS_A100)])
+        given = shop.ask(claim("c", exactly()))
+        for number in range(200):
+            shop.offer(resource_slice("n", device("a", model=model, number=number), generation=number + 1))
+            assert bool(shop.why(given)) == (model == "k80")
+        gc.collect()
+        answers = shop.begin(given).data[shop.plugin.name].answers
+        assert len(answers._groups) < 100
+        assert len(answers._asked_for) < 100
+
     def test_partitions_share_what_their_pool_counts(self) -> None:
         def part(name: str, memory: str) -> Data:
             taken = {"counterSet": "gpu-0", "counters": {"memory": {"value": memory}}}
@@ -493,6 +542,22 @@ class TestPools:
         assert shop.why(shop.ask(claim("c", exactly(3)))) == {"n": NOT_ENOUGH}
         assert shop.choose(shop.ask(claim("d", exactly(2))), "n") == [["half-0", "half-1"]]
         assert shop.why(shop.ask(claim("e", exactly()))) == {"n": NOT_ENOUGH}
+
+    def test_what_a_partition_takes_is_gone_for_other_nodes_too(self) -> None:
+        taken = {"counterSet": "links", "counters": {"links": {"value": "1"}}}
+        parts = [device(f"to-{node}") | {"nodeName": node, "consumesCounters": [taken]} for node in ("n0", "n1", "n2")]
+        shop = Shop("n0", "n1", "n2")
+        shared = [{"name": "links", "counters": {"links": {"value": "2"}}}]
+        shop.offer(
+            resource_slice("", name="counters", pool="p", count=2, allNodes=True, sharedCounters=shared),
+            resource_slice("", *parts, name="devices", pool="p", count=2, perDeviceNodeSelection=True),
+        )
+        given = shop.ask(claim("c", exactly()))
+        assert not shop.why(given)
+        shop.choose(shop.ask(claim("d", exactly())), "n0")
+        assert shop.why(given) == {"n0": NOT_ENOUGH}
+        shop.choose(shop.ask(claim("e", exactly())), "n1")
+        assert sorted(shop.why(given)) == ["n0", "n1", "n2"]
 
     def test_a_partition_of_something_unknown_makes_a_pool_invalid(self) -> None:
         shop = Shop("n")
@@ -652,16 +717,23 @@ class TestWaking:
         assert not self.woken(shop), "taints of nodes do not"
 
 
+def counted_searches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The groups of nodes about which is asked from now on."""
+    asked: list[int] = []
+    answer = Answers._answer
+
+    def counted(self: Answers, number: int) -> int:
+        asked.append(number)
+        return answer(self, number)
+
+    monkeypatch.setattr(Answers, "_answer", counted)
+    return asked
+
+
 def test_a_pod_like_the_last_one_costs_only_what_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     shop = Shop(*(f"n{number}" for number in range(50)))
     shop.offer(*(resource_slice(f"n{number}", device("a"), device("b")) for number in range(40)))
-    searches = []
-
-    def counted(*given: Any) -> Any:
-        searches.append(given)
-        return search(*given)
-
-    monkeypatch.setattr(answering, "allocate", counted)
+    searches = counted_searches(monkeypatch)
     assert len(shop.why(shop.ask(claim("c", exactly())))) == 10
     assert len(searches) == 41, "one for each node with devices, one for all without"
     shop.choose(pod(**using("c")), "n7")
@@ -677,17 +749,110 @@ def test_nodes_that_differ_only_in_devices_that_nobody_asks_for_are_asked_about_
     shop = Shop(*(f"n{number}" for number in range(20)), classes=[device_class("net", is_net)])
     shop.offer(*(resource_slice(f"n{number}", device("gpu", model="a100")) for number in range(10)))
     shop.offer(resource_slice("", device("a", model="net"), device("b", model="net"), name="net", allNodes=True))
-    searches = []
-
-    def counted(*given: Any) -> Any:
-        searches.append(given)
-        return search(*given)
-
-    monkeypatch.setattr(answering, "allocate", counted)
+    searches = counted_searches(monkeypatch)
     assert not shop.why(shop.ask(claim("c", exactly(2, class_name="net"))))
-    assert len(searches) == 1
+    assert len(searches) == 2, "one for all nodes, one for rows without a node"
     shop.choose(shop.ask(claim("d", exactly(class_name="net"))), "n3")
+    searches.clear()
     assert len(shop.why(pod(**using("c")))) == 20
+    assert len(searches) == 1
+
+
+def test_what_takes_long_can_be_done_before_in_small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = Shop(*(f"n{number}" for number in range(20)))
+    shop.offer(*(resource_slice(f"n{number}", device("a"), device("b")) for number in range(20)))
+    given = shop.ask(claim("c", exactly()))
+    steps = shop.plugin.warm(shop.shapes.info(given))
+    for _ in range(30):
+        next(steps)
+    shop.offer(resource_slice("n3", device("a", taint("1"))), resource_slice("n4", generation=2))
+    shop.told_gone(convert(resource_slice("n5"), ResourceSlice))
+    assert len(list(steps)) > 10
+    shop.plugin.pre_filter(shop.cycle(given))
+    list(shop.plugin.warm(shop.shapes.info(given)))
+    searches = counted_searches(monkeypatch)
+    assert sorted(shop.why(given)) == ["n3", "n4", "n5"]
+    assert not searches
+
+
+def test_pods_that_cannot_be_placed_yet_are_not_prepared() -> None:
+    shop = Shop("n")
+    for given in (
+        pod(**using("missing")),
+        shop.ask(claim("c", request(class_name="unknown"))),
+        shop.ask(claim("d"), allocation={}),
+    ):
+        assert not list(shop.plugin.warm(shop.shapes.info(given)))
+
+
+NUMA = {"constraints": [{"matchAttribute": f"{DRIVER}/numa"}]}
+PLANS = [
+    claim("one", exactly()),
+    claim("selected", exactly(2, selector=IS_A100)),
+    claim("tolerant", exactly(2, tolerations=[{"operator": "Exists"}])),
+    claim("aligned", exactly(2), **NUMA),
+    claim("several", exactly(name="x"), exactly(name="y", selector=f'"numa" in device.attributes["{DRIVER}"]')),
+    claim("all", everything()),
+    claim("ways", ways("gpu", gpu=3), **NUMA),
+    claim("admin", exactly(3, adminAccess=True)),
+]
+DEVICES = st.lists(
+    st.builds(
+        lambda tainted, attributes: (tainted, attributes),
+        st.booleans(),
+        st.fixed_dictionaries({}, optional={"model": st.sampled_from(["a100", "k80"]), "numa": st.integers(0, 1)}),
+    ),
+    max_size=4,
+)
+CHANGES = st.one_of(
+    st.tuples(st.just("publish"), st.sampled_from(["n0", "n1", "everywhere"]), DEVICES),
+    st.tuples(st.just("take"), st.sampled_from(["n0", "n1", "n2"]), st.sampled_from([0, 1, 3])),
+    st.tuples(st.just("label"), st.sampled_from(["n0", "n1", "n2"]), st.sampled_from(["yes", "no"])),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given_any(changes=st.lists(CHANGES, max_size=8), give_back=st.booleans(), spare=st.sampled_from([-3, 1024]))
+def test_what_is_known_is_what_a_new_search_would_find(changes: list[Any], give_back: bool, spare: int) -> None:
+    with patch.object(inventory, "_SPARE", spare):
+        play(Shop("n0", "n1", "n2"), changes, give_back)
+
+
+def play(shop: Shop, changes: list[Any], give_back: bool) -> None:
+    """Make changes, and see after each that nothing is remembered that is not true any more."""
+    plugin = shop.plugin
+    assert isinstance(plugin, DynamicResources)
+    known, pods = plugin._devices, [shop.ask(each) for each in PLANS]
+    reserved: list[tuple[Cycle, str]] = []
+    for number, (what, where, value) in enumerate(changes):
+        if what == "publish":
+            devices = [device(f"d{at}", *[taint("1")] * bad, **more) for at, (bad, more) in enumerate(value)]
+            selected: Data = {"nodeSelector": place("gpu", "yes")} if where == "everywhere" else {}
+            name = "" if selected else where
+            shop.offer(resource_slice(name, *devices, name=where, generation=number + 1, **selected))
+        elif what == "label":
+            shop.node(where, {"gpu": value})
+        elif reserved and give_back:
+            plugin.unreserve(*reserved.pop())
+        else:
+            cycle = shop.begin(shop.ask(claim(f"c{number}", PLANS[value]["spec"]["devices"]["requests"][0])))
+            if plugin.reserve(cycle, where) == "":
+                reserved.append((cycle, where))
+        for asking in pods:
+            cycle = shop.begin(asking)
+            answers = cycle.data[plugin.name].answers
+            for node, row in shop.table.rows.items():
+                assert answers.codes(np.array([row]))[0] == found_anew(known, answers, row), (node, asking.spec)
+
+
+def found_anew(known: Devices, answers: Answers, row: int) -> int:
+    """What can be said of a row, from all the devices that it can use."""
+    views = known.inventory.supplies[known.inventory.of_row[row]].views
+    try:
+        picks = Search(answers.plan, views, known.ledger.taken).run()
+    except Fault:
+        return FAULTY
+    return FITS if picks is not None else LACKING
 
 
 class Trade(RuleBasedStateMachine):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,20 @@ import pytest
 import yaml
 
 from moorage.api import kinds
+from moorage.api.pod import Pod
 from moorage.api.resource import DeviceTaintRule
 from moorage.client import Client, Conflict, Unavailable
 from moorage.controllers.resourceclaims import PodClaims, ResourceClaims
 from moorage.controllers.run import prepare
 from moorage.features import ALL_ON, NONE_ON
+from moorage.scheduler import scheduler as scheduling
 from moorage.scheduler.config import Configuration, ProfileSpec
+from moorage.scheduler.devices import writing
 from moorage.scheduler.devices.writing import ClaimWriter
+from moorage.scheduler.framework import Cycle
+from moorage.scheduler.plugins.dynamicresources import DynamicResources
 from moorage.scheduler.plugins.queueing import DefaultBinder
+from moorage.scheduler.shape import PodInfo
 from tests.plane import Data, create, eventually, read, read_all
 from tests.scheduler.devicekit import DRIVER, V1, claim, device, device_class, request, resource_slice, taint, using
 from tests.scheduler.stage import NODE, Stage, stage
@@ -386,6 +392,66 @@ async def test_a_claim_that_changes_while_it_is_written_is_read_again(
         assert await here.node_of("web") == "only"
         assert (await read(here.client, "ResourceClaim", "c", api_version=V1))["metadata"]["labels"] == {"a": "b"}
         assert changed
+
+
+async def test_a_pod_that_is_gone_before_it_is_tried_takes_no_devices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warm = DynamicResources.warm
+    begun = asyncio.Event()
+
+    def endless(self: DynamicResources, info: PodInfo) -> Iterator[None]:
+        begun.set()
+        while info.key[1] == "gone" and self.handle.informers.of(Pod).get(*info.key) is not None:
+            yield
+        yield from warm(self, info)
+
+    reserved: list[str] = []
+    reserve = DynamicResources.reserve
+
+    def noted(self: DynamicResources, cycle: Cycle, node: str) -> str:
+        reserved.append(cycle.pod.key[1])
+        return reserve(self, cycle, node)
+
+    monkeypatch.setattr(DynamicResources, "warm", endless)
+    monkeypatch.setattr(DynamicResources, "reserve", noted)
+    monkeypatch.setattr(scheduling, "_SLICE", 0.0)
+    async with stage(tmp_path) as here:
+        await here.node("only")
+        await put(here, device_class(), resource_slice("only", device("gpu-0")), claim("c"))
+        await here.pod("gone", **using("c"))
+        await begun.wait()
+        await here.delete("gone")
+        await here.pod("web", **using("c"))
+        assert await here.node_of("web") == "only"
+    assert reserved == ["web"]
+
+
+async def test_many_claims_are_written_at_a_time_but_not_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempt = ClaimWriter._try
+    now, most = 0, 0
+
+    async def watched(self: ClaimWriter, *given: Any) -> Any:
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        try:
+            return await attempt(self, *given)
+        finally:
+            now -= 1
+
+    monkeypatch.setattr(ClaimWriter, "_try", watched)
+    monkeypatch.setattr(writing, "_AT_ONCE", 3)
+    async with stage(tmp_path) as here:
+        await here.node("only")
+        await put(here, device_class(), resource_slice("only", *(device(f"gpu-{number}") for number in range(12))))
+        await here.stop()
+        for number in range(12):
+            await put(here, claim(f"c{number}"))
+            await here.pod(f"p{number}", **using(f"c{number}"))
+        await here.restart()
+        assert {await here.node_of(f"p{number}") for number in range(12)} == {"only"}
+    assert most == 3
 
 
 async def test_profiles_do_not_give_the_same_device_to_two_claims(tmp_path: Path) -> None:

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 from moorage.api.node import Node
 from moorage.api.pod import Pod
+from moorage.features import ALL_ON
+from moorage.scheduler.plugins.noderesources import _STATES, _Remembered
+from moorage.scheduler.shape import Shapes
+from moorage.scheduler.table import Mask, NodeTable
 from tests.scheduler.engine import Asked, node, pod
 
 Data = dict[str, Any]
@@ -238,3 +243,15 @@ def test_ignored_resources_are_not_looked_at_if_they_are_extended_ones() -> None
     assert by_name.reasons(asked) == [["Insufficient cpu", f"Insufficient {CORE}"]]
     by_group = Asked("NodeResourcesFit", nodes, args={"ignoredResourceGroups": ["example.com", "kubernetes.io"]})
     assert by_group.reasons(asked) == [["Insufficient cpu", f"Insufficient {CORE}"]]
+
+
+def test_what_is_remembered_of_nodes_is_bounded_however_many_shapes_ask() -> None:
+    table, shapes = NodeTable(), Shapes(ALL_ON)
+    table.set_node(node("only"))
+    remembered: _Remembered[Mask] = _Remembered(table)
+    asking = [shapes.info(asks({"cpu": str(number)})).shape for number in range(1, 9)]
+    for number in range(_STATES):
+        table.requested[0, 0] = number
+        for shape in asking:
+            remembered.answer(shape, table.requested, np.array([0]), lambda *_: np.ones(1, np.bool_))
+    assert 0 < sum(map(len, remembered._kept.values())) <= _STATES

@@ -167,6 +167,30 @@ def test_two_names_at_once_match_no_node() -> None:
     assert here.reasons(pod(affinity=required(both))) == [[NO_MATCH], [NO_MATCH]]
 
 
+def test_a_pod_that_names_its_nodes_is_not_told_what_is_wrong_with_the_others() -> None:
+    engine = Engine()
+    tainted = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
+    for each in (node("small", room={"cpu": "1", "pods": "10"}), node("tainted", {}, tainted), node("open")):
+        engine.table.set_node(each)
+    assert engine.message(pod({"cpu": "2"}, affinity=required(term(name="small")))) == (
+        "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]."
+    )
+    unlabelled = required(term(has("zone"), name="open"), term(name="gone"))
+    assert engine.message(pod(affinity=unlabelled)) == (
+        f"0/3 nodes are available: 1 {NO_MATCH}, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]."
+    )
+
+
+def test_names_that_no_node_can_have_at_once_are_told_as_a_conflict() -> None:
+    engine = Engine()
+    engine.table.set_node(node("node1"))
+    both = term(name="node1")
+    both["matchFields"].append(expression("metadata.name", "In", "node2"))
+    conflict = "0/1 nodes are available: pod affinity terms conflict."
+    assert engine.message(pod(affinity=required(both))) == conflict
+    assert engine.place(pod(affinity=required(both, term(name="node1")))).node == "node1"
+
+
 def test_what_the_profile_adds_must_match_as_well() -> None:
     added = {"addedAffinity": {REQUIRED: {"nodeSelectorTerms": [term(expression("zone", "In", "bar"))]}}}
     here = Asked(

@@ -9,6 +9,7 @@ import pytest
 
 from moorage.api import kinds
 from moorage.client import Client, Unavailable
+from moorage.client.clock import FastClock
 from moorage.features import ALL_ON, NONE_ON
 from moorage.scheduler.plugins.queueing import DefaultBinder
 from tests.plane import create, eventually
@@ -50,6 +51,22 @@ async def test_a_pod_that_fits_nowhere_says_why_in_its_status_and_in_one_event(t
             )
 
         assert await eventually(told)
+
+
+async def test_what_is_said_of_a_pod_that_still_fits_nowhere_follows_its_nodes(tmp_path: Path) -> None:
+    clock = FastClock()
+    async with stage(tmp_path, clock=clock) as here:
+        await here.node("only", taints=[GPU], cpu="1")
+        await here.pod("big", requests={"cpu": "2"})
+        await here.unschedulable("big", "untolerated taint {gpu: true}")
+        await here.taint("only")
+
+        async def is_seen() -> bool:
+            return bool(here.scheduler._stale)
+
+        await eventually(is_seen)
+        await clock.run_fast(45)
+        assert "1 Insufficient cpu" in await here.unschedulable("big", "Insufficient")
 
 
 async def test_removing_the_taint_places_the_pod_at_once(tmp_path: Path) -> None:

@@ -16,8 +16,9 @@ from moorage.api.volume import PersistentVolume, PersistentVolumeClaim
 from moorage.features import ALL_ON, NONE_ON
 from moorage.match.selector import compile_selector
 from moorage.scheduler.plugins.volumebinding import VolumeBinding
-from moorage.scheduler.reach import Reach
+from moorage.scheduler.reach import Reaches
 from moorage.scheduler.table import NodeTable
+from moorage.scheduler.volumes import volumes_of
 from tests.scheduler.alone import Alone, Data
 from tests.scheduler.storage import affinity, claim, on, pod_with, storage_class, volume
 
@@ -65,7 +66,8 @@ def test_reach_is_what_the_matcher_says_of_each_node(
 ) -> None:
     table = NodeTable()
     affinities = [None if each is None else convert({"nodeSelectorTerms": each}, NodeSelector) for each in selectors]
-    reaches = [Reach(table, each, gates) for each in affinities]
+    known = Reaches(table, gates)
+    reaches = [known.of(each) for each in affinities]
     compiled = [compile_selector(each, gates) for each in affinities]
     for name, labels in changes:
         if labels is None:
@@ -78,7 +80,7 @@ def test_reach_is_what_the_matcher_says_of_each_node(
             expected = [selector.verdict(node.metadata.labels, node.metadata.name).matched for node in nodes]
             assert reach.mask(rows).tolist() == expected
             assert [reach.includes(node.metadata.name) for node in nodes] == expected
-            few = reach.few()
+            few = reach.few(known.rows.version)
             if few is not None:
                 assert sorted(few.tolist()) == sorted(rows[np.array(expected, np.bool_)].tolist())
 
@@ -183,3 +185,16 @@ def test_each_claim_gets_on_each_node_what_it_would_get_there_alone(changes: lis
 
 def _promises(there: dict[str, PersistentVolume], wanted: PersistentVolumeClaim) -> int:
     return sum(is_for(each, wanted) for each in there.values())
+
+
+def test_volumes_are_laid_out_anew_only_when_nodes_or_their_labels_change() -> None:
+    alone = Alone(VolumeBinding, NODES)
+    alone.told(storage_class())
+    alone.told(volume("v", **affinity(on(HOST, "a"))))
+    known = volumes_of(alone.handle)
+    first = known.layout(claim("c"))
+    alone.node("a", NODES["a"], {"key": "k", "value": "v", "effect": "NoSchedule"})
+    alone.add(pod_with(node="b"))
+    assert known.layout(claim("c")) is first
+    alone.node("e", {HOST: "e"})
+    assert known.layout(claim("c")) is not first

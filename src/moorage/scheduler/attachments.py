@@ -123,8 +123,8 @@ class Attachments:
 
     # -- questions ----------------------------------------------------------------------------------------------
 
-    def of(self, pod: Pod) -> set[Attached]:
-        """The volumes that a pod to be placed has. Raises Unattachable when that cannot be told."""
+    def limited_of(self, pod: Pod) -> set[Attached]:
+        """The volumes of a pod to be placed that some node can have only so many of. Raises Unattachable."""
         found = set()
         for use in claims_of(pod):
             key = pod.metadata.namespace, use.claim
@@ -133,7 +133,8 @@ class Attachments:
                 raise Unattachable(f'looking up PVC {"/".join(key)}: persistentvolumeclaim "{use.claim}" not found')
             if use.ephemeral and (problem := not_made_for(pod, claim)):
                 raise Unattachable(problem)
-            if (attached := self._attached(claim)) is not None:
+            attached = self._attached(claim)
+            if attached is not None and self._limits.get(attached.driver):
                 found.add(attached)
         return found
 

@@ -9,13 +9,13 @@ from moorage.scheduler.profile import Placement
 
 def message_of(nodes: int, placement: Placement, afterthought: str = "") -> str:
     """`0/5 nodes are available: 2 Insufficient cpu, 3 node(s) had untolerated taint {gpu: }. preemption: …`."""
+    if nodes == 0:
+        return "no nodes available to schedule pods"
     message = f"0/{nodes} nodes are available:"
     if placement.rejected is not None:
         message += f" {placement.rejected.reason}."
     elif placement.refused:
         message = f"0/1 nodes are available: 1 {placement.refused[1]}."
-    elif nodes == 0:
-        return "no nodes available to schedule pods"
     else:
         counts: Counter[str] = Counter()
         for rejections in placement.rejections.values():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, ParamSpec, TypeVar
@@ -172,8 +172,16 @@ class Plugin:
         """Whether pods of a shape concern this plugin at all."""
         return True
 
+    def warm(self, pod: PodInfo) -> Iterator[None]:
+        """Find out in small steps what takes long when it is asked for the first time. Scope CLUSTER only."""
+        raise NotImplementedError
+
     def pre_filter(self, cycle: Cycle) -> Skip | Reject | None:
         """Prepare for a pod, leave it to the others, or reject it. Scope CLUSTER only."""
+        return None
+
+    def named(self, shape: Shape) -> frozenset[str] | Reject | None:
+        """The only nodes that pods of a shape could go to, when they name them: nobody is asked about the others."""
         return None
 
     def filter(self, cycle: Cycle, rows: Rows) -> Mask:

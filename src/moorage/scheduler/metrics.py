@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import prometheus_client as prometheus
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from moorage.histogram import Histogram
 from moorage.scheduler.framework import Cycle, Said, Timings
 from moorage.scheduler.queue import Queue, Queued
 
@@ -26,7 +26,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = prometheus.CollectorRegistry()
-        self._attempts = self._counter("schedule_attempts", "Attempts to place a pod.", "result", "profile")
+        self.attempts: Counter[tuple[str, str]] = Counter()
         self._durations = self._histogram(
             "scheduling_attempt_duration_seconds", "From the start of an attempt to its end.", _DURATIONS,
             "result", "profile",
@@ -54,7 +54,6 @@ class Metrics:
         self._preemptions = self._counter("preemption_attempts", "Attempts to make room by removing pods.")
         self.evaluations: Counter[tuple[str, tuple[Said, ...]]] = Counter()
         self._number = 0
-        self._of = _Remembered()
 
     def follow(self, queue: Queue) -> None:
         """Tell how many pods are where, whenever somebody asks."""
@@ -71,20 +70,20 @@ class Metrics:
         self._algorithm.observe(time.perf_counter() - start)
         for point, plugin, seconds in cycle.timings or ():
             if plugin:
-                self._of(self._plugins, plugin, point, "Success").observe(seconds)
+                self._plugins.observe(seconds, plugin, point, "Success")
             else:
-                self._of(self._points, point, "Success", profile).observe(seconds)
+                self._points.observe(seconds, point, "Success", profile)
 
     def attempted(self, profile: str, result: str, start: float) -> None:
         """An attempt has ended: scheduled, unschedulable or error."""
-        self._of(self._attempts, result, profile).inc()
-        self._of(self._durations, result, profile).observe(time.perf_counter() - start)
+        self.attempts[result, profile] += 1
+        self._durations.observe(time.perf_counter() - start, result, profile)
 
     def bound(self, entry: Queued, now: float) -> None:
         """A pod was bound."""
         self._tries.observe(entry.attempts)
         attempts = str(entry.attempts) if entry.attempts < 16 else "16+"
-        self._of(self._waits, attempts).observe(max(0.0, now - entry.added))
+        self._waits.observe(max(0.0, now - entry.added), attempts)
 
     def preempted(self) -> None:
         """Room was to be made."""
@@ -93,22 +92,8 @@ class Metrics:
     def _counter(self, name: str, text: str, *labels: str) -> prometheus.Counter:
         return prometheus.Counter(f"scheduler_{name}", text, labels, registry=self.registry)
 
-    def _histogram(self, name: str, text: str, buckets: Iterable[float], *labels: str) -> prometheus.Histogram:
-        return prometheus.Histogram(f"scheduler_{name}", text, labels, buckets=tuple(buckets), registry=self.registry)
-
-
-class _Remembered:
-    """Children of metrics by their labels: to look them up in the metric itself takes a lock each time."""
-
-    def __init__(self) -> None:
-        self._children: dict[tuple[Any, ...], Any] = {}
-
-    def __call__(self, metric: Any, *labels: str) -> Any:
-        key = (metric, *labels)
-        child = self._children.get(key)
-        if child is None:
-            child = self._children[key] = metric.labels(*labels)
-        return child
+    def _histogram(self, name: str, text: str, buckets: Iterable[float], *labels: str) -> Histogram:
+        return Histogram(self.registry, f"scheduler_{name}", text, buckets, *labels)
 
 
 class _Asked:
@@ -130,6 +115,12 @@ class _Asked:
         for (plugin, profile), count in self._rejected().items():
             waiting.add_metric([plugin, profile], count)
         yield waiting
+        attempts = CounterMetricFamily(
+            "scheduler_schedule_attempts", "Attempts to place a pod.", labels=["result", "profile"]
+        )
+        for labels, count in self._metrics.attempts.items():
+            attempts.add_metric(labels, count)
+        yield attempts
         asked = CounterMetricFamily(
             "scheduler_plugin_evaluation", "Decisions in which a plugin had a say, and what it said.",
             labels=["plugin", "extension_point", "profile", "status"],
@@ -138,8 +129,8 @@ class _Asked:
         for (profile, evaluations), count in self._metrics.evaluations.items():
             for plugin, point, status in evaluations:
                 totals[plugin, point, profile, status] += count
-        for labels, count in totals.items():
-            asked.add_metric(labels, count)
+        for said, count in totals.items():
+            asked.add_metric(said, count)
         yield asked
 
     def _rejected(self) -> Counter[tuple[str, str]]:

@@ -57,6 +57,7 @@ class Profile:
         self.filters = at["filter"]
         scores = [Weighted(plugin, weights[plugin.name]) for plugin in at["score"]]
         self._decisions = Decisions(handle.table, self.filters, scores)
+        self._warming = [plugin for plugin in self.filters if overrides(type(plugin), "warm")]
         self._pre_enqueue = at["preEnqueue"]
         self.sort_key = at["queueSort"][0].sort_key
         self.post_filters = at["postFilter"]
@@ -69,13 +70,18 @@ class Profile:
         """Why a pod must not be tried yet; empty when it may."""
         return next(filter(None, (plugin.pre_enqueue(info) for plugin in self._pre_enqueue)), "")
 
+    def warm(self, info: PodInfo) -> Iterator[None]:
+        """Find out in small steps what plugins will be asked about a pod."""
+        for plugin in self._warming:
+            if plugin.applies(info.shape):
+                yield from plugin.warm(info)
+
     def place(self, cycle: Cycle) -> Placement:
         """The best node for a pod, one of the best by chance when there are several; or why there is none."""
         known = timed(cycle, "Filter", "", self._decisions.of, cycle)
         active = timed(cycle, "PreFilter", "", self._prepared, cycle, known)
         if isinstance(active, Reject):
-            cycle.said = ((cycle.rejected_by, "PreFilter", _status(resolvable=active.resolvable)),)
-            return Placement(rejected=active)
+            return _rejected(cycle, active)
         cycle.said = known.said
         promised = cycle.pod.pod.status.nominated_node_name
         row = self.table.rows.get(promised) if promised else None
@@ -100,6 +106,10 @@ class Profile:
         return Placement(self._name(self._any(rows)), len(rows))
 
     def _nowhere(self, cycle: Cycle, known: Known, active: list[Plugin]) -> Placement:
+        for plugin in known.filters:
+            if isinstance(named := plugin.named(cycle.shape), Reject):
+                cycle.rejected_by = plugin.name
+                return _rejected(cycle, named)
         placement = Placement(rejections=self._diagnosed(cycle, known, active))
         said = (
             (name, "Filter", _status(resolvable=each.resolvable, unclear=each.unclear))
@@ -268,6 +278,12 @@ class Profile:
         self, cycle: Cycle, known: Known, active: list[Plugin], left: Index
     ) -> tuple[dict[str, list[Rejection]], Index]:
         found: dict[str, list[Rejection]] = {}
+        for plugin in known.filters:
+            if isinstance(names := plugin.named(cycle.shape), frozenset):
+                named = np.isin(left, [self.table.rows[name] for name in names if name in self.table.rows])
+                if not named.all():
+                    found[plugin.name] = [Rejection(f"node(s) didn't satisfy plugin(s) [{plugin.name}]", left[~named])]
+                left = left[named]
         asked = {*known.filters, *active}
         for plugin in self.filters:
             if plugin not in asked:
@@ -277,9 +293,14 @@ class Profile:
             mask = plugin.filter(cycle, left)
             rejected = left[~mask]
             if len(rejected):
-                found[plugin.name] = list(plugin.diagnose(cycle, rejected))
+                found.setdefault(plugin.name, []).extend(plugin.diagnose(cycle, rejected))
             left = left[mask]
         return found, left
+
+
+def _rejected(cycle: Cycle, why: Reject) -> Placement:
+    cycle.said = ((cycle.rejected_by, "PreFilter", _status(resolvable=why.resolvable)),)
+    return Placement(rejected=why)
 
 
 def _status(*, resolvable: bool, unclear: bool = False) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,6 +102,10 @@ class Queue:
                 break
         return None
 
+    def tries(self, entry: Queued) -> bool:
+        """Whether a pod that was taken out is still to be tried: it may be gone, or have come again, meanwhile."""
+        return self.pods.get(entry.info.uid) is entry and not entry.place
+
     def _taken(self, entry: Queued) -> Queued:
         entry.attempts += 1
         self._put(entry, "")
@@ -109,7 +113,7 @@ class Queue:
 
     def failed(self, entry: Queued, plugins: Iterable[str]) -> None:
         """No node will do for a pod: it waits for a change that matters to those who rejected it."""
-        if self.pods.get(entry.info.uid) is not entry or entry.place:
+        if not self.tries(entry):
             return
         entry.plugins = frozenset(plugins)
         entry.failures += 1
@@ -118,7 +122,7 @@ class Queue:
 
     def retry(self, entry: Queued) -> None:
         """Something else went wrong: try again after a while."""
-        if self.pods.get(entry.info.uid) is not entry or entry.place:
+        if not self.tries(entry):
             return
         entry.failures = 0
         self._to_backoff(entry, self.now())
@@ -154,12 +158,12 @@ class Queue:
             if entry.ticket == ticket and entry.place == "backoff":
                 self._activate(entry)
 
-    def flush_unschedulable(self) -> None:
-        """Try those again that have waited longest for a change: nothing waits for ever."""
+    def flush_unschedulable(self, stale: Container[Shape] = ()) -> None:
+        """Try those again that have waited longest, and those about whom there may be something new to be said."""
         now = self.now()
-        for entries in list(self._unschedulable.values()):
+        for shape, entries in list(self._unschedulable.items()):
             for entry in list(entries.values()):
-                if now - entry.since > LONGEST_WAIT:
+                if shape in stale or now - entry.since > LONGEST_WAIT:
                     self.wake(entry)
 
     def next_due(self) -> float | None:

@@ -27,7 +27,7 @@ from moorage.scheduler.framework import Cycle, Handle, Nomination, Scope
 from moorage.scheduler.metrics import Metrics
 from moorage.scheduler.profile import NotPermitted, Placement, Profile
 from moorage.scheduler.queue import Queue, Queued
-from moorage.scheduler.shape import PodInfo, Shapes
+from moorage.scheduler.shape import PodInfo, Shape, Shapes
 from moorage.scheduler.table import NodeTable
 
 _LOG = logging.getLogger(__name__)
@@ -69,9 +69,11 @@ class Scheduler:
         self.profiles = configuration.profiles(self.handle)
         first = next(iter(self.profiles.values()))
         self.queue = Queue(
-            time.monotonic, first.sort_key, configuration.first_backoff, configuration.last_backoff, self._ready
+            self.clock.monotonic, first.sort_key, configuration.first_backoff, configuration.last_backoff, self._ready
         )
         self.metrics.follow(self.queue)
+        self._stale: set[Shape] = set()
+        """Of whose nodes some have changed since pods of it were refused, though none that would take them now."""
         self._work = asyncio.Event()
         self._counted: dict[str, PodInfo] = {}
         """The pods in the table, by uid."""
@@ -117,6 +119,8 @@ class Scheduler:
             await self._slots.acquire()
             self._wake_pods()
             entry = self.queue.pop()
+            if entry is not None:
+                await self._warm(entry)
             if entry is None or not self._try(entry):
                 self._slots.release()
             if entry is None:
@@ -125,29 +129,42 @@ class Scheduler:
                 await asyncio.sleep(0)
                 end = time.perf_counter() + _SLICE
 
+    async def _warm(self, entry: Queued) -> None:
+        """Let plugins find out what they were never asked before, while others in the same process have their turns."""
+        profile, end = self._profile(entry.info), time.perf_counter() + _SLICE
+        try:
+            for _ in profile.warm(entry.info) if profile else ():
+                if time.perf_counter() > end:
+                    await asyncio.sleep(0)
+                    end = time.perf_counter() + _SLICE
+        except Exception:  # noqa: BLE001 - whoever stumbles here is asked again when the pod is tried
+            _LOG.exception('not prepared pod="%s/%s"', *entry.info.key)
+
     async def _idle(self) -> None:
         self._work.clear()
         due = self.queue.next_due()
+        timer = None if due is None else self.clock.call_later(due - self.queue.now(), self._work.set)
         try:
-            async with asyncio.timeout(None if due is None else max(0.0, due - time.monotonic())):
-                await self._work.wait()
-        except TimeoutError:
-            return
+            await self._work.wait()
+        finally:
+            if timer is not None:
+                timer.cancel()
 
     def _ready(self) -> None:
         self._work.set()
 
     async def _flush(self) -> None:
         while True:
-            await asyncio.sleep(_FLUSH_SECONDS)
-            self.queue.flush_unschedulable()
+            await self.clock.sleep(_FLUSH_SECONDS)
+            self.queue.flush_unschedulable(self._stale)
+            self._stale.clear()
 
     # -- one pod ------------------------------------------------------------------------------------------------
 
     def _try(self, entry: Queued) -> bool:
         """Decide about one pod. True when it is being bound, which gives the slot back."""
         profile = self._profile(entry.info)
-        if profile is None or entry.info.pod.metadata.deletion_timestamp is not None:
+        if profile is None or entry.info.pod.metadata.deletion_timestamp is not None or not self.queue.tries(entry):
             return False
         start = time.perf_counter()
         cycle = Cycle(entry.info, self.table, profile, self.metrics.timings())
@@ -443,6 +460,8 @@ class Scheduler:
                     or (shape.has_claims and self._could_open(entry, profile, relieved))
                 ):
                     self.queue.wake(entry)
+            if not opened and len(rows):
+                self._stale.add(shape)
 
     def _could_open(self, entry: Queued, profile: Profile, rows: Iterable[int]) -> bool:
         cycle = Cycle(entry.info, self.table, profile)

@@ -33,17 +33,24 @@ class _Traits(NamedTuple):
 class Layout:
     """Volumes with numbers in the order of their size, and the rows that each can be reached from."""
 
-    def __init__(self, table: NodeTable, volumes: list[PersistentVolume], reaches: list[Reach]) -> None:
+    def __init__(
+        self,
+        table: NodeTable,
+        version: int,
+        volumes: list[PersistentVolume],
+        sizes: list[Quantity],
+        reaches: list[Reach],
+    ) -> None:
         self._table = table
-        self.places = table.places
+        self.version = version
         self.volumes = volumes
-        self._sizes = [size_of(each) for each in volumes]
+        self._sizes = sizes
         self._numbers = {each.metadata.name: number for number, each in enumerate(volumes)}
         self._free = np.ones(len(volumes), np.bool_)
         traits: dict[_Traits, int] = {}
         self._codes = np.array([traits.setdefault(_traits(each), len(traits)) for each in volumes], np.intp)
         self._traits = list(traits)
-        few = [reach.few() for reach in reaches]
+        few = [reach.few(version) for reach in reaches]
         near = [(number, rows) for number, rows in enumerate(few) if rows is not None]
         self._near_rows = np.concatenate([np.zeros(0, np.intp), *(rows for _, rows in near)])
         self._near = np.repeat([number for number, _ in near], [len(rows) for _, rows in near]).astype(np.int64)
@@ -102,12 +109,13 @@ class Supply:
     def put(self, volume: PersistentVolume) -> None:
         """Nobody has a volume."""
         self._volumes[volume.metadata.name] = volume
+        self._reach[volume.metadata.name] = self._reaches.of_volume(volume)
         insort(self._order, (size_of(volume), volume.metadata.name))
         self._layout = None
 
     def take(self, name: str) -> None:
         """Somebody has it, or it is gone."""
-        self._reach.pop(name, None)
+        del self._reach[name]
         size = size_of(self._volumes.pop(name))
         del self._order[bisect_left(self._order, (size, name))]
         if self._layout is not None:
@@ -115,13 +123,12 @@ class Supply:
 
     def layout(self) -> Layout:
         """All of them over the table as it is now."""
-        if self._layout is None or self._layout.places != self._table.places:
-            names = [name for _, name in self._order]
-            for name in names:
-                if name not in self._reach:
-                    self._reach[name] = self._reaches.of_volume(self._volumes[name])
-            reaches = [self._reach[name] for name in names]
-            self._layout = Layout(self._table, [self._volumes[name] for name in names], reaches)
+        version = self._reaches.rows.version
+        if self._layout is None or self._layout.version != version:
+            volumes = [self._volumes[name] for _, name in self._order]
+            sizes = [size for size, _ in self._order]
+            reaches = [self._reach[name] for _, name in self._order]
+            self._layout = Layout(self._table, version, volumes, sizes, reaches)
         return self._layout
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
-from moorage.scheduler.devices.inventory import Supply
 from moorage.scheduler.devices.plan import MOST_DEVICES, ClaimPlan, Fault, Plan, Want
-from moorage.scheduler.devices.pools import Counters, DeviceId, Offer, PoolId
+from moorage.scheduler.devices.pools import Counters, DeviceId, Offer, PoolId, View
 
 _MOST_STEPS = 50_000
 """After so many devices tried a search is given up: nothing else happens while it lasts."""
@@ -20,9 +20,22 @@ class Pick(NamedTuple):
     offer: Offer
 
 
-def allocate(plan: Plan, supply: Supply, taken: Mapping[DeviceId, int]) -> list[list[Pick]] | None:
+def allocate(plan: Plan, views: Sequence[View], taken: Mapping[DeviceId, int]) -> list[list[Pick]] | None:
     """Devices for each claim, or None when there are not enough. Raises Fault."""
-    return _Search(plan, supply, taken).run()
+    only = plan.only
+    if only is None or any(view.pool.counters for view in views):
+        return Search(plan, views, taken).run()
+    picks = [Pick(only, offer) for offer in islice(usable(0, only, views, taken), only.count)]
+    return [picks] if len(picks) == only.count else None
+
+
+def usable(claim: int, want: Want, views: Iterable[View], taken: Mapping[DeviceId, int]) -> Iterator[Offer]:
+    """The devices that a request could have if it were the only one. Raises Fault."""
+    for view in views:
+        for offer in () if view.problem else view.offers:
+            is_free = want.admin or offer.id not in taken
+            if is_free and want.selects(claim, offer) and want.tolerates(offer.taints):
+                yield offer
 
 
 def preference(picks: list[list[Pick]]) -> int:
@@ -30,12 +43,14 @@ def preference(picks: list[list[Pick]]) -> int:
     return sum(rank for claim in picks for rank in {pick.want.request: pick.want.rank for pick in claim}.values())
 
 
-class _Search:
-    def __init__(self, plan: Plan, supply: Supply, taken: Mapping[DeviceId, int]) -> None:
+class Search:
+    """Tries one device after the other, and goes back when there is no way on."""
+
+    def __init__(self, plan: Plan, views: Sequence[View], taken: Mapping[DeviceId, int]) -> None:
         self._plan = plan
-        self._supply = supply
+        self._views = views
         self._taken = taken
-        self._offers = supply.offers
+        self._offers = [offer for view in views if not view.problem for offer in view.offers]
         self._picks: list[list[Pick]] = [[] for _ in plan.claims]
         self._users: dict[DeviceId, list[int]] = {}
         """The claims that the devices picked so far are for."""
@@ -44,8 +59,11 @@ class _Search:
         self._left: dict[PoolId, Counters] = {}
         self._all: dict[Want, list[Offer]] = {}
         self._steps = 0
+        self._is_clear = True
+        """Whether every device can be judged: else even one that is of no use must be looked at, to say so."""
 
     def run(self) -> list[list[Pick]] | None:
+        """Devices for each claim, or None when there are not enough. Raises Fault."""
         for claim in self._plan.claims:
             self._check_size(claim)
         if self._is_hopeless() or not self._next(0, 0):
@@ -64,31 +82,31 @@ class _Search:
                         claim.number)  # fmt: skip
 
     def _find_all(self, claim: int, want: Want) -> list[Offer]:
-        for view in self._supply.views:
+        found = []
+        for view in self._views:
             if view.problem:
                 text = f"asks for all devices, but resource pool {view.pool.id} is currently {view.problem}"
                 raise Fault(f", request {want.name.rpartition('/')[2]}: {text}", claim)
-        return [offer for offer in self._offers if want.selects(claim, offer)]
+            found += [offer for offer in view.offers if want.selects(claim, offer)]
+        return found
 
     def _is_hopeless(self) -> bool:
-        """Whether some request cannot be satisfied even if it were the only one: spares a search that is in vain."""
-        return any(
-            not any(want.all or self._enough(claim.number, want) for want in ways)
-            for claim in self._plan.claims
-            for ways in claim.requests
-        )
+        """Whether some request cannot be satisfied even if it were the only one: spares a search that is in vain.
 
-    def _enough(self, claim: int, want: Want) -> bool:
-        missing = want.count
-        for offer in self._offers:
-            if not missing:
-                break
-            if want.admin or offer.id not in self._taken:
-                try:
-                    missing -= want.selects(claim, offer) and want.tolerates(offer.taints)
-                except Fault:
-                    return True
-        return not missing
+        Where devices cannot be judged the search must come to them, and fail.
+        """
+        try:
+            return any(
+                max(self._left_over(claim.number, want) for want in ways) < 0
+                for claim in self._plan.claims
+                for ways in claim.requests
+            )
+        except Fault:
+            self._is_clear = False
+            return False
+
+    def _left_over(self, claim: int, want: Want) -> int:
+        return 0 if want.all else len(list(usable(claim, want, self._views, self._taken))) - want.count
 
     def _next(self, claim: int, request: int) -> bool:
         """Go on with a request, then with those after it."""
@@ -123,7 +141,7 @@ class _Search:
         if not count:
             return self._next(claim, request + 1)
         offers = self._offers
-        for at in range(start, len(offers) - count + 1):
+        for at in range(start, len(offers) - (count - 1 if self._is_clear else 0)):
             offer = offers[at]
             self._steps += 1
             if self._steps > _MOST_STEPS:
@@ -186,6 +204,6 @@ class _Search:
     def _counters(self, offer: Offer) -> Counters:
         whole = PoolId(offer.id.driver, offer.id.pool)
         if whole not in self._left:
-            pool = next(view.pool for view in self._supply.views if view.pool.id == whole)
+            pool = next(view.pool for view in self._views if view.pool.id == whole)
             self._left[whole] = pool.left(self._taken)
         return self._left[whole]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from weakref import WeakKeyDictionary
 
 import msgspec
 import numpy as np
@@ -15,110 +16,140 @@ from moorage.scheduler.devices.allocator import Pick, allocate, preference
 from moorage.scheduler.devices.inventory import Inventory, Supply
 from moorage.scheduler.devices.ledger import Ledger
 from moorage.scheduler.devices.plan import Fault, Plan, Want
-from moorage.scheduler.devices.pools import INVALID, Offer, PoolId
+from moorage.scheduler.devices.pools import INVALID, Offer, View
 from moorage.scheduler.framework import Handle
-from moorage.scheduler.table import Rows, Scores
+from moorage.scheduler.table import Index, Rows, Scores
 from moorage.scheduler.waiting import Waiting
 
 FITS, NOT_ENOUGH, INVALID_POOLS, FAULTY = range(4)
 """What can be said of the devices that nodes can use."""
 _KEPT = 64
-_Relevant = tuple[tuple[Offer, ...], tuple[tuple[PoolId, str], ...]]
-"""The devices that can make a difference, and the pools that cannot be used."""
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class Answers:
-    """What is known about the devices for one plan, by the number of a supply."""
+    """What is known about the devices for one plan.
+
+    Nodes that differ only in devices that nobody asks for are one group, and are asked about once. What is known of a
+    group holds until a device is taken or given back that is among those it can use.
+    """
 
     def __init__(self, plan: Plan, inventory: Inventory, ledger: Ledger) -> None:
         self.plan = plan
+        self._wants = [(claim.number, want) for claim in plan.claims for ways in claim.requests for want in ways]
         self._inventory = inventory
         self._ledger = ledger
         self._begin()
 
     def _begin(self) -> None:
-        self._epoch = self._inventory.epoch
-        self._revisions: NDArray[np.int64] = np.full(0, -1, np.int64)
+        self._epoch, self._version = self._inventory.epoch, -1
         self._contents: NDArray[np.int64] = np.full(0, -1, np.int64)
-        self._groups: NDArray[np.int64] = np.zeros(0, np.int64)
-        """Supplies that differ only in devices that nobody asks for have the same group."""
-        self._numbers: dict[_Relevant, int] = {}
-        self._codes: NDArray[np.int8] = np.zeros(0, np.int8)
-        self._scores: Scores = np.zeros(0, np.int64)
-        self.faults: dict[int, Fault] = {}
-        """What is wrong, by the number of a supply; what is no longer wrong may still be here."""
+        self._group_of: Index = np.zeros(0, np.intp)
+        """The group of each supply."""
+        self._group_at: Index = np.zeros(0, np.intp)
+        """The group of each row."""
+        self._groups: list[tuple[View, ...]] = []
+        """What the nodes of a group can use that anybody asks for."""
+        self._numbers: dict[tuple[View, ...], int] = {}
+        self._using: dict[View, list[int]] = {}
+        """The groups that can use a view."""
+        self._asked_for: WeakKeyDictionary[View, bool] = WeakKeyDictionary()
+        self._stale: set[int] = set()
+        self._codes: NDArray[np.int8] = np.zeros(64, np.int8)
+        self._scores: Scores = np.zeros(64, np.int64)
+        self._faults: dict[int, Fault] = {}
+        """What is wrong with a group; what is no longer wrong may still be here."""
+
+    def touch(self, view: View) -> None:
+        """A device was taken or given back."""
+        self._stale.update(self._using.get(view, ()))
 
     def codes(self, rows: Rows) -> NDArray[np.int8]:
         """What can be said of these rows."""
-        supplies = self._asked(rows)
-        return self._codes[supplies]
+        self._renew()
+        return self._codes[self._group_at[rows]]
 
     def scores(self, rows: Rows) -> Scores:
         """How good the devices are that these rows would get."""
-        supplies = self._asked(rows)
-        return self._scores[supplies]
+        self._renew()
+        return self._scores[self._group_at[rows]]
+
+    def fault(self, row: int) -> Fault:
+        """What is wrong in a row that is faulty."""
+        return self._faults[int(self._group_at[row])]
 
     def picks(self, row: int) -> list[list[Pick]] | None:
         """The devices that a pod in a row would get. Raises Fault."""
-        inventory = self._inventory
-        return allocate(self.plan, inventory.supplies[inventory.of_row[row]], self._ledger.taken)
+        self._renew()
+        return allocate(self.plan, self._groups[self._group_at[row]], self._ledger.taken)
 
-    def _asked(self, rows: Rows) -> NDArray[np.int32]:
+    def steps(self) -> Iterator[None]:
+        """Ask again about what has changed, little by little: more may change in between."""
         inventory = self._inventory
-        if self._epoch != inventory.epoch or len(self._numbers) > 2 * len(inventory.supplies) + _KEPT:
+        if self._epoch != inventory.epoch or len(self._groups) > 2 * len(inventory.supplies) + _KEPT:
             self._begin()
-        missing = len(inventory.revisions) - len(self._codes)
-        if missing:
-            unknown = np.full(missing, -1, np.int64)
-            self._revisions = np.concatenate([self._revisions, unknown])
-            self._contents = np.concatenate([self._contents, unknown])
-            self._groups = np.concatenate([self._groups, unknown])
-            self._scores = np.concatenate([self._scores, unknown])
-            self._codes = np.concatenate([self._codes, np.zeros(missing, np.int8)])
-        supplies: NDArray[np.int32] = inventory.of_row[rows]
-        stale = supplies[self._revisions[supplies] != inventory.revisions[supplies]]
-        if len(stale):
-            self._renew(set(stale.tolist()))
-        return supplies
-
-    def _renew(self, stale: set[int]) -> None:
-        """Ask again about some supplies, about those of one group once."""
-        inventory = self._inventory
-        asked: dict[int, int] = {}
-        for number in stale:
-            if self._contents[number] != inventory.contents[number]:
-                relevant = self._relevant(inventory.supplies[number])
-                self._groups[number] = self._numbers.setdefault(relevant, len(self._numbers))
+        if self._version != inventory.version:
+            version = inventory.version
+            for number in self._moved():
                 self._contents[number] = inventory.contents[number]
-            like = asked.setdefault(int(self._groups[number]), number)
-            if like == number:
-                self._answer(number)
-            else:
-                self._codes[number], self._scores[number] = self._codes[like], self._scores[like]
-                if like in self.faults:
-                    self.faults[number] = self.faults[like]
-            self._revisions[number] = inventory.revisions[number]
+                self._group_of[number] = self._group(inventory.supplies[number])
+                yield
+            self._group_at = self._group_of[inventory.of_row]
+            self._version = version
+        while self._stale:
+            number = self._stale.pop()
+            self._codes[number] = self._answer(number)
+            yield
 
-    def _relevant(self, supply: Supply) -> _Relevant:
-        wants = [(claim.number, want) for claim in self.plan.claims for ways in claim.requests for want in ways]
-        offers = tuple(offer for offer in supply.offers if any(_may_select(want, at, offer) for at, want in wants))
-        return offers, tuple((view.pool.id, view.problem) for view in supply.views if view.problem)
+    def _renew(self) -> None:
+        for _ in self.steps():
+            pass
 
-    def _answer(self, number: int) -> None:
-        supply = self._inventory.supplies[number]
+    def _moved(self) -> list[int]:
+        """The supplies whose devices are others than before."""
+        inventory = self._inventory
+        missing = len(inventory.contents) - len(self._contents)
+        if missing:
+            self._contents = np.concatenate([self._contents, np.full(missing, -1, np.int64)])
+            self._group_of = np.concatenate([self._group_of, np.zeros(missing, np.intp)])
+        asked = np.zeros(len(self._contents), np.bool_)
+        asked[inventory.of_row] = True
+        moved: list[int] = (asked & (self._contents != inventory.contents)).nonzero()[0].tolist()
+        return moved
+
+    def _group(self, supply: Supply) -> int:
+        views = tuple(filter(self._is_asked_for, supply.views))
+        number = self._numbers.get(views)
+        if number is None:
+            number = self._numbers[views] = len(self._groups)
+            self._groups.append(views)
+            self._stale.add(number)
+            for view in views:
+                self._using.setdefault(view, []).append(number)
+            if number == len(self._codes):
+                self._codes = np.concatenate([self._codes, np.zeros_like(self._codes)])
+                self._scores = np.concatenate([self._scores, np.zeros_like(self._scores)])
+        return number
+
+    def _is_asked_for(self, view: View) -> bool:
+        known = self._asked_for.get(view)
+        if known is None:
+            known = self._asked_for[view] = bool(view.problem) or any(
+                _may_select(want, claim, offer) for offer in view.offers for claim, want in self._wants
+            )
+        return known
+
+    def _answer(self, number: int) -> int:
+        views = self._groups[number]
         try:
-            picks = allocate(self.plan, supply, self._ledger.taken)
+            picks = allocate(self.plan, views, self._ledger.taken)
         except Fault as fault:
-            self.faults[number] = fault
-            self._codes[number] = FAULTY
-            return
+            self._faults[number] = fault
+            return FAULTY
         if picks is None:
-            is_invalid = any(view.problem == INVALID for view in supply.views)
-            self._codes[number] = INVALID_POOLS if is_invalid else NOT_ENOUGH
-            return
-        self._codes[number] = FITS
+            return INVALID_POOLS if any(view.problem == INVALID for view in views) else NOT_ENOUGH
         self._scores[number] = preference(picks) if self.plan.has_choices else 0
+        return FITS
 
 
 def _may_select(want: Want, claim: int, offer: Offer) -> bool:
@@ -135,7 +166,7 @@ class Devices:
         informers = handle.informers
         self._handle = handle
         self._plugin = plugin
-        self.inventory = Inventory(handle.table, informers, handle.gates)
+        self.inventory = Inventory(handle.table, informers, handle.gates, self._touched)
         self.ledger = Ledger(informers.of(ResourceClaim), self.inventory.touch)
         self.classes = informers.of(DeviceClass)
         self._known: OrderedDict[tuple[bytes, ...], Answers] = OrderedDict()
@@ -161,6 +192,10 @@ class Devices:
                 self._known.popitem(last=False)
         self._known.move_to_end(key)
         return known
+
+    def _touched(self, view: View) -> None:
+        for known in self._known.values():
+            known.touch(view)
 
     def wake(self) -> None:
         """Pods that waited for devices may find some now."""

@@ -148,6 +148,10 @@ class Plan:
         self.claims = tuple(ClaimPlan(at, each, classes, gates, unclear) for at, each in enumerate(devices))
         self.has_choices = any(want.rank for claim in self.claims for ways in claim.requests for want in ways)
         """Whether some ways to satisfy a request are better than others."""
+        ways = [way for claim in self.claims for each in claim.requests for way in each]
+        is_simple = len(ways) == 1 and not ways[0].all and not self.claims[0].rules
+        self.only = ways[0] if is_simple and ways[0].count <= MOST_DEVICES else None
+        """All that is asked for, when it is so little that devices need only be counted."""
 
 
 def _wants(claim: int, request: DeviceRequest, classes: Classes, gates: Gates, unclear: Unclear) -> Iterator[Want]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -79,20 +80,29 @@ def _traits(driver: str, device: Device) -> Traits:
 
 Counters = dict[tuple[str, str], int]
 """Amounts, in billionths, by the name of a counter set and of a counter in it."""
+_NO_COUNTERS: Counters = {}
 
 
 class Offer:
     """One device that can be had."""
 
-    __slots__ = ("counters", "device", "id", "place", "taints", "traits")
+    __slots__ = ("_traits", "counters", "device", "id", "place", "taints")
 
     def __init__(self, pool: PoolId, device: Device, place: Place | None, taints: tuple[Taint, ...]) -> None:
         self.id = DeviceId(*pool, device.name)
         self.device = device
         self.place = place
         self.taints = taints
-        self.traits = _traits(pool.driver, device)
-        self.counters = _amounts((each.counter_set, each.counters) for each in device.consumes_counters)
+        used = device.consumes_counters
+        self.counters = _amounts((each.counter_set, each.counters) for each in used) if used else _NO_COUNTERS
+        self._traits: Traits | None = None
+
+    @property
+    def traits(self) -> Traits:
+        """What expressions read of it; of most devices nobody ever asks."""
+        if self._traits is None:
+            self._traits = _traits(self.id.driver, self.device)
+        return self._traits
 
     def attribute(self, name: str) -> tuple[str, Any] | None:
         """The type and value of an attribute, by its full name; the driver's own may leave out its domain."""
@@ -106,10 +116,15 @@ class Offer:
         return next(((kind, value) for kind, value in typed if value is not None), None)
 
 
+Offers = tuple[Offer, ...]
+
+
 class Pool:
     """The devices of a pool as its newest generation has them, in the order in which they are given away."""
 
-    def __init__(self, name: PoolId, slices: Collection[ResourceSlice], rules: Iterable[DeviceTaintRule]) -> None:
+    def __init__(
+        self, name: PoolId, slices: Collection[ResourceSlice], offers: Callable[[ResourceSlice], Offers]
+    ) -> None:
         self.id = name
         newest = max(each.spec.pool.generation for each in slices)
         current = sorted(
@@ -117,18 +132,41 @@ class Pool:
         )
         self.problem = "" if len(current) == current[0].spec.pool.resource_slice_count else INCOMPLETE
         """Why no device of it can be had."""
-        self.offers: tuple[Offer, ...] = ()
+        self.offers: Offers = ()
         self.counters: Counters = {}
         """What the devices share."""
         self.places = frozenset(place for each in current for place in _places(each) if place is not None)
         try:
-            applying = [rule for rule in rules if applies(rule, name)]
-            self.offers = tuple(_offers(name, current, applying))
+            self.offers = tuple(offer for each in current for offer in offers(each))
             self.counters = _shared(current)
         except ValueError:
             self.problem = self.problem or INVALID
         if any(counter not in self.counters for offer in self.offers for counter in offer.counters):
             self.problem = self.problem or INVALID
+        self.comes_last = any(offer.device.binding_conditions for offer in self.offers)
+        """Whether others are to be used up first."""
+        self.views: dict[frozenset[Place], View] = {}
+        """What can be used of it, by the places of it that are within reach."""
+
+    def view(self, places: frozenset[Place]) -> View:
+        """What can be used from nodes that reach some places."""
+        here = self.places & places
+        view = self.views.get(here)
+        if view is None:
+            view = self.views[here] = View(self, here)
+        return view
+
+    def views_of(self, device: DeviceId) -> Iterator[View]:
+        """Where it makes a difference that a device is taken or given back."""
+        where = self.places if self.counters else self._places_of.get(device, frozenset())
+        return (view for here, view in self.views.items() if not here.isdisjoint(where))
+
+    @cached_property
+    def _places_of(self) -> dict[DeviceId, set[Place | None]]:
+        found: dict[DeviceId, set[Place | None]] = {}
+        for offer in self.offers:
+            found.setdefault(offer.id, set()).add(offer.place)
+        return found
 
     def left(self, taken: Mapping[DeviceId, int]) -> Counters:
         """How much is left of what the devices share."""
@@ -140,6 +178,18 @@ class Pool:
         return left
 
 
+class View:
+    """What can be used of a pool from some nodes, the same for all of them."""
+
+    __slots__ = ("__weakref__", "offers", "pool", "problem")
+
+    def __init__(self, pool: Pool, places: frozenset[Place]) -> None:
+        self.pool = pool
+        self.offers = [offer for offer in pool.offers if offer.place in places]
+        names = {offer.id for offer in self.offers}
+        self.problem = pool.problem or ("" if len(names) == len(self.offers) else INVALID)
+
+
 def applies(rule: DeviceTaintRule, pool: PoolId) -> bool:
     """Whether a rule can be about devices of a pool; one without a selector is about none."""
     selector = rule.spec.device_selector
@@ -148,15 +198,24 @@ def applies(rule: DeviceTaintRule, pool: PoolId) -> bool:
     return selector.driver in (None, pool.driver) and selector.pool in (None, pool.pool)
 
 
-def _offers(pool: PoolId, slices: Iterable[ResourceSlice], rules: list[DeviceTaintRule]) -> Iterator[Offer]:
-    for each in slices:
-        for device, place in zip(each.spec.devices, _places(each), strict=False):
-            added = (
-                rule.spec.taint
-                for rule in rules
-                if rule.spec.device_selector and rule.spec.device_selector.device in (None, device.name)
-            )
-            yield Offer(pool, device, place, (*device.taints, *added))
+def offers_of(item: ResourceSlice, rules: Iterable[DeviceTaintRule]) -> Offers:
+    """The devices of a slice. Raises ValueError when one says what nobody understands."""
+    pool = pool_of(item)
+    rules = [rule for rule in rules if applies(rule, pool)]
+    found = []
+    for device, place in zip(item.spec.devices, _places(item), strict=False):
+        added = [
+            rule.spec.taint
+            for rule in rules
+            if rule.spec.device_selector and rule.spec.device_selector.device in (None, device.name)
+        ]
+        found.append(Offer(pool, device, place, (*device.taints, *added) if added else device.taints))
+    return tuple(found)
+
+
+def pool_of(item: ResourceSlice) -> PoolId:
+    """The pool that a slice belongs to."""
+    return PoolId(item.spec.driver, item.spec.pool.name)
 
 
 def _places(item: ResourceSlice) -> tuple[Place | None, ...]:

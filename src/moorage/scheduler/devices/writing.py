@@ -20,6 +20,8 @@ FINALIZER = "resource.kubernetes.io/delete-protection"
 MOST_USERS = 256
 _CLAIM = kinds.row("resource.k8s.io/v1", "ResourceClaim")
 _TRIES = 8
+_AT_ONCE = 64
+"""How many claims are written at a time: more at once would only keep everybody else waiting."""
 _FIRST_WAIT, _LAST_WAIT = 0.1, 5.0
 
 
@@ -31,10 +33,11 @@ class ClaimWriter:
         self._ledger = ledger
         self._clock = clock
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._slots = asyncio.Semaphore(_AT_ONCE)
 
     async def reserve(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> None:
         """Reserve a claim for a pod, with these devices when it has none yet. Raises ApiError or Unbindable."""
-        async with self._lock(claim):
+        async with self._lock(claim), self._slots:
             latest = self._ledger.get(claim.metadata.namespace, claim.metadata.name) or claim
             tries, wait = 0, _FIRST_WAIT
             while True:

@@ -87,6 +87,17 @@ class DynamicResources(Plugin):
             return str(problem)
         return ""
 
+    def warm(self, pod: PodInfo) -> Iterator[None]:
+        """Look for devices everywhere."""
+        try:
+            lacks = [claim for claim in self._claims_of(pod.pod) if claim.status.allocation is None]
+            answers = self._devices.answers(lacks) if lacks else None
+        except (_NotYet, Fault):
+            return
+        if answers is not None:
+            yield from self._devices.inventory.steps()
+            yield from answers.steps()
+
     def pre_filter(self, cycle: Cycle) -> Skip | Reject | None:
         """Find the claims, and what is known about devices for those that have none."""
         cycle.data.pop(self.name, None)
@@ -165,8 +176,7 @@ class DynamicResources(Plugin):
     def _faults(self, state: _State, answers: Answers, rows: NDArray[np.intp]) -> Iterator[Rejection]:
         by_sentence: dict[str, list[int]] = {}
         for row in rows.tolist():
-            fault = answers.faults[int(self._devices.inventory.of_row[row])]
-            by_sentence.setdefault(fault.sentence(state.lacks), []).append(row)
+            by_sentence.setdefault(answers.fault(row).sentence(state.lacks), []).append(row)
         for sentence, found in by_sentence.items():
             yield Rejection(sentence, np.array(found, np.intp), unclear=True)
 

@@ -13,7 +13,7 @@ from moorage.api.decode import convert
 from moorage.api.pod import NodeAffinity as Affinity
 from moorage.api.pod import PodSpec
 from moorage.match.selector import NAME_FIELD, compile_preferences, compile_selector
-from moorage.scheduler.framework import Cycle, Handle, Plugin, Rejection, Scope, normalized
+from moorage.scheduler.framework import Cycle, Handle, Plugin, Reject, Rejection, Scope, normalized
 from moorage.scheduler.selection import Selection
 from moorage.scheduler.shape import Shape
 from moorage.scheduler.table import Mask, Rows, Scores
@@ -46,14 +46,23 @@ class NodeAffinity(Plugin):
 
         return Selection(self.handle.table, ask, selector.keys, reads_name=selector.reads_name)
 
+    def named(self, shape: Shape) -> frozenset[str] | Reject | None:
+        """The nodes that the terms name, when every term does."""
+        names = self._names_of(shape)
+        return Reject("pod affinity terms conflict") if names is not None and not names else names
+
+    def _names_of(self, shape: Shape) -> frozenset[str] | None:
+        if shape not in self._names:
+            self._names[shape] = _names(shape.spec)
+        return self._names[shape]
+
     def filter(self, cycle: Cycle, rows: Rows) -> Mask:
         """The selector matches, and the one that the profile adds."""
         shape = cycle.shape
         selection = self._required.get(shape)
         if selection is None:
             selection = self._required[shape] = self._selection(shape.selector)
-            self._names[shape] = _names(shape.spec)
-        names = self._names[shape]
+        names = self._names_of(shape)
         mask = self._only(names, selection, rows) if names is not None else selection.answers(rows).astype(np.bool_)
         if self._added_selector.terms is not None:
             mask &= self._added.answers(rows).astype(np.bool_)
@@ -103,8 +112,8 @@ def _names(spec: PodSpec) -> frozenset[str] | None:
         return None
     names: set[str] = set()
     for term in required.node_selector_terms:
-        named = [each for each in term.match_fields if each.key == NAME_FIELD and each.operator == "In"]
+        named = [{*each.values} for each in term.match_fields if each.key == NAME_FIELD and each.operator == "In"]
         if not named:
             return None
-        names.update(named[0].values)
+        names |= set.intersection(*named)
     return frozenset(names)

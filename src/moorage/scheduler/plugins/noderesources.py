@@ -18,7 +18,7 @@ from moorage.scheduler.table import Mask, NodeTable, Rows, Scores
 
 _NATIVE = (CPU, MEMORY, EPHEMERAL)
 _STATES = 4096
-"""How many states of nodes are remembered for pods of one shape."""
+"""How many answers are remembered, about all shapes together."""
 A = TypeVar("A", Mask, Scores)
 
 
@@ -124,6 +124,7 @@ class _Remembered(Generic[A]):
     def __init__(self, table: NodeTable) -> None:
         self._table = table
         self._kept: WeakKeyDictionary[Shape, dict[bytes, A]] = WeakKeyDictionary()
+        self._number = 0
 
     def answer(self, shape: Shape, taken: Scores, rows: Rows, ask: Callable[[Shape, Rows], A]) -> A:
         """What a question about rows gives: read only."""
@@ -131,12 +132,13 @@ class _Remembered(Generic[A]):
             return ask(shape, rows)
         row = rows[0]
         state = self._table.allocatable[:, row].tobytes() + taken[:, row].tobytes()
-        kept = self._kept.get(shape)
-        if kept is None or len(kept) > _STATES:
-            kept = self._kept[shape] = {}
-        found = kept.get(state)
+        found = self._kept.get(shape, {}).get(state)
         if found is None:
-            found = kept[state] = ask(shape, rows)
+            self._number += 1
+            if self._number > _STATES:
+                self._kept.clear()
+                self._number = 1
+            found = self._kept.setdefault(shape, {})[state] = ask(shape, rows)
         return found
 
 

@@ -43,10 +43,10 @@ class NodeVolumeLimits(Plugin):
         return any(each.persistent_volume_claim or each.ephemeral for each in shape.spec.volumes)
 
     def pre_filter(self, cycle: Cycle) -> Skip | None:
-        """Find out which volumes the pod has."""
+        """Find out which volumes the pod has that are limited in number."""
         wanted: set[Attached] | Unattachable
         try:
-            wanted = self._attachments.of(cycle.pod.pod)
+            wanted = self._attachments.limited_of(cycle.pod.pod)
         except Unattachable as error:
             wanted = error
         if not wanted:

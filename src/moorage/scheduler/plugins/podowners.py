@@ -8,7 +8,7 @@ from moorage.api.cluster import Service
 from moorage.api.labels import NOTHING, Requirement, Selector, SelectorError, from_struct
 from moorage.api.meta import LabelSelector
 from moorage.api.pod import Pod
-from moorage.api.workload import ReplicaSet, StatefulSet
+from moorage.api.workload import ReplicaSet, ReplicationController, StatefulSet
 from moorage.client import Informer, Informers
 
 _BY_LABEL = "by a label that they select"
@@ -16,12 +16,15 @@ _KEPT = 4096
 
 
 class PodOwners:
-    """The services, replica sets and stateful sets of pods."""
+    """The services, replica sets, replication controllers and stateful sets of pods."""
 
     def __init__(self, informers: Informers) -> None:
         self._services = informers.of(Service)
         self._services.index(_BY_LABEL, _labels_of)
-        self._workloads: dict[tuple[str, str], Informer[ReplicaSet] | Informer[StatefulSet]] = {
+        self._workloads: dict[
+            tuple[str, str], Informer[ReplicaSet] | Informer[ReplicationController] | Informer[StatefulSet]
+        ] = {
+            ("v1", "ReplicationController"): informers.of(ReplicationController),
             ("apps/v1", "ReplicaSet"): informers.of(ReplicaSet),
             ("apps/v1", "StatefulSet"): informers.of(StatefulSet),
         }
