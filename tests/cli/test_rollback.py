@@ -64,7 +64,7 @@ def test_an_object_that_cannot_be_read_is_named_and_left_out(tmp_path: Path) -> 
     ("args", "sentence"),
     [
         ([GATE], "which cluster? give --kubeconfig FILE, or manifests with -f"),
-        (["NoSuchGate", "-f", "x"], "'NoSuchGate' is not one of"),
+        (["NoSuchGate", "-f", "x"], "'NoSuchGate' is no gate; the gates are TaintTolerationComp"),
         ([GATE, "-f", "no/such/file"], "no/such/file: No such file or directory"),
         ([GATE, "--kubeconfig", "no/such/file"], "no/such/file"),
     ],

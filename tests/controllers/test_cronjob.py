@@ -138,6 +138,23 @@ async def test_forbid_waits_for_the_job_before(tmp_path: Path) -> None:
         await here.jobs(2)
 
 
+async def test_a_job_that_somebody_else_started_stands_in_nobodys_way(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        owner = await create(here.client, cron_job(concurrencyPolicy="Forbid", startingDeadlineSeconds=20))
+        reference = {
+            "apiVersion": "batch/v1", "kind": "CronJob", "name": "tick", "uid": owner["metadata"]["uid"],
+            "controller": True,
+        }  # fmt: skip
+        metadata = {"name": "by-hand", "ownerReferences": [reference]}
+        spec = owner["spec"]["jobTemplate"]["spec"]
+        await create(here.client, {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec})
+        told = await here.told("UnexpectedJob")
+        assert told["message"] == "Saw a job that the controller did not create or forgot: by-hand"
+        here.clock.advance(30)
+        names = await here.jobs(2)
+        await here.active(*(name for name in names if name != "by-hand"))
+
+
 async def test_replace_ends_the_job_before(tmp_path: Path) -> None:
     async with world(tmp_path) as here:
         await create(here.client, cron_job(concurrencyPolicy="Replace"))

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from moorage.api import kinds
@@ -22,8 +23,8 @@ from moorage.controllers.garbage import GarbageCollector
 from moorage.features import ALL_ON, NONE_ON, Gates
 from moorage.match.tolerations import Tolerations
 from tests.controllers.cluster import becomes, change, cluster, remove
-from tests.controllers.kubelet import Kubelet, by_the_clock, kubelet
-from tests.plane import api_server, create, eventually, node, read, read_all
+from tests.controllers.kubelet import Kubelet, kubelet
+from tests.plane import create, eventually, node, read, read_all
 
 Data = dict[str, Any]
 SET = ("DaemonSet", "agent")
@@ -205,6 +206,7 @@ GRID: list[tuple[list[Data], list[Taint], Gates, Place]] = [
     ([{"key": "r/*", "operator": "Exists"}], [Taint("r/a", "", "NoExecute")], ALL_ON, Place(runs=True, stays=True)),
     ([{"key": "r/*", "operator": "Exists"}], [Taint("r/a", "", "NoExecute")], NONE_ON, Place(runs=False, stays=False)),
     ([{"key": "sla", "operator": "Gt", "value": "9"}], [Taint("sla", "10", "NoSchedule")], ALL_ON, Place(True, True)),
+    ([{"key": "sla", "operator": "Gt", "value": "9"}], [Taint("sla", "10", "NoExecute")], NONE_ON, Place(False, True)),
     ([{"expression": "taint.key == 'a'"}], [Taint("a", "", "NoExecute")], ALL_ON, Place(runs=True, stays=True)),
     ([{"expression": "taint.key == 'a'"}], [Taint("a", "", "NoExecute")], NONE_ON, Place(runs=False, stays=False)),
 ]
@@ -308,6 +310,16 @@ async def test_a_rolling_update_replaces_as_many_as_may_be_missing(tmp_path: Pat
         assert {pod["metadata"]["labels"][HASH] for pod in after.values()} == {newest["metadata"]["labels"][HASH]}
 
 
+async def test_a_revision_is_kept_as_clients_compare_it_byte_by_byte(tmp_path: Path) -> None:
+    async with running(tmp_path, "n1") as (client, _):
+        await create(client, daemon_set())
+        await settled(client, 1)
+        (revision,) = (await client.list(kinds.row("apps/v1", "ControllerRevision"), "default")).items
+        template = (await read(client, *SET, api_version="apps/v1"))["spec"]["template"]
+        kept = msgspec.json.encode({"spec": {"template": {**template, "$patch": "replace"}}}, order="sorted")
+        assert b'"data":' + kept in bytes(revision)
+
+
 async def test_a_rollback_restarts_only_what_was_changed(tmp_path: Path) -> None:
     async with running(tmp_path, "n1", "n2", "n3") as (client, agent):
         await create(client, daemon_set())
@@ -333,6 +345,29 @@ async def test_on_delete_leaves_old_pods_alone(tmp_path: Path) -> None:
         await settled(client, 2, updatedNumberScheduled=1)
 
 
+async def test_an_old_pod_goes_as_soon_as_the_one_beside_it_was_ready_long_enough(tmp_path: Path) -> None:
+    clock = ManualClock(datetime.now(UTC))
+    async with running(tmp_path, "n1", clock=clock) as (client, _):
+        rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+        await create(client, daemon_set(updateStrategy=rolling, minReadySeconds=10))
+        await settled(client, 1, numberAvailable=0, numberUnavailable=1)
+        clock.advance(10)
+        await settled(client, 1)
+        await change(client, *SET, image("agent:2"), "apps/v1")
+
+        async def both_ready() -> bool:
+            found = await read_all(client, "Pod", "default")
+            return len(found) == 2 and all(pod["status"]["phase"] == "Running" for pod in found)
+
+        async def only_new() -> bool:
+            found = await read_all(client, "Pod", "default")
+            return [pod["spec"]["containers"][0]["image"] for pod in found] == ["agent:2"]
+
+        await eventually(both_ready)
+        clock.advance(10)
+        await eventually(only_new)
+
+
 async def test_surge_makes_new_pods_before_old_ones_go(tmp_path: Path) -> None:
     async with running(tmp_path, "n1", "n2") as (client, agent):
         rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
@@ -350,44 +385,6 @@ async def test_surge_makes_new_pods_before_old_ones_go(tmp_path: Path) -> None:
         agent.look_again()
         await settled(client, 2)
         assert {pod["spec"]["containers"][0]["image"] for pod in (await pods(client)).values()} == {"agent:2"}
-
-
-async def test_a_template_that_is_refused_is_told_once_and_heals_when_the_gate_is_back(tmp_path: Path) -> None:
-    clock = ManualClock(datetime.now(UTC))
-    template = daemon_set({"tolerations": [{"key": "readiness.k8s.io/*", "operator": "Exists"}]})
-    requests = 0
-
-    class Counted(DaemonSets):
-        async def sync(self, owner: Any) -> None:
-            nonlocal requests
-            requests += 1
-            await super().sync(owner)
-
-    async with api_server(tmp_path, NONE_ON) as server:
-        client = server.client("test")
-        await new_node(client, "n1")
-        await new_node(client, "n2")
-        async with by_the_clock(client, clock, Counted):
-            await create(client, template)
-
-            async def failures() -> list[Data]:
-                events = await read_all(client, "Event", "default")
-                return [each for each in events if each["reason"] == "FailedCreate"]
-
-            for expected in range(1, 6):
-
-                async def told(expected: int = expected) -> bool:
-                    return [each["count"] for each in await failures()] == [expected]
-
-                await eventually(told)
-                clock.advance(31)
-            (event,) = await failures()
-            assert "spec.tolerations[0].key" in event["message"]
-            assert requests < 30
-    async with api_server(tmp_path, ALL_ON) as server, kubelet(server.client("kubelet")):
-        client = server.client("test")
-        async with by_the_clock(client, clock, DaemonSets):
-            await settled(client, 2)
 
 
 async def test_what_others_say_in_the_status_is_kept(tmp_path: Path) -> None:

@@ -31,15 +31,17 @@ async def workload(client: Client, kind: str, name: str, replicas: int, owner: D
     metadata: Data = {"name": name}
     if owner is not None:
         metadata["ownerReferences"] = [reference(owner)]
-    spec: Data = {"selector": {"matchLabels": LABELS}, "template": TEMPLATE}
+    is_oldest = kind == "ReplicationController"
+    spec: Data = {"selector": LABELS if is_oldest else {"matchLabels": LABELS}, "template": TEMPLATE}
     if kind != "DaemonSet":
         spec["replicas"] = replicas
-    return await create(client, {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": spec})
+    api_version = "v1" if is_oldest else "apps/v1"
+    return await create(client, {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec})
 
 
 def reference(owner: Data) -> Data:
     metadata = owner["metadata"]
-    head = {"apiVersion": "apps/v1", "kind": owner["kind"], "controller": True}
+    head = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "controller": True}
     return {**head, "name": metadata["name"], "uid": metadata["uid"]}
 
 
@@ -111,6 +113,13 @@ async def test_percentages_are_of_what_the_owners_should_have(
             await member(client, name, owner)
         await create(client, budget(**spec))
         await counts(client, *numbers)
+
+
+async def test_a_replication_controller_says_how_many_are_expected(tmp_path: Path) -> None:
+    async with cluster(tmp_path, Disruption) as client:
+        await member(client, "a", await workload(client, "ReplicationController", "web", 4))
+        await create(client, budget(minAvailable="50%"))
+        await counts(client, 1, 2, 4, 0)
 
 
 async def test_replica_sets_of_one_deployment_count_once_and_follow_its_scale(tmp_path: Path) -> None:

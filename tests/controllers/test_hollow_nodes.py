@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -162,6 +163,22 @@ async def test_pressure_set_by_hand_stays_and_what_others_say_is_kept(tmp_path: 
         assert conditions(healed)["KernelDeadlock"] == "False"
 
 
+async def test_what_is_taken_out_of_the_capacity_is_no_longer_offered(tmp_path: Path) -> None:
+    async with cluster(tmp_path, HollowNodes) as client:
+        await ensure_nodes(client, 1)
+        await becomes(client, "Node", "node-1", is_ready)
+        for amount in ("4", None, "5"):
+            given = {"status": {"capacity": {"example.com/dongle": amount}}}
+            await change(client, "Node", "node-1", given, subresource="status")
+            told = await becomes(client, "Node", "node-1", offers(amount))
+            assert told["status"]["capacity"].get("example.com/dongle") == amount
+            assert told["status"]["allocatable"]["cpu"] == "16"
+
+
+def offers(amount: str | None) -> Callable[[Data], bool]:
+    return lambda data: data["status"]["allocatable"].get("example.com/dongle") == amount
+
+
 async def test_a_node_of_the_same_name_is_another_node(tmp_path: Path) -> None:
     async with cluster(tmp_path, HollowNodes) as client:
         await ensure_nodes(client, 1)
@@ -187,3 +204,28 @@ async def test_a_node_that_is_up_is_not_written_again(tmp_path: Path) -> None:
         await create(client, pod("after", nodeName="node-1"))
         await becomes(client, "Pod", "after", lambda data: data["status"]["phase"] == "Running")
         assert await read(client, "Node", "node-1") == before
+
+
+async def test_a_node_says_when_it_becomes_ready_or_not_and_when_it_is_cordoned(tmp_path: Path) -> None:
+    async with cluster(tmp_path, HollowNodes) as client:
+        await ensure_nodes(client, 1)
+        made = await becomes(client, "Node", "node-1", is_ready)
+        others = [each for each in made["status"]["conditions"] if each["type"] != "Ready"]
+        for status in ("False", "True"):
+            ready = {"type": "Ready", "status": status}
+            await change(client, "Node", "node-1", {"status": {"conditions": [*others, ready]}}, subresource="status")
+        for unschedulable in (True, None):
+            await change(client, "Node", "node-1", {"spec": {"unschedulable": unschedulable}})
+
+        async def told() -> bool:
+            events = [each for each in await read_all(client, "Event") if each["involvedObject"]["kind"] == "Node"]
+            return {each["message"]: each["count"] for each in events} == {
+                "Node node-1 status is now: NodeReady": 2,
+                "Node node-1 status is now: NodeNotReady": 1,
+                "Node node-1 status is now: NodeNotSchedulable": 1,
+                "Node node-1 status is now: NodeSchedulable": 1,
+            }
+
+        await eventually(told)
+        source = {"component": "kubelet", "host": "node-1"}
+        assert all(each["source"] == source for each in await read_all(client, "Event"))

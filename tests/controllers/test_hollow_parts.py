@@ -1,19 +1,25 @@
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 import pytest
 
+from moorage.api.meta import Object
 from moorage.api.node import Node
 from moorage.api.pod import Pod
+from moorage.client import Client
 from moorage.client.clock import ManualClock
+from moorage.client.events import Recorder
 from moorage.client.informer import Key
+from moorage.controllers.alarms import Alarms
 from moorage.controllers.hollow.addresses import Addresses
-from moorage.controllers.hollow.admission import Need, need_of, refusal
-from moorage.controllers.hollow.alarms import Alarms
+from moorage.controllers.hollow.admission import Need, need_of, refusals
+from moorage.controllers.hollow.announcements import Announcements
 from moorage.controllers.hollow.lifecycle import Step, plan
+from moorage.controllers.hollow.preemption import Guest, NoRoom, victims
 from moorage.controllers.hollow.wishes import mistakes
 from moorage.features import ALL_ON
 from tests.plane import Data, node, pod
@@ -41,10 +47,26 @@ def running(told: dict[str, str] | None = None, **spec: Any) -> Data:
     return data
 
 
-def ending(seconds: int, told: dict[str, str] | None = None, **status: Any) -> Data:
-    data = running(told)
+def ending(
+    seconds: int, told: dict[str, str] | None = None, *, sleeping: tuple[int | None, ...] = (None,), **status: Any
+) -> Data:
+    data = running(told, containers=[sleeper(f"c{number}", asleep) for number, asleep in enumerate(sleeping)])
     data["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:30Z", "deletionGracePeriodSeconds": seconds}
     data["status"] |= status
+    return data
+
+
+def sleeper(name: str, seconds: int | None) -> Data:
+    """A container that sleeps before it stops."""
+    hook = {"exec": {"command": ["true"]}} if seconds is None else {"sleep": {"seconds": seconds}}
+    return {"name": name, "lifecycle": {"preStop": hook}}
+
+
+def waiting(told: dict[str, str] | None = None, **spec: Any) -> Data:
+    data = running(told, containers=[{"name": "main", "image": "web:404"}], **spec)
+    text = "containers with unready status: [main]"
+    not_ready = {"type": "Ready", "status": "False", "reason": "ContainersNotReady", "message": text}
+    data["status"] |= {"phase": "Pending", "conditions": [not_ready]}
     return data
 
 
@@ -66,6 +88,9 @@ def restarted(count: int) -> Data:
         (running(restartPolicy="Never"), 10**6, None),
         (running({"run-seconds": "5"}, restartPolicy="Never", activeDeadlineSeconds=3), 0, after(3)),
         (running({"run-seconds": "5"}, restartPolicy="Never", activeDeadlineSeconds=3), 9, Step.KILL),
+        (waiting(), 10**6, None),
+        (waiting({"run-seconds": "5"}, restartPolicy="Never"), 9, None),
+        (waiting({"run-seconds": "5"}, restartPolicy="Never", activeDeadlineSeconds=6), 5, after(6)),
         (restarted(0), 1, Step.RESTART),
         (restarted(1), 1, after(2)),
         (restarted(2), 2, after(13)),
@@ -76,6 +101,10 @@ def restarted(count: int) -> Data:
         (ending(0), 0, Step.STOP),
         (ending(30, {"stop-seconds": "10"}), 0, after(10)),
         (ending(30, {"stop-seconds": "100"}), 0, after(30)),
+        (ending(30, sleeping=(5, 20, None)), 0, after(20)),
+        (ending(30, {"stop-seconds": "4"}, sleeping=(20,)), 0, after(24)),
+        (ending(30, sleeping=(100,)), 0, after(30)),
+        (ending(0, sleeping=(20,)), 0, Step.STOP),
         (ending(30, phase="Failed"), 0, Step.LET_GO),
         (ending(0, phase="Failed"), 0, None),
     ],
@@ -142,27 +171,62 @@ def test_a_port_is_free_when_address_or_protocol_differ(address: str, protocol: 
 
     _, there = taking("127.0.0.1", "TCP")
     web, need = taking(address, protocol)
-    verdict = refusal(web, need, msgspec.convert(node("n1"), Node), [there], ALL_ON)
-    assert (verdict is None) == fits
+    found = list(refusals(web, need, msgspec.convert(node("n1"), Node), [there], ALL_ON))
+    assert (not found) == fits
 
 
-async def test_alarms_ring_in_order_and_only_for_the_last_moment_that_was_set() -> None:
+def guest(name: str, cpu: int, memory: int, quality: str = "Burstable", priority: int = 0) -> Guest:
+    data = pod(name, priority=priority)
+    return Guest(typed({**data, "status": {"qosClass": quality}}), {"cpu": cpu, "memory": memory})
+
+
+CRITICAL = typed(pod("critical", priority=2_000_001_000))
+
+
+@pytest.mark.parametrize(
+    ("guests", "missing", "ended"),
+    [
+        ([guest("a", 100, 10), guest("b", 300, 10), guest("c", 900, 10)], {"cpu": 250}, ["b"]),
+        ([guest("a", 100, 10), guest("b", 300, 10), guest("c", 900, 10)], {"cpu": 1100}, ["c", "b"]),
+        ([guest("a", 300, 20), guest("b", 300, 10)], {"cpu": 250}, ["b"]),
+        ([guest("a", 300, 10), guest("b", 300, 10, "Guaranteed")], {"cpu": 250}, ["a"]),
+        ([guest("a", 300, 10), guest("b", 300, 10, "Guaranteed")], {"cpu": 400}, ["a", "b"]),
+        ([guest("a", 0, 0, "BestEffort"), guest("b", 300, 10)], {"pods": 1}, ["a"]),
+        ([guest("a", 300, 10, priority=2_000_000_000), guest("b", 300, 10, priority=5)], {"cpu": 200}, ["a"]),
+        ([guest("a", 100, 900), guest("b", 900, 100)], {"cpu": 500, "memory": 500}, ["b", "a"]),
+    ],
+)
+def test_as_few_and_as_unimportant_pods_as_may_be_are_ended(
+    guests: list[Guest], missing: dict[str, int], ended: list[str]
+) -> None:
+    assert [each.pod.metadata.name for each in victims(CRITICAL, guests, missing)] == ended
+
+
+@pytest.mark.parametrize("other", [guest("a", 100, 10), guest("a", 900, 10, priority=2_000_001_000)])
+def test_there_is_no_room_when_all_that_may_be_ended_is_too_little(other: Guest) -> None:
+    with pytest.raises(NoRoom, match="no set of running pods found"):
+        victims(CRITICAL, [other], {"cpu": 200})
+
+
+async def test_alarms_ring_in_order_and_once_at_the_earliest_moment_that_was_set() -> None:
     clock = ManualClock(START)
     rung: list[Key] = []
     alarms = Alarms(clock, rung.append)
-    alarms.set(A, after(5))
-    alarms.set(B, after(3))
-    alarms.set(A, after(2))
-    alarms.set(("default", "c"), after(1))
+    alarms.set_at(A, after(5))
+    alarms.set(B, 3)
+    alarms.set_at(A, after(2))
+    alarms.set(A, 4)
+    alarms.set(("default", "c"), 1)
     alarms.cancel(("default", "c"))
     clock.advance(4)
     assert rung == [A, B]
     clock.advance(100)
     assert rung == [A, B]
-    alarms.set(A, after(1))
+    alarms.set_at(A, after(1))
     clock.advance(0)
     assert rung == [A, B, A]
-    alarms.set(B, after(1000))
+    alarms.set(A, 2**63)
+    alarms.set(B, 1000)
     alarms.close()
     clock.advance(10_000)
     assert rung == [A, B, A]
@@ -176,3 +240,35 @@ def test_no_two_have_the_same_address_and_one_that_is_free_is_given_again() -> N
     assert addresses.of(("default", "0")) == "10.0.0.1"
     addresses.release(("default", "1"))
     assert addresses.of(("default", "new")) == "10.0.0.3"
+
+
+class Told(Recorder):
+    """Notes what is said instead of sending it."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__(Client(None), "kubelet", clock)  # type: ignore[arg-type]
+        self.reasons: list[str] = []
+
+    def event(self, about: Object, type_: str, reason: str, message: str, action: str = "", **_: Any) -> None:
+        self.reasons.append(reason)
+
+
+async def test_a_wave_of_pods_is_told_of_in_parts_and_not_without_end() -> None:
+    clock = ManualClock(START)
+    told = Told(clock)
+    web = typed({**pod("web"), "metadata": {"name": "web", "namespace": "default", "uid": "1"}})
+    pods: dict[Key, Pod] = {("default", "web"): web}
+    announcements = Announcements(lambda *key: pods.get(key), told, clock)
+    for _ in range(5000):
+        announcements.started(web, START)
+    telling = asyncio.create_task(announcements.run())
+    for second in range(1, 100):
+        await asyncio.sleep(0)
+        assert len(told.reasons) == 3 * 25 * min(second, 80)
+        clock.advance(1)
+    assert told.reasons[:3] == ["Pulled", "Created", "Started"]
+    announcements.started(web, START)
+    pods.clear()
+    await asyncio.sleep(0)
+    assert len(told.reasons) == 3 * 2000
+    telling.cancel()

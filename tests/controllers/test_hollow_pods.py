@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,11 @@ from typing import Any
 import pytest
 
 from moorage.api import kinds
+from moorage.api.kinds import Kind
 from moorage.client import Client, Missing
+from moorage.client.client import STRATEGIC
 from moorage.client.clock import Clock, ManualClock
+from moorage.client.transport import Transport
 from moorage.controllers.hollow import HollowNodes
 from moorage.controllers.run import prepare
 from moorage.features import ALL_ON, NONE_ON
@@ -31,6 +35,7 @@ def says(data: Data) -> dict[str, str]:
 
 def task(name: str, *, policy: str = "Never", job: bool = True, **told: str) -> Data:
     made = pod(name, nodeName="n1", restartPolicy=policy)
+    made["spec"]["containers"][0]["image"] = "task:1"
     made["metadata"]["annotations"] = {f"moorage.dev/{key.replace('_', '-')}": value for key, value in told.items()}
     if job:
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": "job", "controller": True}
@@ -77,18 +82,104 @@ async def test_a_pod_that_is_bound_runs_and_is_ready(tmp_path: Path) -> None:
         assert status["startTime"]
 
 
+async def test_a_pod_waits_for_an_image_that_is_not_to_be_had_until_it_is_given_another(tmp_path: Path) -> None:
+    async with cluster(tmp_path, HollowNodes) as client:
+        await create(client, node("n1"))
+        manifest = pod("web", nodeName="n1")
+        manifest["spec"]["containers"].append({"name": "bad", "image": "web:404"})
+        await create(client, manifest)
+        waits = await becomes(client, "Pod", "web", lambda data: "containerStatuses" in data["status"])
+        assert (waits["status"]["phase"], says(waits)["Ready"]) == ("Pending", "False")
+        main, bad = waits["status"]["containerStatuses"]
+        assert "running" in main["state"]
+        assert bad["state"]["waiting"]["reason"] == "ImagePullBackOff"
+
+        async def told() -> bool:
+            return {"Failed", "BackOff"} <= {each["reason"] for each in await read_all(client, "Event", "default")}
+
+        await eventually(told)
+        better = {"spec": {"containers": [{"name": "bad", "image": "web:1"}]}}
+        await client.patch(POD, "default", "web", better, form=STRATEGIC)
+        runs = await becomes(client, "Pod", "web", has_phase("Running"))
+        assert says(runs)["Ready"] == "True"
+
+
+async def test_a_container_that_is_added_to_look_into_a_pod_runs_until_the_pod_ends(tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    async with cluster(tmp_path, HollowNodes, clock=clock) as client:
+        await create(client, node("n1"))
+        await create(client, pod("web", nodeName="n1", activeDeadlineSeconds=60))
+        await becomes(client, "Pod", "web", has_phase("Running"))
+
+        def debuggers(data: Data) -> Data:
+            return {each["name"]: each["state"] for each in data["status"].get("ephemeralContainerStatuses", ())}
+
+        async def debug(*names: str) -> Data:
+            added = [{"name": name, "image": "tools:1", "targetContainerName": "main"} for name in names]
+            patch = {"spec": {"ephemeralContainers": added}}
+            await client.patch(POD, "default", "web", patch, form=STRATEGIC, subresource="ephemeralcontainers")
+            told = await becomes(client, "Pod", "web", lambda data: len(debuggers(data)) == len(names))
+            return debuggers(told)
+
+        clock.advance(10)
+        first = await debug("debugger")
+        assert first == {"debugger": {"running": {"startedAt": "2026-01-01T00:00:10Z"}}}
+        clock.advance(10)
+        both = await debug("debugger", "second")
+        assert both == {**first, "second": {"running": {"startedAt": "2026-01-01T00:00:20Z"}}}
+        clock.advance(60)
+        over = await becomes(client, "Pod", "web", has_phase("Failed"))
+        assert all("terminated" in state for state in debuggers(over).values())
+
+
+class Counting(Client):
+    """Counts what is written of each pod."""
+
+    def __init__(self, transport: Transport) -> None:
+        super().__init__(transport)
+        self.writes: Counter[str] = Counter()
+
+    async def patch(self, kind: Kind, namespace: str, name: str, patch: Any, **how: Any) -> bytes:
+        self.writes[name] += kind is POD
+        return await super().patch(kind, namespace, name, patch, **how)
+
+
 async def test_one_write_is_enough_for_a_pod_to_run(tmp_path: Path) -> None:
     async with api_server(tmp_path) as server:
-        client = server.client("test")
+        client, counting = server.client("test"), Counting(server.client("kubelet")._transport)
         await create(client, node("n1"))
-        async with controllers(server.client("kubelet"), HollowNodes):
-            await create(client, pod("one", nodeName="n1"))
-            one = await becomes(client, "Pod", "one", has_phase("Running"))
-            await create(client, pod("two", nodeName="n1"))
-            two = await becomes(client, "Pod", "two", has_phase("Running"))
-            # Between the two there is nothing but the creation of the second.
-            assert int(two["metadata"]["resourceVersion"]) == int(one["metadata"]["resourceVersion"]) + 2
-            assert await read(client, "Pod", "one") == one
+        async with controllers(counting, HollowNodes):
+            for name in ("one", "two"):
+                await create(client, pod(name, nodeName="n1"))
+                await becomes(client, "Pod", name, has_phase("Running"))
+        assert (counting.writes["one"], counting.writes["two"]) == (1, 1)
+
+
+async def test_what_a_kubelet_does_can_be_read_in_the_events_of_a_pod(tmp_path: Path) -> None:
+    async with cluster(tmp_path, HollowNodes) as client:
+        await create(client, node("n1"))
+        manifest = pod("web", nodeName="n1")
+        manifest["spec"]["initContainers"] = [{"name": "setup", "image": "setup:1"}]
+        await create(client, manifest)
+
+        async def told() -> list[Data]:
+            events = sorted(await read_all(client, "Event", "default"), key=lambda each: str(each["metadata"]["name"]))
+            found = [each for each in events if each["involvedObject"]["kind"] == "Pod"]
+            return found if len(found) == 6 else []
+
+        events = await eventually(told)
+        present = "already present on machine and can be accessed by the pod"
+        assert [(each["involvedObject"]["fieldPath"], each["reason"], each["message"]) for each in events] == [
+            ("spec.initContainers{setup}", "Pulled", f'Container image "setup:1" {present}'),
+            ("spec.initContainers{setup}", "Created", "Container created"),
+            ("spec.initContainers{setup}", "Started", "Container started"),
+            ("spec.containers{main}", "Pulled", f'Container image "pause:3.10" {present}'),
+            ("spec.containers{main}", "Created", "Container created"),
+            ("spec.containers{main}", "Started", "Container started"),
+        ]
+        runs = await read(client, "Pod", "web")
+        assert {each["firstTimestamp"] for each in events} == {runs["status"]["startTime"]}
+        assert [each["source"] for each in events] == [{"component": "kubelet", "host": "n1"}] * 6
 
 
 async def test_pods_on_the_network_of_the_node_have_its_address(tmp_path: Path) -> None:
@@ -131,6 +222,8 @@ async def test_a_pod_is_not_ready_before_its_readiness_gates_are(tmp_path: Path)
          "Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate"),
         ({"os": {"name": "windows"}, "tolerations": [GT]}, "PodOSNotSupported",
          "Failed to admit pod as the OS field doesn't match node OS"),
+        ({"labels": {"kubernetes.io/os": "windows"}}, "PodOSSelectorNodeLabelDoesNotMatch",
+         "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"),
     ],
 )  # fmt: skip
 async def test_a_pod_that_does_not_belong_on_a_node_is_rejected(
@@ -164,6 +257,31 @@ async def test_a_full_node_rejects_and_has_room_again_when_pods_end(tmp_path: Pa
         await until_phase(client, clock, "first", "Succeeded")
         await create(client, pod("third", nodeName="n1"))
         await becomes(client, "Pod", "third", has_phase("Running"))
+
+
+async def test_a_critical_pod_takes_the_room_of_others(tmp_path: Path) -> None:
+    async with cluster(tmp_path, HollowNodes) as client:
+        await create(client, node("n1", cpu="1"))
+        for name, cpu in (("small", "200m"), ("large", "700m")):
+            await create(client, pod(name, nodeName="n1", requests={"cpu": cpu}))
+            await becomes(client, "Pod", name, has_phase("Running"))
+        critical: Data = {"nodeName": "n1", "priorityClassName": "system-node-critical"}
+        await create(client, pod("agent", requests={"cpu": "600m"}, **critical))
+        await becomes(client, "Pod", "agent", has_phase("Running"))
+        ended = await becomes(client, "Pod", "large", has_phase("Failed"))
+        assert (ended["status"]["reason"], ended["status"]["message"]) == (
+            "Preempting", "Preempted in order to admit critical pod",
+        )  # fmt: skip
+        assert says(ended)["DisruptionTarget"] == "True"
+        assert (await read(client, "Pod", "small"))["status"]["phase"] == "Running"
+
+        await create(client, pod("greedy", requests={"cpu": "2"}, **critical))
+        refused = (await becomes(client, "Pod", "greedy", has_phase("Failed")))["status"]
+        assert refused["reason"] == "UnexpectedAdmissionError"
+        assert "no set of running pods found to reclaim resources: [(res: cpu, q: 1600), ]" in refused["message"]
+        elsewhere = pod("elsewhere", requests={"cpu": "600m"}, nodeSelector={"disk": "ssd"}, **critical)
+        await create(client, elsewhere)
+        assert (await becomes(client, "Pod", "elsewhere", has_phase("Failed")))["status"]["reason"] == "NodeAffinity"
 
 
 async def test_a_port_of_a_node_is_taken_once(tmp_path: Path) -> None:

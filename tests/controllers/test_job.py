@@ -14,14 +14,13 @@ from hypothesis import strategies as st
 
 from moorage.api import kinds
 from moorage.client import Client
-from moorage.client.clock import ManualClock
+from moorage.client.clock import ManualClock, timestamp
 from moorage.controllers.garbage import GarbageCollector
 from moorage.controllers.job import Jobs
 from moorage.controllers.jobindexes import Indexes
-from moorage.features import ALL_ON, NONE_ON
 from tests.controllers.cluster import becomes, change, cluster, gone, remove
-from tests.controllers.kubelet import POD, Kubelet, by_the_clock, kubelet
-from tests.plane import api_server, create, eventually, read, read_all
+from tests.controllers.kubelet import POD, Kubelet, kubelet, ready
+from tests.plane import create, eventually, read, read_all
 
 Data = dict[str, Any]
 JOB = ("Job", "work")
@@ -227,6 +226,26 @@ async def test_a_job_is_deleted_some_time_after_it_has_ended(tmp_path: Path) -> 
         await gone(here.client, "Pod", name)
 
 
+async def test_a_job_that_another_controller_has_ended_is_deleted_too(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        await here.make(job(managedBy="example.com/other", ttlSecondsAfterFinished=60))
+        now = timestamp(here.clock.now())
+        reached = {"status": "True", "lastTransitionTime": now}
+        conditions = [{"type": kind, **reached} for kind in ("SuccessCriteriaMet", "Complete")]
+        status = {"startTime": now, "completionTime": now, "conditions": conditions}
+        await change(here.client, *JOB, {"status": status}, "batch/v1", subresource="status")
+        # Who is given more time meanwhile has it.
+        await change(here.client, *JOB, {"spec": {"ttlSecondsAfterFinished": 120}}, "batch/v1")
+        here.clock.advance(61)
+        other = job()
+        other["metadata"]["name"] = "other"
+        await here.make(other)
+        await here.running(1)
+        assert await read(here.client, *JOB, api_version="batch/v1")
+        here.clock.advance(60)
+        await gone(here.client, *JOB, "batch/v1")
+
+
 async def test_each_pod_of_an_indexed_job_has_its_index(tmp_path: Path) -> None:
     async with world(tmp_path) as here:
         await here.make(indexed(4, parallelism=2))
@@ -250,6 +269,21 @@ async def test_each_pod_of_an_indexed_job_has_its_index(tmp_path: Path) -> None:
         await here.node.finish(found[3])
         await here.condition("Complete")
         await here.has(completedIndexes="0-3", succeeded=4, failed=1)
+
+
+async def test_containers_find_their_index_in_the_environment(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        manifest = indexed(1)
+        mine = {"name": "JOB_COMPLETION_INDEX", "value": "mine"}
+        spec = manifest["spec"]["template"]["spec"]
+        spec["initContainers"] = [{"name": "setup", "image": "setup:1", "env": [{"name": "A", "value": "b"}]}]
+        spec["containers"].append({"name": "other", "image": "other:1", "env": [mine]})
+        await here.make(manifest)
+        pod = await read(here.client, "Pod", (await here.by_index(1))[0])
+        source = {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.labels['{INDEX}']"}}
+        told = {"name": "JOB_COMPLETION_INDEX", "valueFrom": source}
+        assert pod["spec"]["initContainers"][0]["env"] == [{"name": "A", "value": "b"}, told]
+        assert [each["env"] for each in pod["spec"]["containers"]] == [[told], [mine]]
 
 
 async def test_indexes_fail_one_by_one_when_each_has_its_own_limit(tmp_path: Path) -> None:
@@ -383,9 +417,13 @@ async def test_pods_that_vanish_are_counted_once_and_replaced(tmp_path: Path) ->
 async def test_fewer_pods_run_when_parallelism_is_lowered(tmp_path: Path) -> None:
     async with world(tmp_path) as here:
         await here.make(job(parallelism=3, completions=5))
-        await here.running(3)
+        first, *others = await here.running(3)
+        # Those that serve for longer are kept.
+        here.clock.advance(100)
+        for name in others:
+            await here.node.set_status(name, conditions=[ready(here.clock)])
         await change(here.client, *JOB, {"spec": {"parallelism": 1}}, "batch/v1")
-        await here.running(1)
+        assert await here.running(1) == [first]
         await here.has(active=1, failed=0)
 
 
@@ -442,24 +480,6 @@ async def test_what_others_say_in_the_status_is_kept(tmp_path: Path) -> None:
         await here.node.finish(name)
         await here.condition("Complete")
         assert await here.condition("Custom") == condition
-
-
-async def test_a_template_that_is_refused_is_told_once_and_heals_when_the_gate_is_back(tmp_path: Path) -> None:
-    clock = ManualClock(datetime.now(UTC))
-    manifest = job({"tolerations": [{"key": "sla", "operator": "Gt", "value": "950"}]}, parallelism=9, completions=9)
-    async with api_server(tmp_path, NONE_ON) as server, by_the_clock(server.client("jobs"), clock, Jobs):
-        client = server.client("test")
-        await create(client, manifest)
-        for expected in range(1, 5):
-
-            async def told(expected: int = expected) -> bool:
-                events = await read_all(client, "Event", "default")
-                return [each["count"] for each in events if each["reason"] == "FailedCreate"] == [expected]
-
-            await eventually(told)
-            clock.advance(31)
-    async with api_server(tmp_path, ALL_ON) as server, by_the_clock(server.client("jobs"), clock, Jobs):
-        await World(server.client("test"), Kubelet(server.client("test")), clock).has(active=9, failed=0)
 
 
 @given(st.sets(st.integers(0, 60)), st.sets(st.integers(0, 60)), st.integers(0, 20))

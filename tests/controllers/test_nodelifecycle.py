@@ -33,7 +33,7 @@ from tests.controllers.evicting import (
     taints_of,
     told,
 )
-from tests.plane import api_server, create, eventually, node, read
+from tests.plane import api_server, create, eventually, node, read, read_all
 
 LEASE = kinds.row("coordination.k8s.io/v1", "Lease")
 
@@ -86,6 +86,7 @@ async def test_a_node_that_has_not_said_anything_gets_no_pods(tmp_path: Path) ->
         await has_taints(client, "a", "not-ready:NoSchedule")
         await report(client, clock, "a")
         await has_taints(client, "a")
+        assert "taints" not in (await read(client, "Node", "a"))["spec"]
 
 
 @pytest.mark.parametrize(
@@ -355,3 +356,22 @@ def test_who_has_stood_still_accuses_nobody_of_silence() -> None:
     assert silent == []
     clock.advance(51)
     assert silent == ["a"]
+
+
+async def test_nodes_that_come_and_go_are_told_of(tmp_path: Path) -> None:
+    clock = clock_of_today()
+    async with api_server(tmp_path) as server, running(server, clock, NodeLifecycle):
+        client = server.client("test")
+        await create(client, node("a"))
+        await has_taints(client, "a")
+        await client.delete(NODE, "", "a")
+
+        async def said() -> list[tuple[str, str, str]]:
+            events = sorted(await read_all(client, "Event"), key=lambda each: str(each["metadata"]["name"]))
+            found = [(each["reason"], each["message"], each["source"]["component"]) for each in events]
+            return found if len(found) == 2 else []
+
+        assert await eventually(said) == [
+            ("RegisteredNode", "Node a event: Registered Node a in Controller", "node-controller"),
+            ("RemovingNode", "Node a event: Removing Node a from Controller", "node-controller"),
+        ]

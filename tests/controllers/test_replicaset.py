@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,21 +13,18 @@ import pytest
 
 from moorage.api import kinds
 from moorage.api.pod import Pod
-from moorage.client import Client, Informers
+from moorage.client import Client
 from moorage.client.client import STRATEGIC
 from moorage.client.clock import ManualClock, timestamp
-from moorage.client.events import Recorder
-from moorage.controllers.controller import Context
-from moorage.controllers.replicaset import ReplicaSetController, least_missed
-from moorage.controllers.run import Controllers
-from moorage.features import ALL_ON, NONE_ON, Gates
+from moorage.controllers.replicaset import ReplicaSetController, ReplicationControllers, least_missed
 from tests.controllers.cluster import becomes, change, cluster
 from tests.controllers.kubelet import kubelet
-from tests.plane import Data, api_server, create, eventually, pod, read, read_all
+from tests.plane import Data, create, eventually, pod, read, read_all
 
 _SETS = "apps/v1"
 _POD = kinds.row("v1", "Pod")
 _SET = kinds.row("apps/v1", "ReplicaSet")
+_CONTROLLER = kinds.row("v1", "ReplicationController")
 
 
 def replica_set(name: str = "web", replicas: int = 3, labels: dict[str, str] | None = None, **spec: Any) -> Data:
@@ -80,6 +76,33 @@ async def test_each_replica_runs_and_belongs_to_its_set(tmp_path: Path) -> None:
                     "controller": True, "blockOwnerDeletion": True,
                 }
             ]  # fmt: skip
+
+
+async def test_a_replication_controller_does_the_same_for_the_labels_it_names(tmp_path: Path) -> None:
+    async with cluster(tmp_path, ReplicationControllers) as client, kubelet(client):
+        await create(client, pod("found", labels={"name": "web"}, nodeName="node-1"))
+        template = replica_set()["spec"]["template"]
+        spec = {"replicas": 2, "template": template}
+        manifest = {"apiVersion": "v1", "kind": "ReplicationController", "metadata": {"name": "web"}, "spec": spec}
+        await create(client, manifest)
+        data = await becomes(
+            client, "ReplicationController", "web", lambda data: data.get("status", {}).get("availableReplicas") == 2
+        )
+        assert data["spec"]["selector"] == data["metadata"]["labels"] == {"name": "web"}
+        assert data["status"] == {
+            "observedGeneration": 1, "replicas": 2, "fullyLabeledReplicas": 2, "readyReplicas": 2,
+            "availableReplicas": 2,
+        }  # fmt: skip
+        owners = [each["metadata"]["ownerReferences"][0] for each in await read_all(client, "Pod")]
+        assert [(owner["apiVersion"], owner["kind"], owner["uid"]) for owner in owners] == [
+            ("v1", "ReplicationController", data["metadata"]["uid"])
+        ] * 2
+        await client.patch(_CONTROLLER, "default", "web", {"spec": {"replicas": 0}}, subresource="scale")
+
+        async def is_empty() -> bool:
+            return not await names(client)
+
+        await eventually(is_empty)
 
 
 async def test_pods_are_made_from_the_template_as_it_was_written(tmp_path: Path) -> None:
@@ -232,92 +255,6 @@ async def test_five_hundred_are_made_at_once_and_no_more_than_wanted(tmp_path: P
         await change(client, "ReplicaSet", "web", {"spec": {"replicas": 5}}, _SETS)
         await until(client, "web", lambda status: status["replicas"] == 5)
         assert len(await names(client)) == 5
-
-
-class Plane:
-    """A control plane whose API server can be started anew with other gates, while its controllers go on."""
-
-    def __init__(self, directory: Path, controllers: Controllers, client: Client) -> None:
-        self._directory = directory
-        self.controllers = controllers
-        self.client = client
-
-    @asynccontextmanager
-    async def server(self, gates: Gates) -> AsyncIterator[Client]:
-        async with api_server(self._directory, gates) as server:
-            self.client._transport = server.client("controllers")._transport
-            yield server.client("test")
-
-    def failures(self) -> float:
-        labels = {"controller": "replicaset-controller"}
-        value = self.controllers.context.registry.get_sample_value("moorage_controllers_failed_creates_total", labels)
-        assert value is not None
-        return value
-
-
-@asynccontextmanager
-async def plane(directory: Path, clock: ManualClock) -> AsyncIterator[Plane]:
-    async with api_server(directory) as server:
-        client = server.client("controllers")
-    context = Context(client, Informers(client), Recorder(client, "test", clock), ALL_ON, clock)
-    controllers = Controllers(context, [ReplicaSetController(context)])
-    try:
-        yield Plane(directory, controllers, client)
-    finally:
-        await controllers.stop()
-
-
-async def test_a_template_that_is_refused_is_tried_less_and_less_and_heals_when_the_gate_comes_back(
-    tmp_path: Path,
-) -> None:
-    clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
-    toleration = {"key": "sla", "operator": "Gt", "value": "950"}
-    async with plane(tmp_path, clock) as moving:
-        async with moving.server(NONE_ON) as client:
-            await moving.controllers.start()
-            await create(client, replica_set(replicas=5, pod={"tolerations": [toleration]}))
-            data = await until(client, "web", lambda status: status.get("conditions"))
-            (condition,) = data["status"]["conditions"]
-            message = (
-                'Pod "web-" is invalid: spec.tolerations[0].operator: Unsupported value: "Gt": '
-                'supported values: "Equal", "Exists"'
-            )
-            assert (condition["type"], condition["status"]) == ("ReplicaFailure", "True")
-            assert (condition["reason"], condition["message"]) == ("FailedCreate", message)
-            assert moving.failures() == 1
-
-            for tries in range(2, 12):
-                clock.advance(30)
-                await eventually(_says(moving, tries))
-            # However often somebody else touches it, the server is not asked before its time.
-            clock.advance(29)
-            for number in range(20):
-                await change(client, "ReplicaSet", "web", {"metadata": {"labels": {"touched": str(number)}}}, _SETS)
-            await create(client, replica_set("other", 0))
-            await until(client, "other", lambda status: status["replicas"] == 0)
-            assert moving.failures() == 11
-            (event,) = await eventually(lambda: _failed_creates(client, 11))
-            assert event["message"] == f"Error creating: {message}"
-            assert await names(client) == set()
-
-        async with moving.server(ALL_ON) as client:
-            clock.advance(30)
-            data = await until(client, "web", lambda status: status["replicas"] == 5)
-            assert "conditions" not in data["status"] or data["status"]["conditions"] == []
-            assert len(await names(client)) == 5
-
-
-def _says(moving: Plane, count: int) -> Callable[[], Any]:
-    async def check() -> bool:
-        return moving.failures() == count
-
-    return check
-
-
-async def _failed_creates(client: Client, count: int) -> list[Data]:
-    events = [each for each in await read_all(client, "Event") if each["reason"] == "FailedCreate"]
-    assert [each["count"] for each in events] == [count]
-    return events
 
 
 async def test_a_refused_template_that_is_corrected_is_tried_at_once(tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ async def test_a_pod_gets_a_claim_of_its_own_from_a_template(tmp_path: Path) -> 
         assert made["metadata"]["name"].startswith("one-gpu-")
         assert made["metadata"]["labels"] == {"made": "from-template"}
         assert made["metadata"]["annotations"] == {"resource.kubernetes.io/pod-claim-name": "gpu"}
+        assert made["metadata"]["finalizers"] == [FINALIZER]
         (owner,) = made["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["uid"], owner["controller"]) == ("Pod", one["metadata"]["uid"], True)
         assert made["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] == "gpus"
@@ -74,7 +75,7 @@ async def test_a_template_may_come_later(tmp_path: Path) -> None:
 
 
 async def test_a_claim_that_was_deleted_by_accident_is_made_again(tmp_path: Path) -> None:
-    async with cluster(tmp_path, PodClaims) as client:
+    async with cluster(tmp_path, PodClaims, ResourceClaims) as client:
         await create(client, TEMPLATE)
         await create(client, from_template("one"))
         first = (await claim_of(client, "one"))["metadata"]["name"]

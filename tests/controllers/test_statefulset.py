@@ -13,7 +13,6 @@ from moorage.client.clock import Clock, ManualClock
 from moorage.controllers.garbage import GarbageCollector
 from moorage.controllers.history import template_hash
 from moorage.controllers.statefulset import StatefulSets
-from moorage.features import ALL_ON, NONE_ON
 from tests.controllers.cluster import becomes, change, cluster, gone, remove
 from tests.controllers.kubelet import Kubelet, by_the_clock, kubelet
 from tests.plane import api_server, create, eventually, read, read_all
@@ -196,6 +195,50 @@ async def test_on_delete_replaces_only_what_somebody_deletes(tmp_path: Path) -> 
         await remove(client, "Pod", "web-1")
         await becomes(client, "Pod", "web-1", lambda data: data["spec"]["containers"][0]["image"] == "web:2")
         assert await images(client) == ["web:1", "web:2"]
+        await remove(client, "Pod", "web-0")
+        told = await becomes(client, *SET, lambda data: data["status"].get("updatedReplicas") == 2, "apps/v1")
+        assert told["status"]["currentRevision"] != told["status"]["updateRevision"]
+
+
+async def test_a_parallel_set_is_updated_from_the_top_whatever_its_lower_pods_do(tmp_path: Path) -> None:
+    async with running(tmp_path) as (client, node):
+        await create(client, stateful_set(3, podManagementPolicy="Parallel"))
+        await settled(client, 3)
+        await node.unready("web-0")
+        await becomes(client, *SET, lambda data: data["status"].get("readyReplicas") == 2, "apps/v1")
+        node.runs = lambda pod: pod.metadata.name != "web-1"
+        deleted: list[str] = []
+        node.pods.on_change(lambda old, new: deleted.append(old.metadata.name) if old and not new else None)
+        await change(client, *SET, image("web:2"), "apps/v1")
+
+        async def stuck() -> bool:
+            return deleted == ["web-2", "web-1"]
+
+        await eventually(stuck)
+        await becomes(client, *SET, lambda data: data["status"].get("updatedReplicas") == 2, "apps/v1")
+        assert deleted == ["web-2", "web-1"]
+        node.runs = lambda _: True
+        node.look_again()
+        await settled(client, 3)
+        assert deleted == ["web-2", "web-1", "web-0"]
+
+
+async def test_what_is_done_is_told_in_the_words_of_kubernetes(tmp_path: Path) -> None:
+    async with running(tmp_path) as (client, _):
+        await create(client, stateful_set(1, volumeClaimTemplates=CLAIMS))
+        await settled(client, 1)
+        await change(client, *SET, {"spec": {"replicas": 0}}, "apps/v1")
+
+        async def told() -> bool:
+            events = [each for each in await read_all(client, "Event") if each["involvedObject"]["name"] == "web"]
+            assert {each["source"]["component"] for each in events} == {"statefulset-controller"}
+            return {(each["reason"], each["message"]) for each in events} == {
+                ("SuccessfulCreate", "Create Claim data-web-0 Pod web-0 in StatefulSet web success"),
+                ("SuccessfulCreate", "Create Pod web-0 in StatefulSet web successful"),
+                ("SuccessfulDelete", "Delete Pod web-0 in StatefulSet web successful"),
+            }
+
+        await eventually(told)
 
 
 async def test_max_unavailable_lets_several_pods_be_replaced_at_a_time(tmp_path: Path) -> None:
@@ -346,26 +389,6 @@ async def test_old_revisions_are_forgotten(tmp_path: Path) -> None:
             return sorted(each["revision"] for each in revisions) == [3, 4]
 
         await eventually(two)
-
-
-async def test_a_template_that_is_refused_is_told_once_and_heals_when_the_gate_is_back(tmp_path: Path) -> None:
-    clock = ManualClock(datetime.now(UTC))
-    manifest = stateful_set(2, podManagementPolicy="Parallel")
-    manifest["spec"]["template"]["spec"]["tolerations"] = [{"key": "v", "operator": "SemverGt", "value": "1.2.0"}]
-    async with api_server(tmp_path, NONE_ON) as server, by_the_clock(server.client("sets"), clock, StatefulSets):
-        client = server.client("test")
-        await create(client, manifest)
-        for expected in range(1, 5):
-
-            async def told(expected: int = expected) -> bool:
-                events = await read_all(client, "Event", "default")
-                return [each["count"] for each in events if each["reason"] == "FailedCreate"] == [expected]
-
-            await eventually(told)
-            clock.advance(31)
-    async with api_server(tmp_path, ALL_ON) as server, by_the_clock(server.client("sets"), clock, StatefulSets):
-        client = server.client("test")
-        await becomes(client, *SET, lambda data: data["status"]["replicas"] == 2, "apps/v1")
 
 
 async def test_a_revision_whose_name_is_taken_gets_another_and_one_that_is_nobodys_is_used(tmp_path: Path) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from moorage.api.claims import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from moorage.client import Client
 from moorage.controllers.protection import ClaimProtection, VolumeProtection
 from moorage.controllers.provisioner import DRIVER, PROVISIONER, Provisioner
 from moorage.controllers.volumebinder import VolumeBinder
-from moorage.controllers.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from tests.controllers.cluster import becomes, change, cluster, gone, remove
 from tests.plane import create, eventually, node, pod, read, read_all
 

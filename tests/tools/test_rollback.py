@@ -91,7 +91,7 @@ def test_a_running_pod_that_another_toleration_keeps_for_a_while_is_told_how_lon
     running = pod("web", FAMILY, other, node_name="n1", phase="Running", owner="web-1")
     finding = findings(Gate.WILDCARD, node("n1", taint("x")), running)[0]
     assert finding.reason.endswith("which it tolerates only with the gate: evicted after 60 seconds")
-    assert finding.command == "kubectl delete pod web"
+    assert finding.command == "kubectl delete pod web --ignore-not-found"
 
 
 def test_pods_that_are_over_or_leaving_are_left_out() -> None:
@@ -199,19 +199,61 @@ def test_rules_taint_devices_too(selector: Data | None, selects: bool) -> None:
     assert bool(answer) is selects
     if selects:
         assert answer[0].reason == (
-            "its device has the taint sla=x:NoExecute, which it tolerates only with the gate: evicts trainer"
+            "its device has the taint sla=x:NoExecute, which it tolerates only with the gate: evicts trainer at once"
         )
+
+
+@pytest.mark.parametrize(
+    ("with_gate", "without", "says"),
+    [
+        ({}, {"tolerationSeconds": 600}, "evicts trainer after 600 seconds"),
+        ({"tolerationSeconds": 900}, {"tolerationSeconds": 600}, ""),
+        ({"tolerationSeconds": 600}, {"tolerationSeconds": 900}, ""),
+        ({"tolerationSeconds": 600}, {}, ""),
+        ({"tolerationSeconds": 0}, {"tolerationSeconds": 600}, ""),
+    ],
+)
+def test_a_device_that_may_be_used_less_long_is_told_of(with_gate: Data, without: Data, says: str) -> None:
+    """The shortest of all tolerations that match counts, unless one tolerates for good."""
+    holding = claim(FAMILY, allocated=True)
+    plain = {"key": "sla", "operator": "Exists"}
+    tolerations = [{**FAMILY, **with_gate}, {**plain, **without}]
+    holding["status"]["allocation"]["devices"]["results"][0]["tolerations"] = tolerations
+    answer = findings(Gate.WILDCARD, holding, devices(taint("x")))
+    assert [each.reason.partition("the gate: ")[2] for each in answer] == ([says] if says else [])
+
+
+def test_what_pods_are_made_of_comes_before_the_pods() -> None:
+    required = {"nodeAffinity": {"required": {"nodeSelectorTerms": [CEL_TERM]}}}
+    template = {"spec": {"template": {"spec": {"tolerations": [EXPRESSION]}}}}
+    order = found(
+        Gate.CEL, node("n1", taint("x")), pod("waits", EXPRESSION),
+        pod("runs", EXPRESSION, node_name="n1", phase="Running"),
+        claim(EXPRESSION, allocated=False), made("PersistentVolume", "disk", spec=required),
+        made("Deployment", "web", "apps/v1", **template),
+    )  # fmt: skip
+    assert [step for step, _ in order] == [Step.TEMPLATES, Step.VOLUMES, Step.CLAIMS, Step.EVICTED, Step.PENDING]
+
+
+def test_a_claim_that_was_made_for_a_pod_goes_with_it() -> None:
+    owned = claim(EXPRESSION, allocated=False)
+    owned["metadata"]["ownerReferences"] = [
+        {"apiVersion": "v1", "kind": "Pod", "name": "trainer", "uid": "1", "controller": True}
+    ]
+    (finding,) = findings(Gate.CEL, owned)
+    assert finding.command == "kubectl delete pod trainer --ignore-not-found"
 
 
 def test_device_inventories_are_changed_by_their_driver() -> None:
     spec = {"driver": "d", "pool": {"name": "p"}, "nodeSelector": {"nodeSelectorTerms": [CEL_TERM]}}
     finding = findings(Gate.CEL, made("ResourceSlice", "s", "resource.k8s.io/v1", spec=spec))[0]
-    assert (finding.step, finding.command) == (Step.CLAIMS, "change it in the driver that publishes it")
+    assert (finding.step, finding.command) == (Step.CLAIMS, "")
+    assert finding.reason.endswith("change it in the driver that publishes it")
 
 
 def test_the_scheduler_is_the_first_to_be_told_and_other_gates_stay_as_they_are() -> None:
     lines = Rollback(Cluster(), Gate.CEL).procedure()
-    assert [line.split(" to ")[1] for line in lines] == [
-        "--scheduler-feature-gates", "--apiserver-feature-gates", "--controllers-feature-gates",
-    ]  # fmt: skip
-    assert all("append TaintTolerationNodeAffinityCEL=false" in line for line in lines)
+    assert [line.split()[-2:] for line in lines] == [
+        [f"--{component}-feature-gates", "GATES,TaintTolerationNodeAffinityCEL=false"]
+        for component in ("scheduler", "apiserver", "controllers")
+    ]

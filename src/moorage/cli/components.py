@@ -70,7 +70,12 @@ def scheduler(config: Path | None, gates: Gates, leader_elect: bool, **given: An
 @click.command()
 @_component_options
 @click.option("--hollow-nodes", is_flag=True, help="Play the kubelet of every node that has no real one.")
-def controllers(hollow_nodes: bool, gates: Gates, leader_elect: bool, **given: Any) -> None:
+@click.option("--root-ca-file", type=_FILE,
+              help="The certificate by which pods know the API server, given to each namespace as kube-root-ca.crt. "
+                   "By default that of the kubeconfig.")  # fmt: skip
+def controllers(
+    hollow_nodes: bool, root_ca_file: Path | None, gates: Gates, leader_elect: bool, kubeconfig: Path, **given: Any
+) -> None:
     """Evict, replace, collect: the controllers alone, beside any Kubernetes API server.
 
     \b
@@ -80,12 +85,39 @@ def controllers(hollow_nodes: bool, gates: Gates, leader_elect: bool, **given: A
     """
     from moorage.controllers.hollow import HollowNodes
     from moorage.controllers.run import CONTROLLERS, prepare
+    from moorage.controllers.serviceaccounts import root_ca
+
+    wanted = [*CONTROLLERS]
+    if certificate := _root_certificate(root_ca_file, kubeconfig):
+        wanted.append(root_ca(certificate))
+    if hollow_nodes:
+        wanted.append(HollowNodes)
 
     def start(client: Client) -> tuple[CollectorRegistry, Callable[[], Awaitable[None]]]:
-        made = prepare(client, gates, (*CONTROLLERS, HollowNodes) if hollow_nodes else CONTROLLERS)
+        made = prepare(client, gates, wanted)
         return made.context.registry, made.run
 
-    _serve("controllers", start, leader_elect, **given)
+    _serve("controllers", start, leader_elect, kubeconfig, **given)
+
+
+def _root_certificate(file: Path | None, kubeconfig: Path) -> str:
+    """The certificate that pods are to trust; empty when the kubeconfig names none, because everybody trusts it."""
+    import ssl
+
+    from moorage.client.kubeconfig import KubeconfigError, load
+
+    try:
+        if file is None:
+            return load(kubeconfig).trusted
+        text = file.read_text("ascii")
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
+    except KubeconfigError as error:
+        cannot_run(str(error))
+    except (ssl.SSLError, UnicodeError):
+        cannot_run(f"{file}: holds no certificate in PEM form")
+    except OSError as error:
+        cannot_run(f"{file}: {error.strerror or error}")
+    return text
 
 
 _LEASES = {"scheduler": "kube-scheduler", "controllers": "kube-controller-manager"}
@@ -127,7 +159,7 @@ async def _run(component: str, start: Start, leader_elect: bool, file: Path, por
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, working.cancel)
-    click.echo(f"Moorage's {component} works for {config.url}. Ctrl-C stops it.")
+    click.echo(f"Moorage's {component} at work for {config.url}. Ctrl-C stops it.")
     try:
         with suppress(asyncio.CancelledError):
             await working

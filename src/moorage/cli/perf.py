@@ -64,23 +64,16 @@ def perf(config: Path, workload: str, output: str) -> None:
         finally:
             progress.end()
         for each in measured:
-            items += each.items(plan.threshold)
+            figures = each.items()
+            problems += plan.threshold.misses(figures)
+            items += figures
             if table:
                 table.show(plan, each, alone=len(measured) == 1)
-        problems += _misses(plan, measured)
     if not table:
         click.echo(msgspec.json.format(msgspec.json.encode(document(items)), indent=2))
     for problem in problems:
         click.echo(f"moorage: {problem}", err=True)
     sys.exit(FINDINGS if problems else 0)
-
-
-def _misses(plan: Plan, measured: list[Measurement]) -> list[str]:
-    return [
-        f"{each.name}: {each.throughput.get('Average', 0):,.0f} pods/s, and at least {plan.threshold:,.0f} are expected"
-        for each in measured
-        if each.throughput.get("Average", 0) < plan.threshold
-    ]
 
 
 class Table:

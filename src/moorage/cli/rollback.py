@@ -15,17 +15,29 @@ from moorage.features import Gate
 from moorage.tools.cluster import Cluster
 from moorage.tools.rollback import Finding, Rollback
 
-_GATES = {gate.value: gate for gate in Gate}
+_NAMES = [gate.value for gate in Gate]
+
+
+def _gate(_: click.Context, __: click.Parameter, name: str) -> Gate:
+    """The gate of a name, in whatever case."""
+    for gate in Gate:
+        if gate.value.lower() == name.lower():
+            return gate
+    raise click.BadParameter(f"{name!r} is no gate; the gates are {', '.join(_NAMES)}")
+
+
+def _complete(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
+    return [name for name in _NAMES if name.lower().startswith(begun.lower())]
 
 
 @click.command()
-@click.argument("gate", type=click.Choice(list(_GATES), case_sensitive=False), metavar="GATE")
+@click.argument("gate", metavar="GATE", callback=_gate, shell_complete=_complete)
 @click.option("--kubeconfig", type=click.Path(dir_okay=False, path_type=Path), envvar="KUBECONFIG",
               help="Ask the cluster that this file names.")  # fmt: skip
 @click.option("-f", "--filename", "paths", multiple=True, metavar="PATH",
               help="Ask manifests instead: a file or folder, or - for standard input. May be repeated.")  # fmt: skip
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def rollback(gate: str, kubeconfig: Path | None, paths: tuple[str, ...], output: str) -> None:
+def rollback(gate: Gate, kubeconfig: Path | None, paths: tuple[str, ...], output: str) -> None:
     """Say what turning GATE off would do: pods evicted, pods stuck, workloads stalled, volumes and claims cut off.
 
     The findings come in the order in which they are best dealt with, each with what to type.
@@ -52,7 +64,7 @@ def rollback(gate: str, kubeconfig: Path | None, paths: tuple[str, ...], output:
         cannot_run("which cluster? give --kubeconfig FILE, or manifests with -f")
     for problem in cluster.problems:
         click.echo(f"note: left out: {problem}", err=True)
-    plan = Rollback(cluster, _GATES[gate])
+    plan = Rollback(cluster, gate)
     findings = plan.findings()
     (_write_json if output == "json" else _write_text)(plan, findings)
     sys.exit(FINDINGS if findings else 0)
@@ -89,8 +101,11 @@ def _write_text(plan: Rollback, findings: list[Finding]) -> None:
         click.echo(click.style(f"\n{number}. {step.value}", bold=True), color=colour)
         for finding in found:
             place = f"  ({finding.item.place()})" if finding.item.document else ""
-            click.echo(f"   {finding.name}{place}\n     {finding.reason}\n     $ {finding.command}")
-    click.echo(click.style(f"\n{number + 1}. Turn the gate off", bold=True), color=colour)
+            click.echo(f"   {finding.name}{place}\n     {finding.reason}")
+            if finding.command:
+                click.echo(f"     $ {finding.command}")
+    last = f"\n{number + 1}. Turn the gate off (GATES: those that are set now)"
+    click.echo(click.style(last, bold=True), color=colour)
     for line in plan.procedure():
         click.echo(f"   {line}")
 

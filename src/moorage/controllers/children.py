@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -196,6 +196,18 @@ def _counter(registry: CollectorRegistry) -> Counter:
     return _counters[registry]
 
 
+class Words(NamedTuple):
+    """How events tell of pods."""
+
+    created: str = "Created pod: {pod}"
+    deleted: str = "Deleted pod: {pod}"
+    not_created: str = "Error creating: {error}"
+    not_deleted: str = "Error deleting: {error}"
+
+
+_WORDS = Words()
+
+
 class Children:
     """Creates and deletes the pods of owners. It returns when the informer has seen what was done.
 
@@ -212,20 +224,22 @@ class Children:
         name: str = "",
         clock: Clock | None = None,
         registry: CollectorRegistry | None = None,
+        words: Words = _WORDS,
     ) -> None:
         self._client = client
         self._pods = pods
         self._recorder = recorder
         self._clock = clock or Clock()
         self._failures = _counter(registry).labels(name) if registry is not None else None
+        self._words = words
         self._refusals: dict[str, _Refusal] = {}
 
     @classmethod
-    def of(cls, controller: Controller, pods: Informer[Pod]) -> Children:
+    def of(cls, controller: Controller, pods: Informer[Pod], words: Words = _WORDS) -> Children:
         """The children of a controller's objects; failures are counted under its name."""
         return cls(
             controller.client, pods, controller.recorder,
-            name=controller.name, clock=controller.clock, registry=controller.context.registry,
+            name=controller.name, clock=controller.clock, registry=controller.context.registry, words=words,
         )  # fmt: skip
 
     async def create(self, owner: Object, template: Mapping[str, Any], metadata: Mapping[str, Any]) -> str:
@@ -285,10 +299,10 @@ class Children:
         except (Exists, Conflict):
             raise
         except ApiError as error:
-            raise self._refused(owner, error, prefix) from error
+            raise self._refused(owner, error, str(metadata.get("name", "")), prefix) from error
         self._refusals.pop(owner.metadata.uid, None)
         made = msgspec.json.decode(body, type=Object)
-        self._recorder.event(owner, NORMAL, "SuccessfulCreate", f"Created pod: {made.metadata.name}")
+        self._say(owner, NORMAL, "SuccessfulCreate", self._words.created, made.metadata.name)
         return made
 
     async def _post(self, data: Data, namespace: str, tries: int) -> bytes:
@@ -301,13 +315,13 @@ class Children:
                 if not tries:
                     raise
 
-    def _refused(self, owner: Object, error: ApiError, prefix: str) -> ApiError:
+    def _refused(self, owner: Object, error: ApiError, name: str, prefix: str) -> ApiError:
         """Remember and tell that a pod was refused; the error without the name that was generated for this try."""
         told = type(error)(error.code, error.reason, _without_suffix(str(error), prefix), error.retry_after)
         if not namespace_ends(error):
             if self._failures is not None:
                 self._failures.inc()
-            self._recorder.event(owner, WARNING, "FailedCreate", f"Error creating: {told}")
+            self._say(owner, WARNING, "FailedCreate", self._words.not_created, name, told)
         now, uid, generation = self._clock.now(), owner.metadata.uid, owner.metadata.generation
         if not self.seconds_to_wait(owner):
             old = self._refusals.get(uid)
@@ -324,10 +338,15 @@ class Children:
             answer = await self._client.delete(POD, metadata.namespace, metadata.name, uid=metadata.uid)
         except ApiError as error:
             if not isinstance(error, Missing):
-                self._recorder.event(owner, WARNING, "FailedDelete", f"Error deleting: {error}")
+                self._say(owner, WARNING, "FailedDelete", self._words.not_deleted, metadata.name, error)
             raise
-        self._recorder.event(owner, NORMAL, "SuccessfulDelete", f"Deleted pod: {metadata.name}")
+        self._say(owner, NORMAL, "SuccessfulDelete", self._words.deleted, metadata.name)
         return _revision(answer)
+
+    def _say(
+        self, owner: Object, type_: str, reason: str, words: str, pod: str, error: ApiError | None = None
+    ) -> None:  # fmt: skip
+        self._recorder.event(owner, type_, reason, words.format(owner=owner.metadata.name, pod=pod, error=error))
 
 
 def namespace_ends(error: Exception) -> bool:

@@ -39,13 +39,15 @@ class Controller:
     """
 
     name = ""
+    component = ""
+    """Who its events are said to be from, as in Kubernetes; itself when this says nothing."""
     workers = 4
 
     def __init__(self, context: Context) -> None:
         self.context = context
         self.client = context.client
         self.clock = context.clock
-        self.recorder = context.recorder
+        self.recorder = context.recorder.named(self.component or self.name)
         self.queue: WorkQueue[Key] = WorkQueue()
 
     async def reconcile(self, key: Key) -> None:

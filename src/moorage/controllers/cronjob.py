@@ -30,6 +30,8 @@ _LAST_DELAY = 60.0
 _LONGEST_WAIT = 600.0
 """Alarms do not notice when somebody sets the clock, so that each CronJob is looked at from time to time."""
 _MANY = 100
+_LONGEST_DEADLINE = 1_000_000_000
+"""Thirty years: a date cannot be moved by all the seconds that an int64 holds."""
 
 
 class Due(NamedTuple):
@@ -118,8 +120,7 @@ class CronJobs(Controller):
             if end and is_known:
                 status.remove(job.metadata.uid)
                 self._say(owner, NORMAL, "SawCompletedJob", f"Saw completed job: {name}, condition: {end}")
-            elif not end and not is_known and job.metadata.deletion_timestamp is None:
-                status.add(job)
+            elif not end and not is_known:
                 message = f"Saw a job that the controller did not create or forgot: {name}"
                 self._say(owner, WARNING, "UnexpectedJob", message)
             if end == "Complete" and job.status.completion_time is not None:
@@ -159,7 +160,7 @@ class CronJobs(Controller):
         now, deadline = self.clock.now(), owner.spec.starting_deadline_seconds
         after = status.last_scheduled or owner.metadata.creation_timestamp or now
         if deadline is not None:
-            after = max(after, now - timedelta(seconds=deadline))
+            after = max(after, now - timedelta(seconds=min(deadline, _LONGEST_DEADLINE)))
         self._look_again(owner, schedule, now)
         found = due(schedule, after, now)
         if found is None:

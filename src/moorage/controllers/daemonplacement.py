@@ -87,6 +87,9 @@ class Placement:
         self._node_name = typed.node_name
         self._selector = compile_pod_selector(typed, gates)
         self._tolerations = Tolerations(typed.tolerations, gates)
+        # Pods that run stay when a comparison gate is turned off, whoever owns them.
+        self._lasting_selector = compile_pod_selector(typed, gates.for_eviction())
+        self._lasting_tolerations = Tolerations(typed.tolerations, gates.for_eviction())
         # Only an expression can tell taints of different age apart.
         self._reads_age = any(each.expression for each in typed.tolerations)
         self._known: dict[tuple[object, ...], Place] = {}
@@ -95,9 +98,13 @@ class Placement:
         """What a node is to this template."""
         if self._node_name and self._node_name != node.metadata.name:
             return NOWHERE
-        if not self._selector.verdict(node.metadata.labels, node.metadata.name).matched:
-            return NOWHERE
-        taints = node.spec.taints
+        labels, name = node.metadata.labels, node.metadata.name
+        place = self._judged(node.spec.taints)
+        if self._selector.verdict(labels, name).matched:
+            return place
+        return Place(runs=False, stays=place.stays and self._lasting_selector.verdict(labels, name).matched)
+
+    def _judged(self, taints: tuple[Taint, ...]) -> Place:
         if not taints:
             return Place(runs=True, stays=True)
         key = taints if self._reads_age else tuple((each.key, each.value, each.effect) for each in taints)
@@ -112,4 +119,4 @@ class Placement:
         if self._tolerations.first_untolerated(taints) is None:
             return Place(runs=True, stays=True)
         lasting = (each for each in taints if each.effect == NO_EXECUTE)
-        return Place(runs=False, stays=self._tolerations.first_untolerated(lasting) is None)
+        return Place(runs=False, stays=self._lasting_tolerations.first_untolerated(lasting) is None)

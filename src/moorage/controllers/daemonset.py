@@ -212,7 +212,9 @@ class DaemonSets(PodOwner[DaemonSet]):
         there = [firsts[node] for node in wanted if node in firsts]
         ready = [pod for pod in there if ready_condition(pod)]
         available = sum(is_available(pod, seconds, now) for pod in ready)
-        waits = [wait for pod in ready if (wait := seconds_to_availability(pod, seconds, now))]
+        # Of all pods, for one that surges is not the first of its node and the old one waits for it.
+        every = [pod for found in pods.values() for pod in found]
+        waits = [wait for pod in every if (wait := seconds_to_availability(pod, seconds, now))]
         if waits:
             self.alarms.set((owner.metadata.namespace, owner.metadata.name), min(waits))
         status = {

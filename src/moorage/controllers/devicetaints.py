@@ -77,7 +77,7 @@ class DeviceTaintEviction(Controller):
         self._stale_pools: set[str] = set()
         self._evicted: Counter[str] = Counter()
         self._alarms = Alarms(context.clock, self.queue.add)
-        self._evictions = Evictions(context, _CAUSE, self._count)
+        self._evictions = Evictions(context, self.recorder, _CAUSE, self._count)
         self._doubts = Doubts(context.registry, _CAUSE.subsystem)
         self._judged = lru_cache(maxsize=_KEPT)(self._judge)
         self._claims.index(_DEVICE, lambda claim: [_id(each) for each in _devices_of(claim)])
@@ -204,13 +204,8 @@ class DeviceTaintEviction(Controller):
 
     def _judge(self, tolerations: tuple[Toleration, ...], taint: Taint) -> _Judgement:
         compiled = Tolerations(tolerations, self._gates)
-        verdicts = zip(tolerations, compiled.verdicts(taint), strict=True)
-        seconds = [toleration.toleration_seconds for toleration, verdict in verdicts if verdict]
-        if not seconds:
-            verdict = compiled.verdict(taint)
-            return _Judgement(0, verdict if verdict.error else None)
-        limited = [each for each in seconds if each is not None]
-        return _Judgement(max(0, min(limited)) if len(limited) == len(seconds) else None, None)
+        verdict = compiled.verdict(taint)
+        return _Judgement(compiled.device_grace_seconds(taint), verdict if verdict.error else None)
 
     def _count(self, rules: Reasons) -> None:
         for name in rules:

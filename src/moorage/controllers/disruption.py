@@ -11,7 +11,7 @@ import msgspec
 from moorage.api import kinds
 from moorage.api.meta import Condition, OwnerReference
 from moorage.api.pod import Pod, PodDisruptionBudget
-from moorage.api.workload import Deployment, ReplicaSet, StatefulSet
+from moorage.api.workload import Deployment, ReplicaSet, ReplicationController, StatefulSet
 from moorage.client import Informer, Missing
 from moorage.client.client import Data
 from moorage.client.clock import timestamp
@@ -39,6 +39,10 @@ class _UnknownScale(Exception):
     """It cannot be said how many pods are expected; the message says why."""
 
 
+_Workload = ReplicationController | ReplicaSet | StatefulSet | Deployment
+_Scaled = Informer[ReplicationController] | Informer[ReplicaSet] | Informer[StatefulSet] | Informer[Deployment]
+
+
 class _Counts(NamedTuple):
     healthy: int
     desired: int
@@ -53,16 +57,19 @@ class Disruption(Controller):
     """Keeps the status of disruption budgets true, which evictions are allowed by."""
 
     name = "disruption"
+    component = "controllermanager"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._alarms = Alarms(context.clock, self.queue.add)
         self._budgets = context.informers.of(PodDisruptionBudget)
         self._pods = context.informers.of(Pod)
-        self._scaled: dict[str, Informer[ReplicaSet] | Informer[StatefulSet] | Informer[Deployment]] = {
-            "ReplicaSet": context.informers.of(ReplicaSet),
-            "StatefulSet": context.informers.of(StatefulSet),
-            "Deployment": context.informers.of(Deployment),
+        self._deployments = context.informers.of(Deployment)
+        self._scaled: dict[tuple[str, str], _Scaled] = {
+            ("", "ReplicationController"): context.informers.of(ReplicationController),
+            ("apps", "ReplicaSet"): context.informers.of(ReplicaSet),
+            ("apps", "StatefulSet"): context.informers.of(StatefulSet),
+            ("apps", "Deployment"): self._deployments,
         }
         self._budgets.index(_NAMESPACE, lambda budget: [budget.metadata.namespace])
         self._pods.index(_NAMESPACE, lambda pod: [pod.metadata.namespace])
@@ -81,11 +88,7 @@ class Disruption(Controller):
             if any(map(selector_of(budget.spec.selector).matches, labels)):
                 self._look(budget)
 
-    def _workload_changed(
-        self,
-        old: ReplicaSet | StatefulSet | Deployment | None,
-        new: ReplicaSet | StatefulSet | Deployment | None,
-    ) -> None:
+    def _workload_changed(self, old: _Workload | None, new: _Workload | None) -> None:
         if new is None or (old is not None and old.spec.replicas == new.spec.replicas):
             return
         for budget in self._budgets.by(_NAMESPACE, new.metadata.namespace):
@@ -169,7 +172,7 @@ class Disruption(Controller):
     def _scale(self, pod: Pod, owner: OwnerReference) -> tuple[str, int]:
         """Uid and scale of what is in command of a pod: the Deployment above a ReplicaSet, otherwise its owner."""
         namespace = pod.metadata.namespace
-        informer = self._scaled.get(owner.kind) if owner.api_version.startswith("apps/") else None
+        informer = self._scaled.get((owner.api_version.rpartition("/")[0], owner.kind))
         if informer is None:
             kind = kinds.find(owner.api_version, owner.kind)
             what = kind.resource if kind is not None else f"{owner.api_version}/{owner.kind}"
@@ -179,7 +182,7 @@ class Disruption(Controller):
             raise _UnknownScale(f'found no controllers for pod "{pod.metadata.name}"')
         above = controller_of(found)
         if owner.kind == "ReplicaSet" and above is not None and above.kind == "Deployment":
-            deployment = self._scaled["Deployment"].get(namespace, above.name)
+            deployment = self._deployments.get(namespace, above.name)
             if deployment is not None and deployment.metadata.uid == above.uid:
                 found = deployment
         return found.metadata.uid, 1 if found.spec.replicas is None else found.spec.replicas

@@ -26,6 +26,7 @@ class EphemeralVolumes(Controller):
     """Keys are pods. What becomes of a claim after its pod, the owner reference says."""
 
     name = "ephemeral-volume"
+    component = "ephemeral_volume"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)

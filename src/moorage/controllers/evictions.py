@@ -11,16 +11,17 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from prometheus_client import Counter, Histogram
+from prometheus_client import Counter
 
 from moorage.api.pod import Pod
 from moorage.client import ApiError, Missing
 from moorage.client.clock import Timer
-from moorage.client.events import NORMAL
+from moorage.client.events import NORMAL, Recorder
 from moorage.client.informer import Key
 from moorage.controllers.controller import Context
 from moorage.controllers.nodepods import DISRUPTION_TARGET, POD, set_condition
 from moorage.controllers.ratelimit import TokenBucket
+from moorage.histogram import Histogram
 
 Reasons = tuple[str, ...]
 """What a controller wants to be told of an eviction that was done."""
@@ -71,10 +72,12 @@ class Evictions:
     thousands of pods holds up nobody.
     """
 
-    def __init__(self, context: Context, cause: Cause, evicted: Callable[[Reasons], None] | None = None) -> None:
+    def __init__(
+        self, context: Context, recorder: Recorder, cause: Cause, evicted: Callable[[Reasons], None] | None = None
+    ) -> None:
         self._client = context.client
         self._clock = context.clock
-        self._recorder = context.recorder
+        self._recorder = recorder
         self._pods = context.informers.of(Pod)
         self._cause = cause
         self._evicted = evicted
@@ -90,10 +93,10 @@ class Evictions:
             f"{cause.subsystem}_pod_deletions", "Pods that were evicted.", registry=context.registry
         )
         self._durations = Histogram(
+            context.registry,
             f"{cause.subsystem}_pod_deletion_duration_seconds",
             "Time from when an eviction was due to the deletion of the pod.",
-            buckets=_BUCKETS,
-            registry=context.registry,
+            _BUCKETS,
         )
 
     def plan(self, pod: Pod, due: datetime, because: Reasons = ()) -> None:

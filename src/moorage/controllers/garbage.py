@@ -38,6 +38,7 @@ class GarbageCollector(Controller):
     """
 
     name = "garbage-collector"
+    component = "garbage-collector-controller"
     workers = 16
 
     def __init__(self, context: Context) -> None:

@@ -91,7 +91,7 @@ class History:
                     "annotations": owner.metadata.annotations,
                     "ownerReferences": [reference_to(owner)],
                 },
-                "data": {"spec": {"template": {**template, "$patch": "replace"}}},
+                "data": _in_order({"spec": {"template": {**template, "$patch": "replace"}}}),
                 "revision": number,
             }
             try:
@@ -135,3 +135,9 @@ class History:
 def _template_in(revision: dict[str, Any]) -> Data:
     template = ((revision.get("data") or {}).get("spec") or {}).get("template") or {}
     return {name: value for name, value in template.items() if name != "$patch"}
+
+
+def _in_order(data: Data) -> Data:
+    """The same with its fields in the order of their names: clients compare revisions byte by byte."""
+    ordered: Data = msgspec.json.decode(msgspec.json.encode(data, order="sorted"))
+    return ordered

@@ -29,6 +29,7 @@ from moorage.controllers.podowner import PodOwner, in_batches, is_ending
 _CONTROLLER = "kubernetes.io/job-controller"
 _AT_ONCE = 500
 _LONGEST_PREFIX = 58
+_INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 
 
 class Jobs(PodOwner[Job]):
@@ -95,10 +96,10 @@ class Jobs(PodOwner[Job]):
 
     async def sync(self, owner: Job) -> None:
         """Bring a Job nearer to its end."""
-        if not _is_ours(owner):
-            return
         if has_ended(owner):
             await self._expire(owner)
+            return
+        if not _is_ours(owner):
             return
         if is_ending(owner):
             await asyncio.gather(*map(self._free, filter(_is_tracked, self.owned(owner))))
@@ -165,6 +166,7 @@ class Jobs(PodOwner[Job]):
         if later := [wait for wait in waits.values() if wait]:
             self.alarms.set(_key(job), min(later))
         due = [index for index, wait in waits.items() if not wait]
+        template = _knowing_index(template)
         await in_batches([partial(self._create_indexed, state, template, index) for index in due])
 
     async def _create_indexed(self, state: State, template: Data, index: int) -> None:
@@ -289,7 +291,10 @@ class Jobs(PodOwner[Job]):
             self.alarms.set(_key(job), left)
             return
         with suppress(Missing):
-            await self.client.delete(self.kind, *_key(job), uid=job.metadata.uid, propagation="Foreground")
+            metadata = job.metadata
+            await self.client.delete(
+                self.kind, *_key(job), uid=metadata.uid, revision=metadata.resource_version, propagation="Foreground"
+            )
 
 
 def _key(job: Job) -> Key:
@@ -307,6 +312,22 @@ def _is_tracked(pod: Pod) -> bool:
 def _finalizers(template: Data) -> list[str]:
     given = (template.get("metadata") or {}).get("finalizers") or ()
     return [*(each for each in given if each != FINALIZER), FINALIZER]
+
+
+def _knowing_index(template: Data) -> Data:
+    """A template whose containers find their index in the environment, unless they have something else there."""
+    spec = dict(template.get("spec") or {})
+    for part in ("initContainers", "containers"):
+        if part in spec:
+            spec[part] = [{**each, "env": _with_index(each.get("env") or [])} for each in spec[part]]
+    return {**template, "spec": spec}
+
+
+def _with_index(env: list[Data]) -> list[Data]:
+    if any(each.get("name") == _INDEX_VARIABLE for each in env):
+        return env
+    source = {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}
+    return [*env, {"name": _INDEX_VARIABLE, "valueFrom": source}]
 
 
 def _failure_counts(state: State, index: int) -> dict[str, str]:

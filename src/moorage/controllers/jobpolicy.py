@@ -83,7 +83,9 @@ def success_rule(job: Job, succeeded: Indexes) -> int | None:
 
 def finished_at(pod: Pod) -> datetime:
     """When a pod ended, as far as that is known."""
-    ends = [status.state.terminated for status in pod.status.container_statuses]
+    sidecars = {each.name for each in pod.spec.init_containers if each.restart_policy == "Always"}
+    beside = [status for status in pod.status.init_container_statuses if status.name in sidecars]
+    ends = [status.state.terminated for status in (*pod.status.container_statuses, *beside)]
     times = [end.finished_at for end in ends if end and end.finished_at]
     if times and len(times) == len(ends):
         return max(times)

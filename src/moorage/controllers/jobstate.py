@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from math import inf
 from typing import NamedTuple
 
 from moorage.api.pod import Pod
@@ -267,7 +268,17 @@ def _indexes(pods: Iterable[Pod]) -> list[int]:
     return [index for pod in pods if (index := index_of(pod)) is not None]
 
 
-def _progress(pod: Pod) -> tuple[bool, bool, bool, str]:
-    """Sorts pods by how far they have come."""
-    has_node, runs = bool(pod.spec.node_name), pod.status.phase == "Running"
-    return has_node, runs, ready_condition(pod) is not None, pod.metadata.name
+def _progress(pod: Pod) -> tuple[bool, bool, bool, float, int, float, str]:
+    """Sorts pods by how far they have come: those that serve since long, restart seldom and are old have the most."""
+    ready = ready_condition(pod)
+    restarts = max((each.restart_count for each in pod.status.container_statuses), default=0)
+    return (
+        bool(pod.spec.node_name), pod.status.phase == "Running", ready is not None,
+        _youth(ready.last_transition_time if ready else None), -restarts, _youth(pod.metadata.creation_timestamp),
+        pod.metadata.name,
+    )  # fmt: skip
+
+
+def _youth(moment: datetime | None) -> float:
+    """Sorts the young before the old, and what has no time before both."""
+    return -moment.timestamp() if moment is not None else -inf

@@ -56,6 +56,7 @@ class NodeLifecycle(Controller):
     """
 
     name = "node-lifecycle-controller"
+    component = "node-controller"
     workers = 8
 
     def __init__(self, context: Context) -> None:
@@ -102,7 +103,10 @@ class NodeLifecycle(Controller):
             assert old is not None
             self._heartbeats.forget(old.metadata.name)
             self._zones.forget(old)
+            self._say(old, "RemovingNode", f"Removing Node {old.metadata.name} from Controller")
             return
+        if old is None:
+            self._say(new, "RegisteredNode", f"Registered Node {new.metadata.name} in Controller")
         if old is None or _heartbeat(old) != _heartbeat(new):
             self._heartbeats.beat(new.metadata.name, _PATIENCE if _ready(new) else _FIRST_PATIENCE)
         self._zones.see(new, ready=_ready(new) == TRUE)
@@ -131,6 +135,9 @@ class NodeLifecycle(Controller):
         for node in self._nodes:
             if _ready(node) != TRUE:
                 self.enqueue(node)
+
+    def _say(self, node: Node, reason: str, what: str) -> None:
+        self.recorder.event(node, NORMAL, reason, f"Node {node.metadata.name} event: {what}")
 
     async def _mark_unknown(self, node: Node) -> None:
         name = node.metadata.name
@@ -173,7 +180,7 @@ class NodeLifecycle(Controller):
         taints = kept + tuple(Taint(key, "", effect, now) for key, effect in added)
         patch = {
             "metadata": {"resourceVersion": node.metadata.resource_version},
-            "spec": {"taints": msgspec.to_builtins(taints)},
+            "spec": {"taints": msgspec.to_builtins(taints) or None},
         }
         answer = await self.client.patch(_NODE, "", node.metadata.name, patch)
         if any(effect == NO_EXECUTE for _, effect in added):

@@ -21,6 +21,7 @@ from moorage.controllers.children import (
     ORPHANS,
     OWNER,
     Children,
+    Words,
     claim,
     follow,
     index_by_owner,
@@ -75,6 +76,7 @@ class PodOwner(Controller, Generic[T]):
     """A controller of objects that own pods, which are not all made alike."""
 
     struct: type[T]
+    words = Words()
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -86,7 +88,7 @@ class PodOwner(Controller, Generic[T]):
         self.pods = context.informers.of(Pod)
         index_by_owner(self.pods)
         follow(self.pods, self.owners, self.selector_of, self.pod_changed)
-        self.children = Children.of(self, self.pods)
+        self.children = Children.of(self, self.pods, self.words)
         self._specs: dict[str, tuple[int, Data]] = {}
 
     def selector_of(self, owner: T) -> LabelSelector | None:

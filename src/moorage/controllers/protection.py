@@ -8,13 +8,14 @@ from typing import TypeVar
 import msgspec
 
 from moorage.api import kinds
+from moorage.api.claims import claims_of
 from moorage.api.meta import Object
 from moorage.api.pod import Pod
 from moorage.api.volume import PersistentVolume, PersistentVolumeClaim
 from moorage.client import Informer, Missing
 from moorage.client.informer import Key
 from moorage.controllers.controller import Context, Controller
-from moorage.controllers.volumes import USERS, claims_of, index_by_claim
+from moorage.controllers.volumes import USERS, index_by_claim
 
 _POD = kinds.row("v1", "Pod")
 
@@ -63,8 +64,8 @@ class ClaimProtection(_Protection):
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         if new is None and old is not None:
-            for name in claims_of(old):
-                self.queue.add((old.metadata.namespace, name))
+            for use in claims_of(old):
+                self.queue.add((old.metadata.namespace, use.claim))
 
     async def reconcile(self, key: Key) -> None:
         """Put the finalizer on a claim, or take it off one that may go."""
@@ -80,7 +81,7 @@ class ClaimProtection(_Protection):
         for item in (await self.client.list(_POD, namespace)).items:
             if needle in bytes(item) or b'"ephemeral"' in bytes(item):
                 pod = msgspec.json.decode(item, type=Pod)
-                if pod.spec.node_name and name in claims_of(pod):
+                if pod.spec.node_name and any(use.claim == name for use in claims_of(pod)):
                     return True
         return False
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 import msgspec
 
 from moorage.api import kinds
+from moorage.api.claims import SELECTED_NODE, class_of, mode_of, waits_for_consumer
 from moorage.api.node import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from moorage.api.volume import PersistentVolume, PersistentVolumeClaim, StorageClass
 from moorage.client import ApiError, Exists, Missing
@@ -14,14 +15,7 @@ from moorage.client.client import Data
 from moorage.client.events import NORMAL, WARNING
 from moorage.client.informer import Key
 from moorage.controllers.controller import Context, Controller
-from moorage.controllers.volumes import (
-    PROVISIONED_BY,
-    SELECTED_NODE,
-    STORAGE_PROVISIONER,
-    class_of,
-    mode_of,
-    waits_for_consumer,
-)
+from moorage.controllers.volumes import PROVISIONED_BY, STORAGE_PROVISIONER
 from moorage.match.selector import compile_selector
 
 PROVISIONER = "moorage.dev/hollow"

@@ -1,4 +1,4 @@
-"""ReplicaSets: as many pods as they say, no more and no fewer."""
+"""ReplicaSets and ReplicationControllers: as many pods as they say, no more and no fewer."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from functools import cmp_to_key
+from functools import cache, cmp_to_key
 from typing import NamedTuple
 
 import msgspec
 
-from moorage.api import kinds
-from moorage.api.meta import Condition
+from moorage.api.meta import Condition, Object
 from moorage.api.pod import Pod
-from moorage.api.workload import ReplicaSet, ReplicaSetStatus
-from moorage.client import ApiError, Missing
+from moorage.api.workload import ReplicaSet, ReplicaSetStatus, ReplicationController, ReplicationControllerStatus
+from moorage.client import ApiError, Informer, Missing
 from moorage.client.client import Data
 from moorage.client.informer import Key
 from moorage.controllers.alarms import Alarms
@@ -37,26 +36,26 @@ from moorage.controllers.children import (
 )
 from moorage.controllers.controller import Context, Controller
 
-REPLICA_SET = kinds.row("apps/v1", "ReplicaSet")
 REPLICA_FAILURE = "ReplicaFailure"
 _BURST = 500
 _PAUSE, _LONGEST_PAUSE = 5e-4, 1.0
 """How many seconds for each pod it has a set waits for further changes: each look is a look at all of them."""
 _COST = "controller.kubernetes.io/pod-deletion-cost"
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
-_STATUS_FIELDS = tuple(
-    field.encode_name for field in msgspec.structs.fields(ReplicaSetStatus) if field.name != "updated_replicas"
-)
+
+Owner = ReplicaSet | ReplicationController
+Status = ReplicationControllerStatus
 
 
 class ReplicaSetController(Controller):
     """Creates the pods that are missing, deletes those that are too many, and says how many there are."""
 
     name = "replicaset-controller"
+    struct: type[Owner] = ReplicaSet
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._sets = context.informers.of(ReplicaSet)
+        self._sets: Informer[Owner] = context.informers.of(self.struct)
         self._pods = context.informers.of(Pod)
         index_by_owner(self._sets)
         index_by_owner(self._pods)
@@ -73,7 +72,7 @@ class ReplicaSetController(Controller):
             self._alarms.close()
 
     async def reconcile(self, key: Key) -> None:
-        """Bring the number of pods of one ReplicaSet in order."""
+        """Bring the number of pods of one owner in order."""
         owner = self._sets.get(*key)
         if owner is None:
             self._alarms.cancel(key)
@@ -95,7 +94,7 @@ class ReplicaSetController(Controller):
             self.failed(key, problem)
         self._alarms.set(key, wait)
 
-    def _changed(self, old: ReplicaSet | None, new: ReplicaSet | None) -> None:
+    def _changed(self, old: Owner | None, new: Owner | None) -> None:
         if old is not None and new is not None and old.metadata.generation == new.metadata.generation:
             self._wake((new.metadata.namespace, new.metadata.name))
         elif changed := new or old:
@@ -107,7 +106,7 @@ class ReplicaSetController(Controller):
         if owner is not None:
             self.queue.add_after(key, min(owner.status.replicas * _PAUSE, _LONGEST_PAUSE))
 
-    async def _scale(self, owner: ReplicaSet, pods: Sequence[Pod]) -> ApiError | None:
+    async def _scale(self, owner: Owner, pods: Sequence[Pod]) -> ApiError | None:
         surplus = len(pods) - _wanted(owner)
         try:
             if surplus < 0:
@@ -118,23 +117,23 @@ class ReplicaSetController(Controller):
             return error
         return None
 
-    async def _create(self, owner: ReplicaSet, count: int) -> None:
+    async def _create(self, owner: Owner, count: int) -> None:
         metadata = owner.metadata
         try:
-            data: Data = msgspec.json.decode(await self.client.get(REPLICA_SET, metadata.namespace, metadata.name))
+            data: Data = msgspec.json.decode(await self.client.get(self._sets.kind, metadata.namespace, metadata.name))
         except Missing:
             return
         if data["metadata"]["uid"] == metadata.uid:
             named = {"generateName": f"{metadata.name}-"}
             await self._children.create_many(owner, data["spec"]["template"], [named] * count)
 
-    def _least_missed(self, owner: ReplicaSet, pods: Sequence[Pod]) -> list[Pod]:
+    def _least_missed(self, owner: Owner, pods: Sequence[Pod]) -> list[Pod]:
         above = controller_of(owner)
         siblings = self._sets.by(OWNER, above.uid) if above is not None else (owner,)
         family = [pod for each in siblings for pod in self._pods.by(OWNER, each.metadata.uid)]
         return least_missed(pods, family, self.clock.now())
 
-    async def _report(self, owner: ReplicaSet, problem: ApiError | None) -> None:
+    async def _report(self, owner: Owner, problem: ApiError | None) -> None:
         """Say in the status what is there now, and look again when the next pod becomes available."""
         matches = selector_of(owner.spec.selector).matches
         mine = [pod for pod in self._pods.by(OWNER, owner.metadata.uid) if matches(pod.metadata.labels)]
@@ -150,31 +149,31 @@ class ReplicaSetController(Controller):
         if status == owner.status:
             return
         written = msgspec.to_builtins(status)
-        patch = {name: written.get(name) for name in _STATUS_FIELDS} | {"replicas": status.replicas}
-        metadata = owner.metadata
+        patch = {name: written.get(name) for name in _fields(type(status))} | {"replicas": status.replicas}
+        kind, metadata = self._sets.kind, owner.metadata
         body = {"metadata": {"resourceVersion": metadata.resource_version}, "status": patch}
         try:
-            answer = await self.client.patch(REPLICA_SET, metadata.namespace, metadata.name, body, subresource="status")
+            answer = await self.client.patch(kind, metadata.namespace, metadata.name, body, subresource="status")
         except Missing:
             return
-        await self._sets.caught_up(msgspec.json.decode(answer, type=ReplicaSet).metadata.resource_version)
+        await self._sets.caught_up(msgspec.json.decode(answer, type=Object).metadata.resource_version)
 
-    def _status(
-        self, owner: ReplicaSet, mine: Sequence[Pod], waits: Sequence[float], problem: ApiError | None
-    ) -> ReplicaSetStatus:
+    def _status(self, owner: Owner, mine: Sequence[Pod], waits: Sequence[float], problem: ApiError | None) -> Status:
         active = [pod for pod in mine if is_active(pod)]
         template = owner.spec.template.metadata.labels.items()
-        return ReplicaSetStatus(
-            observed_generation=owner.metadata.generation,
-            replicas=len(active),
-            fully_labeled_replicas=sum(template <= pod.metadata.labels.items() for pod in active),
-            ready_replicas=len(waits),
-            available_replicas=waits.count(0.0),
-            terminating_replicas=sum(map(is_terminating, mine)),
-            conditions=self._conditions(owner, len(active), problem),
-        )
+        counts = {
+            "observed_generation": owner.metadata.generation,
+            "replicas": len(active),
+            "fully_labeled_replicas": sum(template <= pod.metadata.labels.items() for pod in active),
+            "ready_replicas": len(waits),
+            "available_replicas": waits.count(0.0),
+        }
+        conditions = self._conditions(owner, len(active), problem)
+        if isinstance(owner, ReplicationController):
+            return Status(**counts, conditions=conditions)
+        return ReplicaSetStatus(**counts, conditions=conditions, terminating_replicas=sum(map(is_terminating, mine)))
 
-    def _conditions(self, owner: ReplicaSet, active: int, problem: ApiError | None) -> tuple[Condition, ...]:
+    def _conditions(self, owner: Owner, active: int, problem: ApiError | None) -> tuple[Condition, ...]:
         others = tuple(each for each in owner.status.conditions if each.type != REPLICA_FAILURE)
         if problem is None or namespace_ends(problem):
             return others
@@ -186,7 +185,21 @@ class ReplicaSetController(Controller):
         return (*others, Condition(REPLICA_FAILURE, "True", reason, message, now))
 
 
-def _wanted(owner: ReplicaSet) -> int:
+class ReplicationControllers(ReplicaSetController):
+    """The same for ReplicationControllers."""
+
+    name = "replication-controller"
+    struct = ReplicationController
+
+
+@cache
+def _fields(struct: type[Status]) -> tuple[str, ...]:
+    """What a status says, as it is written."""
+    named = msgspec.structs.fields(struct)
+    return tuple(field.encode_name for field in named if field.name != "updated_replicas")
+
+
+def _wanted(owner: Owner) -> int:
     return 1 if owner.spec.replicas is None else owner.spec.replicas
 
 

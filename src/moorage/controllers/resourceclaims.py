@@ -25,6 +25,8 @@ _USERS, _WAITING = "resource claims", "resource claim templates"
 _LONGEST_BASE = 57
 """What a generated name of 63 characters leaves for the names of pod and claim."""
 _MOST_USERS = 256
+_WORKERS = 50
+"""Writes of many claims are on their way at a time, as in Kubernetes."""
 _OVER = ("Succeeded", "Failed")
 
 
@@ -60,6 +62,8 @@ class PodClaims(Controller):
     """Makes the claims of pods from templates, and reserves claims for pods that were placed without the scheduler."""
 
     name = "pod-resourceclaims"
+    component = "resource_claim"
+    workers = _WORKERS
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -80,7 +84,9 @@ class PodClaims(Controller):
         item = new or old
         assert item is not None
         for pod in self._pods.by(_USERS, f"{item.metadata.namespace}/{item.metadata.name}"):
-            self.enqueue(pod)
+            # Until its pod is on a node, a claim that is there is the scheduler's business.
+            if new is None or pod.spec.node_name:
+                self.enqueue(pod)
 
     def _template_changed(self, old: ResourceClaimTemplate | None, new: ResourceClaimTemplate | None) -> None:
         if old is None and new is not None:
@@ -143,6 +149,8 @@ class PodClaims(Controller):
                 "labels": metadata.get("labels") or {},
                 "annotations": {**(metadata.get("annotations") or {}), POD_CLAIM_NAME: entry.name},
                 "ownerReferences": [owner],
+                # It is to have devices soon: the scheduler need not write this first.
+                "finalizers": [FINALIZER],
             },
             "spec": template.get("spec") or {},
         }
@@ -167,6 +175,7 @@ class ResourceClaims(Controller):
     """Frees claims of pods that are done or gone, and deletes those that were made for them."""
 
     name = "resourceclaims"
+    workers = _WORKERS
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)

@@ -22,7 +22,7 @@ from moorage.controllers.nodelifecycle import NodeLifecycle
 from moorage.controllers.podgc import PodGC
 from moorage.controllers.protection import ClaimProtection, VolumeProtection
 from moorage.controllers.provisioner import Provisioner
-from moorage.controllers.replicaset import ReplicaSetController
+from moorage.controllers.replicaset import ReplicaSetController, ReplicationControllers
 from moorage.controllers.resourceclaims import PodClaims, ResourceClaims
 from moorage.controllers.serviceaccounts import ServiceAccounts
 from moorage.controllers.staledisruptions import StaleDisruptions
@@ -35,7 +35,7 @@ Make = Callable[[Context], Controller]
 
 CONTROLLERS: tuple[Make, ...] = (
     TaintEviction, DeviceTaintEviction, NodeLifecycle, PodGC,
-    DeploymentController, ReplicaSetController, StatefulSets, DaemonSets, Jobs, CronJobs,
+    DeploymentController, ReplicaSetController, ReplicationControllers, StatefulSets, DaemonSets, Jobs, CronJobs,
     GarbageCollector, Namespaces, ServiceAccounts,
     PodClaims, ResourceClaims, EphemeralVolumes, VolumeBinder, Provisioner, ClaimProtection, VolumeProtection,
     Disruption, StaleDisruptions,

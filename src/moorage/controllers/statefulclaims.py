@@ -11,7 +11,7 @@ from moorage.api.volume import PersistentVolumeClaim
 from moorage.api.workload import ClaimRetention, StatefulSet
 from moorage.client import ApiError, Exists
 from moorage.client.client import STRATEGIC, Data
-from moorage.client.events import NORMAL, WARNING
+from moorage.client.events import NORMAL, WARNING, Recorder
 from moorage.controllers.children import reference_to
 from moorage.controllers.controller import Context
 
@@ -31,9 +31,9 @@ def claim_name(template: str, pod: str) -> str:
 class StatefulClaims:
     """Makes the claims of StatefulSets and says who owns them."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, recorder: Recorder) -> None:
         self._client = context.client
-        self._recorder = context.recorder
+        self._recorder = recorder
         self._claims = context.informers.of(PersistentVolumeClaim)
 
     async def provide(self, owner: StatefulSet, templates: list[Data], pod: str) -> None:
@@ -52,7 +52,7 @@ class StatefulClaims:
         metadata = {"name": name, "labels": {**(given.get("labels") or {}), **selector}}
         if given.get("annotations"):
             metadata["annotations"] = given["annotations"]
-        place = f"Claim {name} Pod {pod} in StatefulSet {owner.metadata.name}"
+        place = f"Pod {pod} in StatefulSet {owner.metadata.name}"
         try:
             answer = await self._client.create(
                 _CLAIM, {"metadata": metadata, "spec": template.get("spec") or {}}, owner.metadata.namespace
@@ -60,9 +60,11 @@ class StatefulClaims:
         except Exists:
             return
         except ApiError as error:
-            self._recorder.event(owner, WARNING, "FailedCreate", f"create {place} failed error: {error}")
+            self._recorder.event(
+                owner, WARNING, "FailedCreate", f"Create Claim {name} for {place} failed error: {error}"
+            )
             raise
-        self._recorder.event(owner, NORMAL, "SuccessfulCreate", f"create {place} success")
+        self._recorder.event(owner, NORMAL, "SuccessfulCreate", f"Create Claim {name} {place} success")
         await self._claims.caught_up(_revision(answer))
 
     def is_stale(self, owner: StatefulSet, pod: str) -> bool:

@@ -10,7 +10,7 @@ from moorage.api.pod import Pod
 from moorage.api.volume import PersistentVolumeClaim
 from moorage.api.workload import ControllerRevision, RollingUpdate, StatefulSet
 from moorage.client.client import STRATEGIC, Data
-from moorage.controllers.children import POD, ready_condition, seconds_to_availability
+from moorage.controllers.children import POD, Words, ready_condition, seconds_to_availability
 from moorage.controllers.controller import Context
 from moorage.controllers.history import History
 from moorage.controllers.podowner import PodOwner, in_batches, is_available, is_ending, is_finished, scaled
@@ -57,9 +57,9 @@ class _Work:
         return (self.rolling.partition or 0) if self.rolling else 0
 
     @property
-    def max_unavailable(self) -> int:
+    def max_unavailable(self) -> int | None:
         value = self.rolling.max_unavailable if self.rolling else None
-        return max(1, scaled(value, len(self.ordinals), up=False))
+        return None if value is None else max(1, scaled(value, len(self.ordinals), up=False))
 
     @property
     def claim_templates(self) -> list[Data]:
@@ -84,11 +84,17 @@ class StatefulSets(PodOwner[StatefulSet]):
 
     name = "statefulset-controller"
     struct = StatefulSet
+    words = Words(
+        created="Create Pod {pod} in StatefulSet {owner} successful",
+        deleted="Delete Pod {pod} in StatefulSet {owner} successful",
+        not_created="Create Pod {pod} in StatefulSet {owner} failed error: {error}",
+        not_deleted="Delete Pod {pod} in StatefulSet {owner} failed error: {error}",
+    )
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._history = History(context, _HASH)
-        self._claims = StatefulClaims(context)
+        self._claims = StatefulClaims(context, self.recorder)
         context.informers.of(PersistentVolumeClaim).on_change(self._claim_changed)
 
     def is_member(self, owner: StatefulSet, pod: Pod) -> bool:
@@ -163,7 +169,7 @@ class StatefulSets(PodOwner[StatefulSet]):
         if pod.status.phase == "Pending":
             await self._claims.provide(owner, work.claim_templates, pod.metadata.name)
             await self._claims.retain(owner, pod, is_surplus=False)
-        if work.is_ordered and (is_ending(pod) or not self._is_available(work, pod)):
+        if work.is_ordered and not self._serves(work, pod):
             return False
         await self._claims.retain(owner, pod, is_surplus=False)
         await self._identify(pod, number)
@@ -192,19 +198,34 @@ class StatefulSets(PodOwner[StatefulSet]):
     async def _remove_last(self, work: _Work, surplus: list[Pod]) -> None:
         """Delete the pod with the highest number, unless it is not well and another one was so before it."""
         last = surplus[0]
-        sick = [pod for pod in surplus if is_ending(pod) or not self._is_available(work, pod)]
+        sick = [pod for pod in surplus if not self._serves(work, pod)]
         if not is_ending(last) and (last not in sick or last is sick[-1]):
             await self.children.delete(work.owner, last)
 
     async def _update(self, work: _Work, replicas: list[Pod | None]) -> None:
-        """Delete pods of old revisions, from the highest number down to the partition, a few at a time."""
-        unavailable = [pod for pod in replicas if pod is None or is_ending(pod) or not self._is_available(work, pod)]
+        """Delete pods of old revisions, from the highest number down to the partition, one or a few at a time."""
+        if work.max_unavailable is None:
+            await self.children.delete_many(work.owner, self._next_old(work, replicas))
+            return
+        unavailable = [pod for pod in replicas if not self._serves(work, pod)]
         old = [pod for pod in reversed(replicas[work.partition :]) if pod and work.is_old(pod) and not is_ending(pod)]
         budget = max(0, work.max_unavailable - len(unavailable))
         # In a parallel set old pods that do not serve anyway are replaced at once.
         broken = [] if work.is_ordered else [pod for pod in old if pod in unavailable]
         chosen = broken + [pod for pod in old if pod not in broken][:budget]
         await self.children.delete_many(work.owner, chosen)
+
+    def _next_old(self, work: _Work, replicas: list[Pod | None]) -> list[Pod]:
+        """The pod of an old revision with the highest number, unless one above it does not serve yet."""
+        for pod in reversed(replicas[work.partition :]):
+            if pod is not None and work.is_old(pod) and not is_ending(pod):
+                return [pod]
+            if not self._serves(work, pod):
+                break
+        return []
+
+    def _serves(self, work: _Work, pod: Pod | None) -> bool:
+        return pod is not None and not is_ending(pod) and self._is_available(work, pod)
 
     def _is_available(self, work: _Work, pod: Pod) -> bool:
         return pod.status.phase == "Running" and is_available(pod, work.owner.spec.min_ready_seconds, self.clock.now())
@@ -226,7 +247,9 @@ class StatefulSets(PodOwner[StatefulSet]):
             "updateRevision": update,
             "collisionCount": collisions,
         }
-        if status["updatedReplicas"] == status["readyReplicas"] == status["replicas"] == len(work.ordinals):
+        is_rolling = owner.spec.update_strategy.type == "RollingUpdate"
+        counts = {status["updatedReplicas"], status["readyReplicas"], status["replicas"]}
+        if is_rolling and counts == {len(work.ordinals)}:
             status |= {"currentReplicas": status["updatedReplicas"], "currentRevision": update}
         self._wait_for(work, ready)
         await self.tell_status(owner, status)

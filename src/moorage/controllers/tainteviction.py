@@ -53,7 +53,7 @@ class TaintEviction(Controller):
         self._nodes = context.informers.of(Node)
         self._pods = context.informers.of(Pod)
         self._taints = SeenTaints(context.clock)
-        self._evictions = Evictions(context, _CAUSE)
+        self._evictions = Evictions(context, self.recorder, _CAUSE)
         self._doubts = Doubts(context.registry, _CAUSE.subsystem)
         self._judged = lru_cache(maxsize=_KEPT)(self._judge)
         index_by_node(self._pods)

@@ -8,6 +8,15 @@ from typing import TypeVar
 import msgspec
 
 from moorage.api import kinds
+from moorage.api.claims import (
+    BIND_COMPLETED,
+    BOUND_BY_CONTROLLER,
+    SELECTED_NODE,
+    class_of,
+    is_for,
+    mode_of,
+    waits_for_consumer,
+)
 from moorage.api.pod import Pod
 from moorage.api.volume import PersistentVolume, PersistentVolumeClaim, StorageClass
 from moorage.client import Missing
@@ -17,20 +26,13 @@ from moorage.client.informer import Key
 from moorage.controllers.controller import Context, Controller
 from moorage.controllers.volumes import (
     BETA_STORAGE_PROVISIONER,
-    BIND_COMPLETED,
-    BOUND_BY_CONTROLLER,
     IS_DEFAULT_CLASS,
     PROVISIONED_BY,
-    SELECTED_NODE,
     STORAGE_PROVISIONER,
     USERS,
     best_match,
-    class_of,
     index_by_claim,
-    is_for,
     mismatch,
-    mode_of,
-    waits_for_consumer,
 )
 
 _CLAIM = kinds.row("v1", "PersistentVolumeClaim")
@@ -45,6 +47,7 @@ class VolumeBinder(Controller):
     """Keys are claims (namespace and name) and volumes (no namespace)."""
 
     name = "persistentvolume-binder"
+    component = "persistentvolume-controller"
     workers = 8
 
     def __init__(self, context: Context) -> None:

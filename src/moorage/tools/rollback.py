@@ -33,13 +33,13 @@ _EXAMPLES = 3
 
 
 class Step(Enum):
-    """The parts of the procedure, in the order in which they are to be done."""
+    """The parts of the procedure, in the order in which they are to be done: pods last, what they are made of first."""
 
     TEMPLATES = "Change the workloads whose pods the API server would refuse"
-    EVICTED = "Move the running pods that would be evicted"
-    PENDING = "Replace the pending pods that would be stuck"
     VOLUMES = "Change the volumes that no node could reach any more"
     CLAIMS = "Change the device claims that would lose their devices or get none"
+    EVICTED = "Move the running pods that would be evicted"
+    PENDING = "Replace the pending pods that would be stuck"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Finding:
     item: Item
     reason: str
     command: str
-    """What to type."""
+    """What to type; empty when that does not help."""
 
     @property
     def name(self) -> str:
@@ -78,9 +78,9 @@ class Rollback:
         """What to do once the findings are dealt with: each component in its turn, the scheduler first."""
         off = f"{self.gate.value}=false"
         return [
-            f"in the scheduler:        append {off} to --scheduler-feature-gates",
-            f"then in the API server:  append {off} to --apiserver-feature-gates",
-            f"then in the controllers: append {off} to --controllers-feature-gates",
+            f"in the scheduler:        --scheduler-feature-gates GATES,{off}",
+            f"then in the API server:  --apiserver-feature-gates GATES,{off}",
+            f"then in the controllers: --controllers-feature-gates GATES,{off}",
         ]
 
     def _of(self, item: Item) -> Iterator[Finding]:
@@ -92,14 +92,16 @@ class Rollback:
             # What another workload makes is changed there, and a Job that is done makes no more pods.
             if not _is_owned(thing) and not _is_done(thing):
                 reason = "its template needs the gate: the API server refuses new pods, and updates and repairs stall"
-                yield Finding(Step.TEMPLATES, item, reason, _edit(kind, item))
+                # The template of a Job that runs cannot be changed.
+                command = _renew_job(item) if isinstance(thing, Job) else _edit(kind, item)
+                yield Finding(Step.TEMPLATES, item, reason, command)
         elif isinstance(thing, PersistentVolume):
             yield from self._of_volume(item, thing)
         elif isinstance(thing, ResourceSlice):
-            reason = "its node selector matches no node without the gate: its devices cannot be given to any pod"
-            yield Finding(Step.CLAIMS, item, reason, "change it in the driver that publishes it")
+            reason = "its node selector matches no node without the gate: change it in the driver that publishes it"
+            yield Finding(Step.CLAIMS, item, reason, "")
         elif isinstance(thing, ResourceClaim | ResourceClaimTemplate):
-            yield from self._of_claim(item, kind)
+            yield from self._of_claim(item, thing)
 
     def _of_pod(self, item: Item, pod: Pod) -> Iterator[Finding]:
         if pod.status.phase in _ENDED or pod.metadata.deletion_timestamp is not None:
@@ -110,7 +112,7 @@ class Rollback:
             step, reason = Step.PENDING, self._stuck(pod)
         if reason:
             # Its workload makes it anew from the changed template; nobody does so for a pod that stands alone.
-            command = _delete(item) if _is_owned(pod) else _replace(kinds.of(pod), item)
+            command = _delete(item, pod.metadata.name) if _is_owned(pod) else _replace(item)
             yield Finding(step, item, reason, command)
 
     def _stuck(self, pod: Pod) -> str:
@@ -152,9 +154,8 @@ class Rollback:
                 continue
             before, after = now.grace_seconds((taint,)), then.grace_seconds((taint,))
             if after is not None and (before is None or after < before):
-                when = f"after {after} seconds" if after else "at once"
                 where = f"node {pod.spec.node_name} has the taint {taint}"
-                return f"{where}, which it tolerates only with the gate: evicted {when}"
+                return f"{where}, which it tolerates only with the gate: evicted {_when(after)}"
         return ""
 
     def _of_volume(self, item: Item, volume: PersistentVolume) -> Iterator[Finding]:
@@ -167,31 +168,33 @@ class Rollback:
             reason = f"without the gate its node affinity leaves out {_named(lost)}"
         else:
             return
-        yield Finding(Step.VOLUMES, item, reason, _replace(kinds.of(volume), item))
+        yield Finding(Step.VOLUMES, item, reason, _renew_bound(item) if volume.spec.claim_ref else _replace(item))
 
     def _reaching(self, selector: NodeSelector | None, gates: Gates) -> set[str]:
         compiled = compile_selector(selector, gates)
         return {name for name, node in self._nodes.items() if compiled.verdict(node.metadata.labels, name)}
 
-    def _of_claim(self, item: Item, kind: Kind) -> Iterator[Finding]:
-        thing = item.object
-        if isinstance(thing, ResourceClaim) and thing.status.allocation is not None:
-            taints = [self._lost_taint(result) for result in thing.status.allocation.devices.results]
-            for taint in filter(None, taints):
-                pods = _named([user.name for user in thing.status.reserved_for]) or "no pod"
-                reason = f"its device has the taint {taint}, which it tolerates only with the gate: evicts {pods}"
-                yield Finding(Step.CLAIMS, item, reason, _replace(kind, item))
-        else:
+    def _of_claim(self, item: Item, claim: ResourceClaim | ResourceClaimTemplate) -> Iterator[Finding]:
+        if isinstance(claim, ResourceClaimTemplate) or claim.status.allocation is None:
             reason = "it asks for devices by a toleration that needs the gate: tainted devices are not given to it"
-            yield Finding(Step.CLAIMS, item, reason, _replace(kind, item))
+            yield Finding(Step.CLAIMS, item, reason, _renew_claim(item))
+            return
+        losses = [self._lost_device(result) for result in claim.status.allocation.devices.results]
+        for taint, seconds in filter(None, losses):
+            pods = _named([user.name for user in claim.status.reserved_for]) or "no pod"
+            where = f"its device has the taint {taint}"
+            reason = f"{where}, which it tolerates only with the gate: evicts {pods} {_when(seconds)}"
+            yield Finding(Step.CLAIMS, item, reason, _renew_claim(item))
 
-    def _lost_taint(self, result: DeviceRequestAllocationResult) -> Taint | None:
-        """The first taint of a device that would end its use, and does not now."""
+    def _lost_device(self, result: DeviceRequestAllocationResult) -> tuple[Taint, int] | None:
+        """The first taint of a device that would end its use, or sooner than it does now, and after how long."""
         now = Tolerations(result.tolerations, ALL_ON.for_eviction())
         then = Tolerations(result.tolerations, self._off.for_eviction())
         for taint in self._device_taints(result):
-            if taint.effect == NO_EXECUTE and now.verdict(taint) and not then.verdict(taint):
-                return taint
+            if taint.effect == NO_EXECUTE:
+                before, after = now.device_grace_seconds(taint), then.device_grace_seconds(taint)
+                if after is not None and (before is None or after < before):
+                    return taint, after
         return None
 
     def _device_taints(self, result: DeviceRequestAllocationResult) -> Iterator[Taint]:
@@ -233,12 +236,41 @@ def _edit(kind: Kind, item: Item) -> str:
     return f"kubectl edit {kind.singular} {item.object.metadata.name}{_where(item)}"
 
 
-def _replace(kind: Kind, item: Item) -> str:
+def _replace(item: Item, *before: str, only: str = "") -> str:
     """What cannot be changed must be made anew."""
     name = item.object.metadata.name
-    what = f"{kind.singular} {name}{_where(item)}"
-    return f"kubectl get {what} -o yaml > {name}.yaml; $EDITOR {name}.yaml; kubectl replace --force -f {name}.yaml"
+    what = f"{kinds.of(item.object).singular} {name}{_where(item)}"
+    read = f"kubectl get {what} -o yaml{only} > {name}.yaml"
+    return "; ".join((read, f"$EDITOR {name}.yaml", *before, f"kubectl replace --force -f {name}.yaml"))
 
 
-def _delete(item: Item) -> str:
-    return f"kubectl delete pod {item.object.metadata.name}{_where(item)}"
+def _renew_job(item: Item) -> str:
+    """A Job made anew selects pods by a uid of its own."""
+    return _replace(item, only=" | grep -v controller-uid")
+
+
+def _renew_bound(item: Item) -> str:
+    """A volume that is bound is kept by its finalizer; its claim waits for it to come back."""
+    name = item.object.metadata.name
+    freed = f'kubectl patch pv {name} -p \'{{"metadata":{{"finalizers":null}}}}\''
+    return _replace(item, f"kubectl delete pv {name} --wait=false", freed)
+
+
+def _renew_claim(item: Item) -> str:
+    """A claim can be made anew when no pod holds it; one that was made for a pod comes from its template."""
+    claim = item.object
+    if not isinstance(claim, ResourceClaim):
+        return _replace(item)
+    pods = [user.name for user in claim.status.reserved_for]
+    if _is_owned(claim):
+        return _delete(item, *(owner.name for owner in claim.metadata.owner_references if owner.controller))
+    return _replace(item, *([_delete(item, *pods)] if pods else []))
+
+
+def _delete(item: Item, *pods: str) -> str:
+    # A workload that was changed may have done so already.
+    return f"kubectl delete pod {' '.join(pods)}{_where(item)} --ignore-not-found"
+
+
+def _when(seconds: int) -> str:
+    return f"after {seconds} seconds" if seconds else "at once"

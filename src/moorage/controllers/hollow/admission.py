@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from moorage.api.node import Node
 from moorage.api.pod import Pod, PodSpec
-from moorage.api.requests import Amounts, HostPort, amounts, host_ports, pod_requests
+from moorage.api.requests import PODS, Amounts, HostPort, amounts, host_ports, pod_requests
 from moorage.features import Gates
 from moorage.match.selector import compile_pod_selector
 from moorage.match.tolerations import NO_EXECUTE, Tolerations
 
+_OS = "kubernetes.io/os"
 _ORDER = {"cpu": 0, "memory": 1, "ephemeral-storage": 2}
 
 
@@ -27,25 +28,30 @@ class Refusal(NamedTuple):
 
     reason: str
     message: str
+    resource: str = ""
+    """What the node is short of, if it is for that."""
+    missing: int = 0
+    """How much of it."""
 
 
-def refusal(pod: Pod, need: Need, node: Node, others: Collection[Need], gates: Gates) -> Refusal | None:
-    """Why a node does not let a pod in beside the others that it has, or None when it does."""
-    spec = pod.spec
-    if spec.os is not None and spec.os.name != node.metadata.labels.get("kubernetes.io/os", "linux"):
-        return Refusal("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
-    if short := _shortage(need.amounts, node, others):
-        return short
+def refusals(pod: Pod, need: Need, node: Node, others: Collection[Need], gates: Gates) -> Iterator[Refusal]:
+    """Why a node does not let a pod in beside the others that it has: the first reason is the one that is told."""
+    spec, system = pod.spec, node.metadata.labels.get(_OS, "linux")
+    if pod.metadata.labels.get(_OS, system) != system:
+        message = f"Failed to admit pod as the `{_OS}` label doesn't match node label"
+        yield Refusal("PodOSSelectorNodeLabelDoesNotMatch", message)
+    if spec.os is not None and spec.os.name != system:
+        yield Refusal("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
+    yield from _shortages(need.amounts, node, others)
     if (spec.node_selector or spec.affinity) and not compile_pod_selector(spec, gates).verdict(
         node.metadata.labels, node.metadata.name
     ):
-        return _failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
+        yield _failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
     if any(port.conflicts(taken) for port in need.ports for other in others for taken in other.ports):
-        return _failed("NodePorts", "node(s) didn't have free ports for the requested pod ports")
+        yield _failed("NodePorts", "node(s) didn't have free ports for the requested pod ports")
     taints = [taint for taint in node.spec.taints if taint.effect == NO_EXECUTE]
     if taints and Tolerations(spec.tolerations, gates).first_untolerated(taints):
-        return _failed("TaintToleration", "node(s) had taints that the pod didn't tolerate")
-    return None
+        yield _failed("TaintToleration", "node(s) had taints that the pod didn't tolerate")
 
 
 def need_of(spec: PodSpec) -> Need:
@@ -53,11 +59,11 @@ def need_of(spec: PodSpec) -> Need:
     return Need(pod_requests(spec), host_ports(spec))
 
 
-def _shortage(asked_for: Amounts, node: Node, others: Collection[Need]) -> Refusal | None:
+def _shortages(asked_for: Amounts, node: Node, others: Collection[Need]) -> Iterator[Refusal]:
     allocatable = amounts(node.status.allocatable)
-    room = allocatable.get("pods", 0)
+    room = allocatable.get(PODS, 0)
     if len(others) + 1 > room:
-        return _short("pods", 1, len(others), room)
+        yield _short(PODS, 1, len(others), room)
     for name in sorted(asked_for, key=lambda each: (_ORDER.get(each, len(_ORDER)), each)):
         asked = asked_for[name]
         # A kubelet leaves out what it has never heard of: it may be a resource of the cluster, or a device's claim.
@@ -65,13 +71,12 @@ def _shortage(asked_for: Amounts, node: Node, others: Collection[Need]) -> Refus
             continue
         used = sum(other.amounts.get(name, 0) for other in others)
         if asked > allocatable.get(name, 0) - used:
-            return _short(name, asked, used, allocatable.get(name, 0))
-    return None
+            yield _short(name, asked, used, allocatable.get(name, 0))
 
 
 def _short(name: str, asked: int, used: int, room: int) -> Refusal:
     message = f"Node didn't have enough resource: {name}, requested: {asked}, used: {used}, capacity: {room}"
-    return Refusal(f"OutOf{name}", message)
+    return Refusal(f"OutOf{name}", message, name, asked - (room - used))
 
 
 def _failed(predicate: str, why: str) -> Refusal:

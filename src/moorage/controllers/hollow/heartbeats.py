@@ -82,9 +82,9 @@ class Heartbeats:
             "leaseDurationSeconds": _LEASE_SECONDS,
             "renewTime": timestamp(self._clock.now(), micro=True),
         }
-        data = {"apiVersion": _LEASE.api_version, "kind": _LEASE.kind, "metadata": dict(lease), "spec": spec}
+        data = {"metadata": lease, "spec": spec}
         try:
-            await self._client.update(_LEASE, data)
+            await self._client.patch(_LEASE, _NAMESPACE, name, data)
         except Missing:
             await self._client.create(_LEASE, data, _NAMESPACE)
         if self._waiting.get(name) is lease:

@@ -9,6 +9,7 @@ from datetime import datetime
 
 import msgspec
 
+from moorage.api.meta import Object
 from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.client import Missing
@@ -17,15 +18,24 @@ from moorage.client.events import NORMAL, WARNING
 from moorage.client.informer import Key
 from moorage.client.priority import let_others_go_first
 from moorage.client.workqueue import WorkQueue
+from moorage.controllers.alarms import Alarms
 from moorage.controllers.children import POD
 from moorage.controllers.controller import Context, Controller
 from moorage.controllers.hollow import statuses, wishes
 from moorage.controllers.hollow.addresses import Addresses
-from moorage.controllers.hollow.admission import Need, Refusal, need_of, refusal
-from moorage.controllers.hollow.alarms import Alarms
+from moorage.controllers.hollow.admission import Need, Refusal, need_of, refusals
+from moorage.controllers.hollow.announcements import Announcements
 from moorage.controllers.hollow.heartbeats import Heartbeats
 from moorage.controllers.hollow.lifecycle import OVER, Step, plan
-from moorage.controllers.hollow.machines import NODE, internal_address, missing_labels, missing_status
+from moorage.controllers.hollow.machines import (
+    NODE,
+    internal_address,
+    lost_resources,
+    missing_labels,
+    missing_status,
+    turns,
+)
+from moorage.controllers.hollow.preemption import Guest, NoRoom, is_critical, victims
 from moorage.controllers.settling import Settling
 
 _IN_FLIGHT = 16
@@ -43,6 +53,7 @@ class HollowNodes(Controller):
     """
 
     name = "hollow-nodes"
+    component = "kubelet"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -55,8 +66,11 @@ class HollowNodes(Controller):
         self._settling = Settling(lambda name: self.queue.add(("", name)))
         self._heartbeats = Heartbeats(self.client, self.clock)
         self._alarms = Alarms(self.clock, self.queue.add)
+        self._announcements = Announcements(self._pods.get, self.recorder, self.clock)
         self._up: set[str] = set()
         """The nodes that are played."""
+        self._lost: dict[str, frozenset[str]] = {}
+        """What was taken out of the capacity of nodes, and they still offer."""
         self._guests: dict[str, dict[Key, Need | None]] = {}
         """The pods of each node, and what they take once they are let in."""
         self._node_addresses, self._pod_addresses = Addresses(_NODE_NETWORK), Addresses(_POD_NETWORK)
@@ -75,6 +89,7 @@ class HollowNodes(Controller):
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._heartbeats.run())
+                tasks.create_task(self._announcements.run())
                 tasks.create_task(self._work())
         finally:
             self.queue.close()
@@ -112,7 +127,7 @@ class HollowNodes(Controller):
                 if isinstance(step, Step):
                     await self._steps[step](pod, now)
                 elif step is not None:
-                    self._alarms.set(key, step)
+                    self._alarms.set_at(key, step)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         node = new or old
@@ -123,7 +138,13 @@ class HollowNodes(Controller):
             self._up.discard(name)
             if new is None:
                 self._node_addresses.release(("", name))
+                self._lost.pop(name, None)
             return
+        if old is not None:
+            if lost := lost_resources(old, new):
+                self._lost[name] = self._lost.get(name, frozenset()) | lost
+            for turn in turns(old, new):
+                self._say(new, name, NORMAL, turn, f"Node {name} status is now: {turn}")
         if address := internal_address(new):
             self._node_addresses.hold(("", name), address)
         if old is None or name in self._settling:
@@ -143,9 +164,12 @@ class HollowNodes(Controller):
             patch = {"metadata": {"labels": labels, "resourceVersion": revision}}
             changed = await self.client.patch(NODE, "", name, patch)
             revision = msgspec.json.decode(changed, type=Node).metadata.resource_version
-        if status := missing_status(node, self._node_addresses.of(("", name)), self.clock.now()):
+        lost = self._lost.get(name, frozenset())
+        if status := missing_status(node, self._node_addresses.of(("", name)), self.clock.now(), lost):
             data = {"metadata": {"resourceVersion": revision}, "status": status}
             await self.client.patch(NODE, "", name, data, subresource="status")
+        if name in self._lost:
+            self._lost[name] -= lost
         # While that was written somebody may have pulled the plug: then there are no heartbeats any more.
         if name not in self._up and name in self._heartbeats:
             self._up.add(name)
@@ -168,7 +192,7 @@ class HollowNodes(Controller):
             if pod.status.pod_ip and not pod.spec.host_network:
                 self._pod_addresses.hold(key, pod.status.pod_ip)
         if isinstance(step, datetime):
-            self._alarms.set(key, step)
+            self._alarms.set_at(key, step)
         elif step is not None and pod.spec.node_name in self._up:
             self.queue.add(key)
 
@@ -186,39 +210,65 @@ class HollowNodes(Controller):
         if node is None:
             return
         need = need_of(pod.spec)
-        if self._refusal(pod, need, node):
+        if self._refusals(pod, need, node):
             # The scheduler may know the node better than the informer does by now, so it is read once more.
             node = msgspec.json.decode(await self.client.get(NODE, "", name), type=Node)
-            if refused := self._refusal(pod, need, node):
-                self.recorder.event(pod, WARNING, refused.reason, refused.message)
+            if refused := await self._insisting(pod, self._refusals(pod, need, node), now):
+                self._say(pod, name, WARNING, refused.reason, refused.message)
                 await self._write(pod, statuses.refused(pod, refused.reason, refused.message, now))
                 return
         if key not in self._guests.get(name, {}):
             return
         self._guests[name][key] = need
         for mistake in wishes.mistakes(pod):
-            self.recorder.event(pod, WARNING, "InvalidAnnotation", mistake)
+            self._say(pod, name, WARNING, "InvalidAnnotation", mistake)
         await self._report(pod, now)
 
-    def _refusal(self, pod: Pod, need: Need, node: Node) -> Refusal | None:
+    def _refusals(self, pod: Pod, need: Need, node: Node) -> list[Refusal]:
+        others = [taken for _, taken in self._others(pod)]
+        return list(refusals(pod, need, node, others, self._gates))
+
+    def _others(self, pod: Pod) -> list[tuple[Key, Need]]:
         own, guests = _key(pod), self._guests.get(pod.spec.node_name, {})
-        others = [taken for key, taken in guests.items() if taken is not None and key != own]
-        return refusal(pod, need, node, others, self._gates)
+        return [(key, taken) for key, taken in guests.items() if taken is not None and key != own]
+
+    async def _insisting(self, pod: Pod, refused: list[Refusal], now: datetime) -> Refusal | None:
+        """What a pod is refused for after all: a critical one never is because others take too much."""
+        if not refused or not is_critical(pod):
+            return refused[0] if refused else None
+        lasting = [each for each in refused if not each.resource]
+        if lasting:
+            return lasting[0]
+        known = ((self._pods.get(*key), need) for key, need in self._others(pod))
+        guests = [Guest(other, need.amounts) for other, need in known if other is not None]
+        try:
+            chosen = victims(pod, guests, {each.resource: each.missing for each in refused})
+        except NoRoom as error:
+            why = f"preemption: error finding a set of pods to preempt: {error}"
+            message = f"Unexpected error while attempting to recover from admission failure: {why}"
+            return Refusal("UnexpectedAdmissionError", message)
+        for victim, _ in chosen:
+            self._say(victim, pod.spec.node_name, WARNING, statuses.PREEMPTED, statuses.PREEMPTED_MESSAGE)
+            await self._write(victim, statuses.preempted(victim, now))
+        return None
 
     async def _report(self, pod: Pod, now: datetime) -> None:
         host = self._node_addresses.of(("", pod.spec.node_name))
         address = host if pod.spec.host_network else self._pod_addresses.of(_key(pod))
         await self._write(pod, statuses.running(pod, host, address, now))
+        if pod.status.phase == "Pending":
+            self._announcements.started(pod, now)
 
     async def _finish(self, pod: Pod, now: datetime) -> None:
         await self._write(pod, statuses.finished(pod, wishes.exit_code(pod), now))
 
     async def _restart(self, pod: Pod, now: datetime) -> None:
         await self._write(pod, statuses.restarted(pod, wishes.exit_code(pod), now))
+        self._announcements.started(pod, now)
 
     async def _kill(self, pod: Pod, now: datetime) -> None:
         status = statuses.overdue(pod, now)
-        self.recorder.event(pod, NORMAL, status["reason"], status["message"])
+        self._say(pod, pod.spec.node_name, NORMAL, status["reason"], status["message"])
         await self._write(pod, status)
 
     async def _stop(self, pod: Pod, now: datetime) -> None:
@@ -229,6 +279,9 @@ class HollowNodes(Controller):
     async def _let_go(self, pod: Pod, _: datetime) -> None:
         metadata = pod.metadata
         await self.client.delete(POD, metadata.namespace, metadata.name, uid=metadata.uid, grace=0)
+
+    def _say(self, about: Object, node: str, type_: str, reason: str, message: str) -> None:
+        self.recorder.named(self.component, node).event(about, type_, reason, message)
 
     async def _write(self, pod: Pod, status: Data) -> None:
         metadata = pod.metadata

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from enum import Enum
+from math import isfinite
 
 from moorage.api.pod import Pod
 from moorage.controllers.children import controller_of
 from moorage.controllers.hollow import statuses, wishes
+from moorage.controllers.hollow.commands import course_of
 
 _TASK_SECONDS = 1.0
 _PAUSES, _LONGEST_PAUSE = (10, 20, 40, 80, 160), 300
@@ -37,7 +39,7 @@ def plan(pod: Pod, now: datetime) -> Step | datetime | None:
         return Step.STOP if stops is None or stops <= now else stops
     if over:
         return None
-    if pod.status.start_time is None or pod.status.phase == "Pending":
+    if pod.status.start_time is None or (pod.status.phase == "Pending" and not statuses.is_waiting(pod)):
         return Step.ADMIT
     ends = _ends(pod, pod.status.start_time)
     if ends is not None and ends[0] <= now:
@@ -49,10 +51,16 @@ def plan(pod: Pod, now: datetime) -> Step | datetime | None:
 
 def _stops(pod: Pod) -> datetime | None:
     """When the containers of a pod that is being deleted have stopped; None is at once."""
-    takes, given = wishes.stop_seconds(pod), pod.metadata.deletion_grace_period_seconds or 0
+    takes, given = _sleeps(pod) + wishes.stop_seconds(pod), pod.metadata.deletion_grace_period_seconds or 0
     if not takes or not given or pod.metadata.deletion_timestamp is None:
         return None
     return _later(pod.metadata.deletion_timestamp, -max(0.0, given - takes))
+
+
+def _sleeps(pod: Pod) -> int:
+    """How many seconds the hooks of a pod sleep before its containers are told to stop."""
+    hooks = [each.lifecycle.pre_stop for each in pod.spec.containers if each.lifecycle is not None]
+    return max((hook.sleep.seconds for hook in hooks if hook is not None and hook.sleep is not None), default=0)
 
 
 def _ends(pod: Pod, started: datetime) -> tuple[datetime, Step] | None:
@@ -61,7 +69,7 @@ def _ends(pod: Pod, started: datetime) -> tuple[datetime, Step] | None:
     deadline = pod.spec.active_deadline_seconds
     if deadline is not None:
         ends.append((_later(started, deadline), Step.KILL))
-    runs = _runs(pod)
+    runs = None if statuses.is_waiting(pod) else _runs(pod)
     if runs is not None:
         again = wishes.exit_code(pod) and pod.spec.restart_policy == "OnFailure"
         # No container says when it was last started: it follows from how often it was, pauses included.
@@ -85,9 +93,12 @@ def _runs(pod: Pod) -> float | None:
     told = wishes.run_seconds(pod)
     if told is not None:
         return told
+    if wishes.EXIT_CODE in pod.metadata.annotations:
+        return _TASK_SECONDS
+    if (course := course_of(pod)) is not None:
+        return max(course.seconds, _TASK_SECONDS) if isfinite(course.seconds) else None
     owner = controller_of(pod)
-    ends = wishes.EXIT_CODE in pod.metadata.annotations or (owner is not None and owner.kind == "Job")
-    return _TASK_SECONDS if ends else None
+    return _TASK_SECONDS if owner is not None and owner.kind == "Job" else None
 
 
 def _pauses(restarts: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import cache
@@ -32,6 +32,7 @@ _CONDITIONS = (
     ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
     ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
 )
+_TURNS = {"True": "NodeReady", "False": "NodeNotReady"}
 _AT_ONCE = 32
 
 
@@ -63,13 +64,22 @@ def missing_labels(node: Node) -> dict[str, str]:
     return _without(_labels(node.metadata.name), node.metadata.labels)
 
 
-def missing_status(node: Node, address: str, now: datetime) -> Data:
-    """What a node that is alive must say and does not: what it has, where it is, what it runs on, how it does."""
+def lost_resources(old: Node, new: Node) -> frozenset[str]:
+    """What was taken out of the capacity of a node, and so is not there to be allocated any more."""
+    return frozenset(old.status.capacity.keys() - new.status.capacity.keys() - _CAPACITY.keys())
+
+
+def missing_status(node: Node, address: str, now: datetime, lost: frozenset[str] = frozenset()) -> Data:
+    """What a node that is alive must say and does not: what it has, where it is, what it runs on, how it does.
+
+    What it has lost is to be taken back (null is how a patch says that), not to be said again.
+    """
     status = node.status
     missing: Data = {}
-    if capacity := _without(_CAPACITY | status.allocatable, status.capacity):
+    if capacity := _without(_CAPACITY | _without(status.allocatable, dict.fromkeys(lost)), status.capacity):
         missing["capacity"] = capacity
-    if allocatable := _without(capacity | status.capacity, status.allocatable):
+    gone = dict.fromkeys((lost & status.allocatable.keys()) - status.capacity.keys())
+    if allocatable := _without(capacity | status.capacity, status.allocatable) | gone:
         missing["allocatable"] = allocatable
     if not status.addresses:
         missing["addresses"] = [
@@ -82,6 +92,19 @@ def missing_status(node: Node, address: str, now: datetime) -> Data:
     if conditions := _conditions(node, timestamp(now)):
         missing["conditions"] = conditions
     return missing
+
+
+def turns(old: Node, new: Node) -> Iterator[str]:
+    """What a kubelet says when its node becomes ready or not, and when it may take pods or no longer."""
+    after = _ready(new)
+    if _ready(old) != after and after in _TURNS:
+        yield _TURNS[after]
+    if old.spec.unschedulable != new.spec.unschedulable:
+        yield "NodeNotSchedulable" if new.spec.unschedulable else "NodeSchedulable"
+
+
+def _ready(node: Node) -> str:
+    return next((each.status for each in node.status.conditions if each.type == "Ready"), "")
 
 
 def _conditions(node: Node, now: str) -> list[Data]:

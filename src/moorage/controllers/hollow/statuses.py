@@ -13,9 +13,11 @@ import msgspec
 from moorage.api.pod import Container, Pod
 from moorage.client.client import Data
 from moorage.client.clock import timestamp
+from moorage.controllers.hollow.wishes import is_missing
 
 _KILLED, _TERMINATED = 137, 143
 DEADLINE = "DeadlineExceeded"
+PREEMPTED, PREEMPTED_MESSAGE = "Preempting", "Preempted in order to admit critical pod"
 _DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
 
 
@@ -31,24 +33,30 @@ _TRUE, _FALSE = Said("True"), Said("False")
 
 
 def running(pod: Pod, host: str, address: str, now: datetime) -> Data:
-    """The status of a pod whose containers run."""
+    """The status of a pod whose containers run, but for those that wait for an image."""
     said = {
+        "PodScheduled": _TRUE,
         "PodReadyToStartContainers": _TRUE,
         "Initialized": _TRUE,
         "Ready": _readiness(pod),
-        "ContainersReady": _TRUE,
+        "ContainersReady": _containers_readiness(pod),
     }
     started = timestamp(pod.status.start_time or now)
     again = restarts(pod)
     state = {"running": {"startedAt": started}}
+    containers = [
+        _waiting(each) if is_missing(each.image) else _container(pod, each, state, again)
+        for each in pod.spec.containers
+    ]
     return {
-        "phase": "Running",
+        "phase": _phase(pod),
         "observedGeneration": pod.metadata.generation,
         "startTime": started,
         "hostIP": host, "hostIPs": [{"ip": host}], "podIP": address, "podIPs": [{"ip": address}],
         "conditions": _conditions(pod, said, timestamp(now)),
-        "containerStatuses": [_container(pod, each, state, again) for each in pod.spec.containers],
+        "containerStatuses": containers,
         **_init_containers(pod, state, started),
+        **_ephemeral_containers(pod, timestamp(now)),
     }  # fmt: skip
 
 
@@ -63,8 +71,8 @@ def restarted(pod: Pod, code: int, now: datetime) -> Data:
     return {"containerStatuses": containers}
 
 
-def finished(pod: Pod, code: int, now: datetime) -> Data:
-    """The status of a pod whose containers have ended with a code."""
+def finished(pod: Pod, code: int, now: datetime, **more: Said) -> Data:
+    """The status of a pod whose containers have ended with a code, and more conditions."""
     phase, reason = ("Failed", "PodFailed") if code else ("Succeeded", "PodCompleted")
     not_ready = Said("False", reason)
     said = {"PodReadyToStartContainers": _FALSE, "Ready": not_ready, "ContainersReady": not_ready}
@@ -79,7 +87,8 @@ def finished(pod: Pod, code: int, now: datetime) -> Data:
         ]
         status["containerStatuses"] = ended
         status |= _init_containers(pod, None, moment)
-    status["conditions"] = _conditions(pod, said, moment)
+        status |= _ephemeral_containers(pod, moment, run=False)
+    status["conditions"] = _conditions(pod, said | more, moment)
     return status
 
 
@@ -94,6 +103,13 @@ def overdue(pod: Pod, now: datetime) -> Data:
     return {**finished(pod, _KILLED, now), "reason": DEADLINE, "message": _DEADLINE_MESSAGE}
 
 
+def preempted(pod: Pod, now: datetime) -> Data:
+    """The status of a pod that had to make room for a critical one."""
+    disrupted = Said("True", "TerminationByKubelet", "Pod was preempted by Kubelet to accommodate a critical pod.")
+    status = finished(pod, _KILLED, now, DisruptionTarget=disrupted)
+    return {**status, "reason": PREEMPTED, "message": PREEMPTED_MESSAGE}
+
+
 def refused(pod: Pod, reason: str, message: str, now: datetime) -> Data:
     """The status of a pod that a node does not let in."""
     return {
@@ -103,13 +119,23 @@ def refused(pod: Pod, reason: str, message: str, now: datetime) -> Data:
 
 
 def is_current(pod: Pod) -> bool:
-    """Whether the status of a pod that runs says so, of the pod as it is now."""
+    """Whether the status of a pod that was let in says how it is, of the pod as it is now."""
     status = pod.status
-    if status.phase != "Running" or status.observed_generation < pod.metadata.generation:
+    if status.phase != _phase(pod) or status.observed_generation < pod.metadata.generation:
         return False
     wanted = _readiness(pod)
     ready = next((each for each in status.conditions if each.type == "Ready"), None)
     return ready is not None and (ready.status, ready.reason, ready.message) == wanted
+
+
+def is_waiting(pod: Pod) -> bool:
+    """Whether a pod has containers whose images cannot be pulled."""
+    return any(is_missing(each.image) for each in pod.spec.containers)
+
+
+def _phase(pod: Pod) -> str:
+    """What has run once is not pending any more."""
+    return "Pending" if is_waiting(pod) and pod.status.phase != "Running" else "Running"
 
 
 def restarts(pod: Pod) -> int:
@@ -117,7 +143,14 @@ def restarts(pod: Pod) -> int:
     return max((each.restart_count for each in pod.status.container_statuses), default=0)
 
 
+def _containers_readiness(pod: Pod) -> Said:
+    waiting = " ".join(each.name for each in pod.spec.containers if is_missing(each.image))
+    return Said("False", "ContainersNotReady", f"containers with unready status: [{waiting}]") if waiting else _TRUE
+
+
 def _readiness(pod: Pod) -> Said:
+    if is_waiting(pod):
+        return _containers_readiness(pod)
     if not pod.spec.readiness_gates:
         return _TRUE
     told = {each.type: each.status for each in pod.status.conditions}
@@ -139,7 +172,10 @@ def _conditions(pod: Pod, said: Mapping[str, Said], now: str) -> list[Data]:
     for type_, what in said.items():
         old = given.pop(type_, None)
         since = old.last_transition_time if old is not None and old.status == what.status else None
-        condition = {"type": type_, "status": what.status, "lastTransitionTime": timestamp(since) if since else now}
+        condition: Data = {
+            "type": type_, "status": what.status, "lastTransitionTime": timestamp(since) if since else now,
+            "observedGeneration": pod.metadata.generation,
+        }  # fmt: skip
         condition |= {name: text for name, text in (("reason", what.reason), ("message", what.message)) if text}
         conditions.append(condition)
     return conditions + [msgspec.to_builtins(each) for each in given.values()]
@@ -153,6 +189,14 @@ def _container(
         "containerID": _container_id(pod, container, count),
         "ready": runs, "started": runs, "restartCount": count,
         "state": state, "lastState": last or {},
+    }  # fmt: skip
+
+
+def _waiting(container: Container) -> Data:
+    waiting = {"reason": "ImagePullBackOff", "message": f'Back-off pulling image "{container.image}"'}
+    return {
+        "name": container.name, "image": container.image, "imageID": "", "ready": False, "started": False,
+        "restartCount": 0, "state": {"waiting": waiting}, "lastState": {},
     }  # fmt: skip
 
 
@@ -175,6 +219,21 @@ def _init_containers(pod: Pod, state: Data | None, now: str) -> Data:
         else:
             statuses.append({**_container(pod, each, done, 0, runs=False), "ready": True})
     return {"initContainerStatuses": statuses} if statuses else {}
+
+
+def _ephemeral_containers(pod: Pod, now: str, *, run: bool = True) -> Data:
+    """The statuses of containers that were added to look into the pod: each runs from when it was first seen."""
+    known = {each["name"]: each for each in pod.status.ephemeral_container_statuses}
+    statuses = []
+    for each in pod.spec.ephemeral_containers:
+        if is_missing(each.image):
+            statuses.append(_waiting(each))
+        elif run and each.name in known:
+            statuses.append(known[each.name])
+        else:
+            state = {"running": {"startedAt": now}} if run else _ended(pod, each, _TERMINATED, 0, now)
+            statuses.append(_container(pod, each, state, 0, runs=False))
+    return {"ephemeralContainerStatuses": statuses} if statuses else {}
 
 
 def _container_id(pod: Pod, container: Container, count: int) -> str:

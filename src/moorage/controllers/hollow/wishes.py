@@ -6,9 +6,11 @@ from math import isfinite
 
 from moorage.api.node import Node
 from moorage.api.pod import Pod
+from moorage.controllers.hollow.commands import course_of
 
 HOLLOW, FROZEN = "moorage.dev/hollow", "moorage.dev/frozen"
 RUN_SECONDS, EXIT_CODE, STOP_SECONDS = "moorage.dev/run-seconds", "moorage.dev/exit-code", "moorage.dev/stop-seconds"
+_MISSING_TAGS = ("404", "non-existent")
 _LONGEST_SECONDS = 10.0**9
 _LARGEST_CODE = 255
 
@@ -30,9 +32,17 @@ def stop_seconds(pod: Pod) -> float:
 
 
 def exit_code(pod: Pod) -> int:
-    """What the containers of a pod end with."""
-    text = pod.metadata.annotations.get(EXIT_CODE, "")
+    """What the containers of a pod end with, when somebody says so or their commands do."""
+    text = pod.metadata.annotations.get(EXIT_CODE)
+    if text is None:
+        course = course_of(pod)
+        return course.code if course is not None else 0
     return int(text) if text.isdecimal() and int(text) <= _LARGEST_CODE else 0
+
+
+def is_missing(image: str) -> bool:
+    """Whether an image cannot be pulled: its tag says that there is none."""
+    return image.rpartition(":")[2] in _MISSING_TAGS
 
 
 def mistakes(pod: Pod) -> list[str]:

@@ -1,0 +1,78 @@
+"""What a kubelet says of containers that it has started, when there is time for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from datetime import datetime
+from typing import NamedTuple
+
+from moorage.api.pod import Container, Pod
+from moorage.client.clock import Clock
+from moorage.client.events import NORMAL, WARNING, Recorder
+from moorage.client.informer import Key
+from moorage.controllers.hollow.wishes import is_missing
+
+_AT_ONCE, _PAUSE = 25, 1.0
+_WAITING = 2000
+_STEPS = (
+    (NORMAL, "Pulled", 'Container image "{image}" already present on machine and can be accessed by the pod'),
+    (NORMAL, "Created", "Container created"),
+    (NORMAL, "Started", "Container started"),
+)
+_VAIN_STEPS = (
+    (WARNING, "Failed", 'Failed to pull image "{image}": not found'),
+    (NORMAL, "BackOff", 'Back-off pulling image "{image}"'),
+)
+
+
+class _Start(NamedTuple):
+    pod: Key
+    uid: str
+    moment: datetime
+
+
+class Announcements:
+    """Tells of a pod whether the images of its containers were there, and that these were created and started.
+
+    Twenty-five pods a second are some 75 events, written together, a few hundredths of a core: in a wave of pods they
+    are told of later, with the time at which it was, and running does not wait for telling. When too many wait, the
+    newest are left out.
+    """
+
+    def __init__(self, pod: Callable[[str, str], Pod | None], recorder: Recorder, clock: Clock) -> None:
+        self._pod = pod
+        self._recorder = recorder
+        self._clock = clock
+        self._starts: asyncio.Queue[_Start] = asyncio.Queue(_WAITING)
+
+    def started(self, pod: Pod, now: datetime) -> None:
+        """The containers of a pod were started, or started again."""
+        with suppress(asyncio.QueueFull):
+            self._starts.put_nowait(_Start((pod.metadata.namespace, pod.metadata.name), pod.metadata.uid, now))
+
+    async def run(self) -> None:
+        """Tell, those that have waited longest first, for ever."""
+        while True:
+            self._tell(await self._starts.get())
+            for _ in range(min(_AT_ONCE - 1, self._starts.qsize())):
+                self._tell(self._starts.get_nowait())
+            await self._clock.sleep(_PAUSE)
+
+    def _tell(self, start: _Start) -> None:
+        pod = self._pod(*start.pod)
+        if pod is None or pod.metadata.uid != start.uid:
+            return
+        recorder = self._recorder.named(self._recorder.source.component, pod.spec.node_name)
+        for part, container in _parts(pod):
+            for type_, reason, text in _VAIN_STEPS if is_missing(container.image) else _STEPS:
+                recorder.event(pod, type_, reason, text.format(image=container.image), part=part, at=start.moment)
+
+
+def _parts(pod: Pod) -> Iterable[tuple[str, Container]]:
+    """The containers of a pod in the order in which they are started, and where each stands in it."""
+    for each in pod.spec.init_containers:
+        yield f"spec.initContainers{{{each.name}}}", each
+    for each in pod.spec.containers:
+        yield f"spec.containers{{{each.name}}}", each

@@ -1,0 +1,63 @@
+"""`moorage controllers` as people run it, beside an API server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from moorage.api import kinds
+from moorage.apiserver.run import AUTHORITY
+from moorage.client import Client, Missing
+from tests.plane import api_server, eventually, read
+
+CLEAN = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"}
+
+
+@asynccontextmanager
+async def controllers(*args: str) -> AsyncIterator[None]:
+    """The command while the block lasts."""
+    line = [sys.executable, "-m", "moorage", "controllers", "--no-leader-elect", *args]
+    process = await asyncio.create_subprocess_exec(*line, stdout=subprocess.DEVNULL, env=CLEAN)
+    try:
+        yield
+    finally:
+        process.terminate()
+        assert await process.wait() == 0
+
+
+async def gets(client: Client, namespace: str, certificate: str) -> None:
+    """Wait until a namespace has a certificate."""
+
+    async def there() -> bool:
+        try:
+            found = await read(client, "ConfigMap", "kube-root-ca.crt", namespace)
+        except Missing:
+            return False
+        return bool(found["data"] == {"ca.crt": certificate})
+
+    await eventually(there, 30)
+
+
+async def test_every_namespace_is_given_the_certificate_of_the_kubeconfig_or_another_one(tmp_path: Path) -> None:
+    async with api_server(tmp_path / "one") as server, api_server(tmp_path / "two"):
+        client, file = server.client("test"), str(server.kubeconfig)
+        async with controllers("--kubeconfig", file):
+            await gets(client, "default", (tmp_path / "one" / AUTHORITY).read_text())
+            await client.create(kinds.row("v1", "Namespace"), {"metadata": {"name": "new"}})
+            await gets(client, "new", (tmp_path / "one" / AUTHORITY).read_text())
+        other = tmp_path / "two" / AUTHORITY
+        async with controllers("--kubeconfig", file, "--root-ca-file", str(other)):
+            await gets(client, "default", other.read_text())
+
+
+async def test_a_file_without_a_certificate_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "ca.crt"
+    file.write_text("nothing")
+    line = [sys.executable, "-m", "moorage", "controllers", "--kubeconfig", "none", "--root-ca-file", str(file)]
+    answer = await asyncio.to_thread(subprocess.run, line, capture_output=True, text=True, env=CLEAN)
+    assert (answer.returncode, answer.stderr) == (2, f"moorage: {file}: holds no certificate in PEM form\n")
