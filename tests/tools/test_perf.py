@@ -9,12 +9,13 @@ import pytest
 import yaml
 
 from moorage.features import Gate
-from moorage.tools.perf import cluster
+from moorage.tools.perf import cluster, histograms
 from moorage.tools.perf.cluster import Failed
 from moorage.tools.perf.gotemplate import Template, TemplateError
 from moorage.tools.perf.measure import Measurement, summary, throughput
 from moorage.tools.perf.operations import seconds_of
 from moorage.tools.perf.stage import run
+from moorage.tools.perf.thresholds import Threshold
 from moorage.tools.perf.workloads import File, WorkloadError
 
 BENCH = Path(__file__).parents[2] / "bench" / "workloads.yaml"
@@ -122,12 +123,14 @@ async def measured(folder: Path, *operations: dict[str, Any], **more: Any) -> li
 @pytest.mark.parametrize(
     ("operation", "message"),
     [
-        ({"opcode": "createPodGroups"}, "no operation 'createPodGroups' here"),
+        ({"opcode": "createPets"}, "no operation 'createPets' here: there are createNamespaces, "),
+        ({"opcode": "createPodGroups"}, r"createPodGroups: pod groups \(gang scheduling\) are not part of Moorage"),
         ({"opcode": "createNodes", "countParam": "$many"}, "there is no parameter many: the workload has nodes"),
         ({"opcode": "createNodes", "countParam": "nodes"}, "write it with a \\$ in front"),
         ({"opcode": "createNodes", "count": "two"}, "count: workload small: expected an integer"),
         ({"opcode": "createNodes", "count": 2, "size": 3}, "unknown field `size`"),
         ({"opcode": "churn", "mode": "often", "templatePaths": ["a"]}, "mode: .*'often'"),
+        ({"opcode": "churn", "mode": "recreate", "templatePaths": ["a"]}, "recreate needs a number"),
         ({"opcode": "sleep", "duration": "soon"}, "'soon' is not a duration"),
         ({**PODS, "skipWaitToCompletion": True}, "goes with neither collectMetrics"),
         ({**PODS, "steadyState": True}, "steadyState needs a duration"),
@@ -203,14 +206,29 @@ def test_all_of_our_workloads_can_be_run_and_have_all_gates_on() -> None:
 
 def test_what_has_no_meaning_here_is_noted(tmp_path: Path) -> None:
     selector = {"name": "scheduler_event_handling_duration_seconds", "dataBucket": "Perc99"}
-    gates = {"WildcardTolerationKeys": True, "DynamicResourceAllocation": True}
+    gates = {
+        "WildcardTolerationKeys": True, "DynamicResourceAllocation": True, "SchedulerQueueingHints": False,
+        "DRAExtendedResource": True,
+    }  # fmt: skip
     workload = {"threshold": 5, "thresholdMetricSelector": selector, "featureGates": {"WildcardTolerationKeys": False}}
-    plan = File(write(tmp_path, PODS, featureGates=gates, workload=workload)).plan("Test/small")
+    plan = File(write(tmp_path, NODES, PODS, featureGates=gates, workload=workload)).plan("Test/small")
     assert not plan.gates.on
-    assert plan.threshold == 0
-    assert [note.split()[0:3] for note in plan.notes] == [
-        ["feature", "gate", "DynamicResourceAllocation"], ["the", "threshold", "on"],
-    ]  # fmt: skip
+    assert plan.threshold.value == 0
+    assert plan.notes == [
+        "feature gate DRAExtendedResource is none of Moorage's: left out",
+        "feature gate SchedulerQueueingHints cannot be turned off here",
+        "the threshold on scheduler_event_handling_duration_seconds is not judged: it is not measured here",
+    ]
+
+
+def test_a_parameter_that_nothing_uses_is_noted(tmp_path: Path) -> None:
+    params = {"nodes": 2, "initPods": 1, "intPods": 3}
+    sets = {
+        "opcode": "createPodSets", "count": 1, "namespacePrefix": "a",
+        "createPodsOp": {"countParam": "$initPods", "collectMetrics": True},
+    }  # fmt: skip
+    plan = File(write(tmp_path, NODES, sets, workload={"params": params})).plan("Test/small")
+    assert plan.notes == ["parameter intPods is not used"]
 
 
 def test_a_parameter_may_have_a_default_and_a_multiplier(tmp_path: Path) -> None:
@@ -234,11 +252,14 @@ async def test_pods_are_placed_and_measured(tmp_path: Path) -> None:
     assert 0 < first.latency["Perc50"] <= first.latency["Perc99"]
     assert first.memory > 10
     assert told[0] == "createNodes"
-    units = {item.labels["Metric"]: item.unit for item in first.items(5)}
+    figures = first.items()
+    units = {item.labels["Metric"]: item.unit for item in figures}
     assert units == {
-        "SchedulingThroughput": "pods/s", "PodSchedulingLatency": "ms", "ProcessorTimePerPod": "us", "PeakMemory": "MB",
+        "SchedulingThroughput": "pods/s", "SchedulingDuration": "s", "PodSchedulingLatency": "ms",
+        "ProcessorTimePerPod": "us", "PeakMemory": "MB", **dict.fromkeys(histograms.DEFAULT.metrics, "ms"),
     }  # fmt: skip
-    assert first.items(5)[0].data["AverageThreshold"] == 5
+    assert next(Threshold(5e6).misses(figures)).endswith(" pods/s, and at least 5,000,000 are expected")
+    assert figures[0].data["AverageThreshold"] == 5e6
 
 
 async def test_nodes_have_the_labels_that_pods_ask_for(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from moorage.api.meta import Object
 from moorage.api.pod import Pod
 from moorage.apiserver.run import APIServer, start
 from moorage.client import Exists, Missing
+from moorage.client.priority import urgent
 from moorage.controllers.resourceclaims import PodClaims, ResourceClaims
 from moorage.controllers.run import Make, prepare
 from moorage.controllers.volumebinder import VolumeBinder
@@ -27,8 +28,10 @@ from moorage.tools.perf.workloads import Plan
 
 NAMESPACE, NODE, POD = kinds.row("v1", "Namespace"), kinds.row("v1", "Node"), kinds.row("v1", "Pod")
 _PRIORITY_CLASS = kinds.row("scheduling.k8s.io/v1", "PriorityClass")
+_CLAIMS: tuple[Make, ...] = (PodClaims, ResourceClaims)
 _CONTROLLERS: dict[str, tuple[Make, ...]] = {
-    "ResourceClaimTemplate": (PodClaims, ResourceClaims),
+    "ResourceClaim": _CLAIMS,
+    "ResourceClaimTemplate": _CLAIMS,
     "PersistentVolumeClaim": (VolumeBinder,),
 }
 """Who must run once an object of a kind is made: nothing else would bring it to life."""
@@ -76,13 +79,17 @@ class Cluster:
 
     def __init__(self, plan: Plan, server: APIServer, scheduler: Scheduler, tasks: asyncio.TaskGroup) -> None:
         self.client = server.client("moorage-perf")
-        self.pods = scheduler.handle.informers.of(Pod)
+        self.handle = scheduler.handle
+        """What the scheduler knows."""
+        self.registry = scheduler.metrics.registry
+        """What the scheduler counts."""
+        self.pods = self.handle.informers.of(Pod)
         self.pods.on_change(self._pod_changed)
         self.assigned: Counter[str] = Counter()
         """Pods on nodes, by namespace."""
         self.on_placed: Callable[[Pod], None] = lambda _: None
         """Called when a pod is on a node."""
-        self._plan = plan
+        self.plan = plan
         self._server = server
         self._tasks = tasks
         self._begun: list[asyncio.Task[None]] = []
@@ -112,6 +119,17 @@ class Cluster:
         if now:
             self.on_placed(pod)
 
+    async def seen(self, struct: type[Object]) -> None:
+        """Wait until the scheduler knows of all objects of a kind that are there."""
+        informer = self.handle.informers.of(struct)
+        if not informer.synced.is_set():
+            return  # no plugin of this scheduler reads them
+        listing = await self.client.list(informer.kind)
+        revisions = (_head(item).metadata.resource_version for item in listing.items)
+        newest = max(revisions, key=int, default="0")
+        while not await informer.caught_up(newest):
+            pass
+
     def matching(self, namespace: str, labels: dict[str, str]) -> list[Pod]:
         """The pods of a namespace with some labels."""
         return [
@@ -128,7 +146,7 @@ class Cluster:
                 async with asyncio.timeout(_PATIENCE):
                     await self._news.wait()
             except TimeoutError:
-                raise Failed(f"{self._plan.name}: {wanted - has():,} pods are not placed{self._why()}") from None
+                raise Failed(f"{self.plan.name}: {wanted - has():,} pods are not placed{self._why()}") from None
             await asyncio.sleep(_LOOK_SECONDS)
 
     def _why(self) -> str:
@@ -167,7 +185,7 @@ class Cluster:
         made = _CONTROLLERS.get(kind.kind, ())
         if made and made not in self._running:
             self._running.add(made)
-            self.begin(prepare(self._server.client("moorage-controllers"), self._plan.gates, made).run())
+            self.begin(prepare(self._server.client("moorage-controllers"), self.plan.gates, made).run())
         if kind is POD:
             data = await self.with_class(data)
         name = _head(await self.client.create(kind, data, namespace)).metadata.name
@@ -180,7 +198,8 @@ class Cluster:
 
     async def create_pod(self, data: Data, namespace: str) -> str:
         """Make a pod that is all that it should be, which `create` would see to. Returns its name."""
-        return _head(await self.client.create(POD, data, namespace)).metadata.name
+        with urgent():  # as for a client from outside, whose part is played here
+            return _head(await self.client.create(POD, data, namespace)).metadata.name
 
     async def with_class(self, pod: Data) -> Data:
         """A pod with the class of its priority: the API server takes no priority without one."""

@@ -10,9 +10,10 @@ from typing import Any
 
 import msgspec
 
+THROUGHPUT = "SchedulingThroughput"
 _SAMPLE, _SAMPLES = 1.0, 10
 """About how many seconds one sample of the throughput takes, and how many there are at least."""
-_PERCENTILES = (50, 90, 95, 99)
+PERCENTILES = (50, 90, 95, 99)
 
 
 class DataItem(msgspec.Struct):
@@ -32,19 +33,24 @@ class Measurement(msgspec.Struct):
     """Pods a second."""
     latency: dict[str, float]
     """Milliseconds from the moment a pod's creation is acknowledged to the moment it is seen on its node."""
+    duration: float
+    """Seconds from the first moment to the second."""
     cpu: float
     """Microseconds of processor time for each pod, everything included."""
     memory: float = 0.0
     """Megabytes that the process had in memory, at most."""
+    counted: list[DataItem] = []
+    """What the scheduler itself has counted."""
 
-    def items(self, threshold: float = 0.0) -> list[DataItem]:
+    def items(self) -> list[DataItem]:
         """The figures one by one."""
-        expected = {"AverageThreshold": threshold} if threshold else {}
         return [
-            DataItem({**self.throughput, **expected}, "pods/s", self._labels("SchedulingThroughput")),
+            DataItem(self.throughput, "pods/s", self._labels(THROUGHPUT)),
+            DataItem({"Duration": self.duration}, "s", self._labels("SchedulingDuration")),
             DataItem(self.latency, "ms", self._labels("PodSchedulingLatency")),
             DataItem({"Average": self.cpu}, "us", self._labels("ProcessorTimePerPod")),
             DataItem({"Max": self.memory}, "MB", self._labels("PeakMemory")),
+            *self.counted,
         ]
 
     def _labels(self, metric: str) -> dict[str, str]:
@@ -78,7 +84,7 @@ class Collector:
         spent = 1e6 * (time.process_time() - self._cpu)
         return Measurement(
             self.name, len(times), throughput(times), summary(waited, sum(waited) / max(len(waited), 1)),
-            spent / max(len(times), 1),
+            time.perf_counter() - self._start, spent / max(len(times), 1),
         )  # fmt: skip
 
 
@@ -99,7 +105,7 @@ def summary(values: Sequence[float], average: float) -> dict[str, float]:
     if not values:
         return {}
     ordered = sorted(values)
-    found = {f"Perc{each}": ordered[math.ceil(len(ordered) * each / 100) - 1] for each in _PERCENTILES}
+    found = {f"Perc{each}": ordered[math.ceil(len(ordered) * each / 100) - 1] for each in PERCENTILES}
     return {"Average": average, **found}
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
+from os.path import normpath
 from pathlib import Path
 from typing import Any
 
 from moorage.api import kinds
 from moorage.api.kinds import Kind
 from moorage.api.yamltext import YAMLTextError, parse
+from moorage.tools.perf import foreign
 from moorage.tools.perf.gotemplate import Template, TemplateError
 from moorage.tools.perf.operations import AnyOperation, Churn, CreateNodes, CreatePods
 
@@ -63,9 +65,10 @@ class ObjectTemplate:
             raise ObjectsError(f"{self.path}:{error.line}: {error.message}") from None
         if root is None or not isinstance(root.data, dict):
             raise ObjectsError(f"{self.path}: an object is a map with apiVersion and kind")
+        data = _upgraded(root.data)
         if self._template.is_plain:
-            self._only = root.data
-        return root.data
+            self._only = data
+        return data
 
     def kind_of(self, data: Data) -> Kind:
         """The kind of an object that was made from it."""
@@ -87,7 +90,7 @@ class Objects:
     def template(self, path: str) -> ObjectTemplate:
         """The template in a file."""
         if path not in self._templates:
-            self._templates[path] = ObjectTemplate(self._folder / path)
+            self._templates[path] = ObjectTemplate(Path(normpath(self._folder / path)))
         return self._templates[path]
 
     def check(self, operations: Iterable[AnyOperation]) -> None:
@@ -99,7 +102,10 @@ class Objects:
                 paths.append(self._pod_template)
             for path in paths:
                 template = self.template(path)
-                template.kind_of(template.made(params=getattr(each, "template_params", None)))
+                made = template.made(params=getattr(each, "template_params", None))
+                if refused := foreign.in_object(made):
+                    raise ObjectsError(f"{template.path}: {refused}")
+                template.kind_of(made)
 
     def namespaces(self, prefix: str, count: int, path: str) -> Iterator[Data]:
         """Namespaces PREFIX-0, PREFIX-1 and so on."""
@@ -151,6 +157,14 @@ class Objects:
         bound = {**volume, "metadata": {**volume.get("metadata", {}), "name": name}, "spec": spec}
         wish = {**claim, "metadata": {**claim.get("metadata", {}), "name": claim_name}}
         return bound, {**wish, "spec": {**claim["spec"], "volumeName": name}}
+
+
+def _upgraded(data: Data) -> Data:
+    """An object of an older version of its kind, spelled as the one that is used here."""
+    kind = kinds.find(str(data.get("apiVersion")), str(data.get("kind")))
+    if kind is None or kind.upgrade is None or data["apiVersion"] == kind.api_version:
+        return data
+    return {**kind.upgrade(data), "apiVersion": kind.api_version}
 
 
 def with_claim(pod: Data, index: int) -> Data:

@@ -138,6 +138,28 @@ class UpdateAny(Operation, tag="updateAny"):
     subresources: list[str] = []
 
 
+class CreateResourceDriver(Operation, tag="createResourceDriver"):
+    """Offers devices on the nodes whose names match a pattern, as a driver would."""
+
+    driver_name: Annotated[str, msgspec.Meta(min_length=1)]
+    nodes: Annotated[str, msgspec.Meta(min_length=1)]
+    max_claims_per_node: Count
+
+
+class CreateResourceClaims(Operation, tag="createResourceClaims"):
+    """Makes claims on devices."""
+
+    count: Count
+    namespace: Annotated[str, msgspec.Meta(min_length=1)]
+    template_path: str
+
+
+class AllocResourceClaims(Operation, tag="allocResourceClaims"):
+    """Gives devices to the claims of a namespace, or of all, that have none: no pod uses them."""
+
+    namespace: str = ""
+
+
 class StartCollectingMetrics(Operation, tag="startCollectingMetrics"):
     """Measures from here on."""
 
@@ -152,12 +174,14 @@ class StopCollectingMetrics(Operation, tag="stopCollectingMetrics"):
 
 AnyOperation = (
     CreateNamespaces | CreateNodes | CreatePods | CreatePodSets | DeletePods | Churn | Barrier | Sleep
-    | CreateAny | UpdateAny | StartCollectingMetrics | StopCollectingMetrics
+    | CreateAny | UpdateAny | CreateResourceDriver | CreateResourceClaims | AllocResourceClaims
+    | StartCollectingMetrics | StopCollectingMetrics
 )  # fmt: skip
 OPCODES = [str(each.__struct_config__.tag) for each in get_args(AnyOperation)]
 PARAMETERS = {
     "countParam": "count",
     "durationParam": "duration",
+    "maxClaimsPerNodeParam": "maxClaimsPerNode",
     "steadyStateParam": "steadyState",
     "signatureBatchSizeParam": "signatureBatchSize",
 }

@@ -18,16 +18,21 @@ from moorage.api import kinds
 from moorage.api.kinds import Kind
 from moorage.api.pod import Pod
 from moorage.client import ApiError, Exists, Missing
-from moorage.tools.perf.cluster import AT_ONCE, NODE, POD, Cluster, Data, Failed, first, running
+from moorage.tools.perf.cluster import NODE, POD, Cluster, Data, Failed, first, running
+from moorage.tools.perf.devices import give_devices, offer, without_devices
+from moorage.tools.perf.histograms import Histograms
 from moorage.tools.perf.measure import Collector, Measurement, peak_memory
 from moorage.tools.perf.objects import ObjectTemplate, with_claim
 from moorage.tools.perf.operations import (
+    AllocResourceClaims,
     Barrier,
     Churn,
     CreateAny,
     CreateNamespaces,
     CreateNodes,
     CreatePods,
+    CreateResourceClaims,
+    CreateResourceDriver,
     DeletePods,
     Operation,
     Sleep,
@@ -83,7 +88,7 @@ class Stage:
         cluster.on_placed = self._placed
         self._expected: Counter[str] = Counter()
         """Pods that a barrier would wait for, by namespace."""
-        self._collector: Collector | None = None
+        self._collector: tuple[Collector, Histograms] | None = None
         self._steady: tuple[str, asyncio.Queue[str]] | None = None
         """A namespace in which each pod that is placed is replaced, and the names of those that are to be."""
         self._progress = Progress("start")
@@ -98,6 +103,9 @@ class Stage:
             Sleep: self._sleep,
             CreateAny: self._create_any,
             UpdateAny: self._update_any,
+            CreateResourceDriver: self._create_driver,
+            CreateResourceClaims: self._create_claims,
+            AllocResourceClaims: self._alloc_claims,
             StartCollectingMetrics: self._start_collecting,
             StopCollectingMetrics: self._stop_collecting,
         }
@@ -123,7 +131,7 @@ class Stage:
     def _placed(self, pod: Pod) -> None:
         metadata = pod.metadata
         if self._collector is not None:
-            self._collector.bound(metadata.namespace, metadata.name, metadata.labels)
+            self._collector[0].bound(metadata.namespace, metadata.name, metadata.labels)
         if self._steady is not None and metadata.namespace == self._steady[0]:
             self._steady[1].put_nowait(metadata.name)
 
@@ -184,6 +192,19 @@ class Stage:
                 await self._client.update(kind, data, subresource="status")
             self._progress.done += 1
 
+    async def _create_driver(self, operation: CreateResourceDriver) -> None:
+        await offer(self._cluster, operation)
+
+    async def _create_claims(self, operation: CreateResourceClaims) -> None:
+        await self._create_any(CreateAny(operation.template_path, operation.namespace, operation.count))
+
+    async def _alloc_claims(self, operation: AllocResourceClaims) -> None:
+        claims = await without_devices(self._cluster, operation.namespace)
+        self._progress.total = len(claims)
+        for claim in claims:
+            await give_devices(self._cluster, claim)
+            self._progress.done += 1
+
     async def _churn(self, operation: Churn) -> None:
         namespace = operation.namespace or f"namespace-{self._number}"
         await self._cluster.ensure_namespace(namespace)
@@ -233,7 +254,7 @@ class Stage:
         async def create(_: int, data: Data) -> None:
             name = await self._cluster.create_pod(data, namespace)
             if self._collector is not None:
-                self._collector.created(namespace, name)
+                self._collector[0].created(namespace, name)
 
         async def create_with_volume(index: int, data: Data) -> None:
             volume, claim = self._objects.volume(operation, namespace, index)
@@ -246,24 +267,26 @@ class Stage:
         return create_with_volume if operation.persistent_volume_template_path else create
 
     async def _steadily(self, operation: CreatePods, namespace: str, pods: list[Data]) -> None:
-        """Follow each pod that is placed by another, until the time is up."""
+        """Make all pods, wait until they are placed, delete them, and begin again, until the time is up."""
         placed: asyncio.Queue[str] = asyncio.Queue()
         self._steady = namespace, placed
-        create = self._creator(operation, namespace)
 
-        async def replace() -> None:
-            while True:
-                name = await placed.get()
-                await self._client.delete(POD, namespace, name, grace=0)
-                await create(0, pods[0])
-                self._progress.done += 1
+        async def delete(_: int, pod: Data) -> None:
+            await self._client.delete(POD, namespace, pod["name"], grace=0)
 
+        total = 0
         with suppress(TimeoutError):
-            async with asyncio.timeout(seconds_of(operation.duration)), asyncio.TaskGroup() as workers:
-                await self._each(create, pods)
-                for _ in range(AT_ONCE):
-                    workers.create_task(replace())
+            async with asyncio.timeout(seconds_of(operation.duration)):
+                while True:
+                    await self._each(self._creator(operation, namespace), pods)
+                    names: list[Data] = []
+                    while len(names) < len(pods):
+                        names.append({"name": await placed.get()})
+                        total += 1
+                    await self._cluster.each(delete, names)
         self._steady = None
+        if not total:
+            raise Failed(f"{self._plan.name}: no pod at all was placed in {operation.duration}")
 
     async def _delete_pods(self, operation: DeletePods) -> None:
         work = self._deleted(operation)
@@ -306,12 +329,16 @@ class Stage:
         if self._collector is not None:
             raise Failed(f"{self._plan.name}: operation {self._number} measures while another measurement goes on")
         gc.collect()
-        self._collector = Collector(f"{self._plan.name}/{name}", namespaces, labels)
+        counted = Histograms(self._cluster.registry, self._plan.metrics)
+        self._collector = Collector(f"{self._plan.name}/{name}", namespaces, labels), counted
 
     def _collected(self) -> None:
         if self._collector is None:
             raise Failed(f"{self._plan.name}: operation {self._number} ends a measurement that was never begun")
-        self.measurements.append(self._collector.measured())
+        collector, counted = self._collector
+        measured = collector.measured()
+        measured.counted = list(counted.items(collector.name))
+        self.measurements.append(measured)
         self._collector = None
 
 

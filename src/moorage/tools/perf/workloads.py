@@ -15,18 +15,22 @@ from moorage.api.meta import Wire
 from moorage.api.yamltext import Root, YAMLTextError, line_of, parse
 from moorage.features import Gates
 from moorage.scheduler.config import Configuration, ConfigurationError
+from moorage.tools.perf import foreign, histograms
+from moorage.tools.perf.histograms import MetricsConfig
+from moorage.tools.perf.measure import THROUGHPUT
 from moorage.tools.perf.objects import Objects, ObjectsError
 from moorage.tools.perf.operations import (
     OPCODES,
     PARAMETERS,
     AnyOperation,
+    Churn,
     CreatePods,
     CreatePodSets,
     StopCollectingMetrics,
     seconds_of,
 )
+from moorage.tools.perf.thresholds import MetricSelector, Threshold
 
-THROUGHPUT = "SchedulingThroughput"
 _GATES = {gate.value for gate in features.Gate} | {features.ALL_ALPHA}
 
 Data = dict[str, Any]
@@ -34,15 +38,6 @@ Data = dict[str, Any]
 
 class WorkloadError(ValueError):
     """A file that cannot be used: one sentence, with the file and the place in it."""
-
-
-class MetricSelector(Wire, forbid_unknown_fields=True):
-    """Which of the measured figures a threshold is about."""
-
-    name: str = THROUGHPUT
-    labels: dict[str, str] = {}
-    data_bucket: str = "Average"
-    expect_lower: bool = False
 
 
 class Workload(Wire, forbid_unknown_fields=True):
@@ -67,7 +62,7 @@ class Test(Wire, forbid_unknown_fields=True):
     scheduler_config_path: str = ""
     default_pod_template_path: str = ""
     default_threshold_metric_selector: MetricSelector | None = None
-    metrics_collector_config: Any = None
+    metrics_collector_config: MetricsConfig | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +74,9 @@ class Plan:
     objects: Objects
     gates: Gates
     configuration: Configuration
-    threshold: float
-    """How many pods a second are expected at least; 0 when nothing is."""
+    metrics: MetricsConfig
+    """What the scheduler counts that is told too."""
+    threshold: Threshold
     notes: list[str]
     """What in the file has no meaning here."""
 
@@ -119,16 +115,23 @@ class File:
 
     def plan(self, name: str) -> Plan:
         """A workload with its parameters filled in and its templates read."""
-        number, test, workload = next(
-            (number, test, workload)
+        number, test, size, workload = next(
+            (number, test, size, workload)
             for number, test in enumerate(self.tests)
-            for workload in test.workloads
+            for size, workload in enumerate(test.workloads)
             if f"{test.name}/{workload.name}" == name
         )
         operations = list(self._operations(number, test, workload))
         if not any(map(_measures, operations)):
             self._refuse(f"[{number}].workloadTemplate", "nothing is measured: say collectMetrics in one createPods")
-        gates, notes = _gates(test.feature_gates | workload.feature_gates)
+        asked = test.feature_gates | workload.feature_gates
+        for gate, what in foreign.GATES.items():
+            if asked.get(gate):
+                place = f".workloads[{size}]" if gate in workload.feature_gates else ""
+                self._refuse(f"[{number}]{place}.featureGates.{gate}", foreign.sentence(what))
+        gates, notes = _gates(asked)
+        used = set(_parameters(test.workload_template))
+        notes += [f"parameter {name} is not used" for name in workload.params if name not in used]
         threshold, more = _threshold(test, workload)
         folder = self.path.parent
         try:
@@ -136,7 +139,8 @@ class File:
             objects.check(operations)
         except ObjectsError as error:
             raise WorkloadError(str(error)) from None
-        return Plan(name, operations, objects, gates, self._configuration(test), threshold, notes + more)
+        metrics = test.metrics_collector_config or histograms.DEFAULT
+        return Plan(name, operations, objects, gates, self._configuration(test), metrics, threshold, notes + more)
 
     def _configuration(self, test: Test) -> Configuration:
         if not test.scheduler_config_path:
@@ -158,6 +162,8 @@ class File:
                 yield self._operation(f"{path}.createPodsOp", pods, workload)
 
     def _operation(self, path: str, given: Data, workload: Workload) -> AnyOperation:
+        if what := foreign.OPERATIONS.get(str(given.get("opcode"))):
+            self._refuse(path, f"{given['opcode']}: {foreign.sentence(what)}")
         if given.get("opcode") not in OPCODES:
             self._refuse(path, f"no operation {given.get('opcode')!r} here: there are {', '.join(OPCODES)}")
         try:
@@ -166,6 +172,8 @@ class File:
                 seconds_of(duration)
             if isinstance(made, CreatePods):
                 _check_pods(made)
+            if isinstance(made, Churn):
+                _check_churn(made)
         except DecodeError as error:
             inner = error.path if error.path.startswith("[") or not error.path else f".{error.path}"
             self._refuse(path + inner, f"workload {workload.name}: {error.message}")
@@ -236,16 +244,34 @@ def _check_pods(made: CreatePods) -> None:
         raise ValueError("persistentVolumeTemplatePath and persistentVolumeClaimTemplatePath go together")
 
 
+def _check_churn(made: Churn) -> None:
+    if made.mode == "recreate" and not made.number:
+        raise ValueError("recreate needs a number: so many are made, then deleted, in turn")
+
+
+def _parameters(part: Any) -> Iterator[str]:
+    """The names of the parameters that a part of a template uses."""
+    if isinstance(part, str) and part.startswith("$"):
+        yield part[1:].partition("|")[0]
+    elif isinstance(part, dict | list):
+        for each in part.values() if isinstance(part, dict) else part:
+            yield from _parameters(each)
+
+
 def _gates(given: Mapping[str, bool]) -> tuple[Gates, list[str]]:
     known = {name: on for name, on in given.items() if name in _GATES}
-    notes = [f"feature gate {name} is none of Moorage's: left out" for name in given if name not in known]
+    others = {name: on for name, on in given.items() if name not in known}
+    notes = [f"feature gate {name} is none of Moorage's: left out" for name in others if name not in foreign.ALWAYS_ON]
+    forced = (name for name, on in others.items() if not on and name in foreign.ALWAYS_ON)
+    notes += [f"feature gate {name} cannot be turned off here" for name in forced]
     return features.parse(",".join(f"{name}={on}" for name, on in known.items())), notes
 
 
-def _threshold(test: Test, workload: Workload) -> tuple[float, list[str]]:
+def _threshold(test: Test, workload: Workload) -> tuple[Threshold, list[str]]:
     selector = workload.threshold_metric_selector or test.default_threshold_metric_selector or MetricSelector()
     if isinstance(workload.threshold, dict):
-        return 0.0, ["thresholds by topic are not judged: there are no topics here"]
-    if workload.threshold and (selector.name, selector.data_bucket) != (THROUGHPUT, "Average"):
-        return 0.0, [f"the threshold on {selector.data_bucket} of {selector.name} is not judged: it is not measured"]
-    return workload.threshold, []
+        return Threshold(), ["thresholds by topic are not judged: there are no topics here"]
+    config = test.metrics_collector_config or histograms.DEFAULT
+    if workload.threshold and selector.name not in {THROUGHPUT, *(histograms.names() & config.metrics.keys())}:
+        return Threshold(), [f"the threshold on {selector.name} is not judged: it is not measured here"]
+    return Threshold(workload.threshold, selector), []

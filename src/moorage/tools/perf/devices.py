@@ -1,0 +1,95 @@
+"""Devices without drivers: the slices of nodes, and claims that have their devices before any pod asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from moorage.api import kinds
+from moorage.api.node import Node
+from moorage.api.resource import AllocationResult, DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from moorage.scheduler.devices.answers import FITS, Devices
+from moorage.scheduler.devices.plan import Fault
+from moorage.scheduler.devices.results import result_of
+from moorage.scheduler.framework import Handle
+from moorage.scheduler.plugins.dynamicresources import DynamicResources
+from moorage.tools.perf.cluster import Cluster, Failed
+from moorage.tools.perf.operations import CreateResourceDriver
+
+_CLAIM, _SLICE = kinds.row("resource.k8s.io/v1", "ResourceClaim"), kinds.row("resource.k8s.io/v1", "ResourceSlice")
+
+Data = dict[str, Any]
+_read_claim = msgspec.json.Decoder(ResourceClaim).decode
+
+
+async def offer(cluster: Cluster, operation: CreateResourceDriver) -> None:
+    """Offer devices on some nodes, and wait until the scheduler knows of them."""
+    await cluster.seen(Node)
+
+    async def create(_: int, data: Data) -> None:
+        await cluster.create(_SLICE, data)
+
+    await cluster.each(create, list(_slices(cluster.handle, operation)))
+    await cluster.seen(ResourceSlice)
+
+
+def _slices(handle: Handle, operation: CreateResourceDriver) -> Iterator[Data]:
+    devices = [_device(number) for number in range(operation.max_claims_per_node)]
+    for node in handle.informers.of(Node):
+        name = node.metadata.name
+        if fnmatchcase(name, operation.nodes):
+            pool = {"name": name, "resourceSliceCount": 1}
+            spec = {"driver": operation.driver_name, "nodeName": name, "pool": pool, "devices": devices}
+            yield {"metadata": {"name": name}, "spec": spec}
+
+
+def _device(number: int) -> Data:
+    """A device with the properties that scheduler_perf gives to its own."""
+    return {
+        "name": f"instance-{number}",
+        "attributes": {
+            "model": {"string": "A100"}, "family": {"string": "GPU"}, "driverVersion": {"version": "1.2.3"},
+            "dra.example.com/numa": {"int": number},
+        },
+        "capacity": {"memory": {"value": "1Gi"}},
+    }  # fmt: skip
+
+
+async def without_devices(cluster: Cluster, namespace: str) -> list[ResourceClaim]:
+    """The claims of a namespace, or of all, that have no devices, once the scheduler knows of them. Raises Failed."""
+    if DynamicResources.name not in cluster.handle.shared:
+        raise Failed(f"{cluster.plan.name}: claims get no devices: the scheduler runs without {DynamicResources.name}")
+    for struct in (Node, ResourceSlice, DeviceTaintRule, DeviceClass, ResourceClaim):
+        await cluster.seen(struct)
+    claims = list(cluster.handle.informers.of(ResourceClaim))
+    return [each for each in claims if each.status.allocation is None and namespace in ("", each.metadata.namespace)]
+
+
+async def give_devices(cluster: Cluster, claim: ResourceClaim) -> None:
+    """Give a claim its devices on a node chosen at random. Raises Failed."""
+    devices: Devices = cluster.handle.shared[DynamicResources.name]
+    where = claim.metadata
+    try:
+        allocation = _allocation(cluster.handle, devices, claim)
+    except Fault as fault:
+        raise Failed(f"{cluster.plan.name}: {fault.sentence([claim])}") from None
+    given = {"status": {"allocation": msgspec.to_builtins(allocation)}}
+    answer = await cluster.client.patch(_CLAIM, where.namespace, where.name, given, subresource="status")
+    devices.ledger.written(_read_claim(answer))
+
+
+def _allocation(handle: Handle, devices: Devices, claim: ResourceClaim) -> AllocationResult:
+    answers = devices.answers([claim])
+    devices.inventory.sync()
+    rows = np.flatnonzero(handle.table.alive)
+    fitting = rows[answers.codes(rows) == FITS].tolist()
+    row = handle.random.choice(fitting) if fitting else None
+    picks = answers.picks(row) if row is not None else None
+    node = handle.table.nodes[row] if row is not None else None
+    if picks is None or node is None:
+        raise Fault(": no node has enough devices left", 0)
+    return result_of(answers.plan.claims[0], picks[0], node.metadata.name)
