@@ -290,11 +290,11 @@ IMAGES = {
 def test_images_that_are_there_already_make_a_better_score(
     containers: list[int], init: list[int], volumes: list[int], nodes: list[str], expected: list[int] | None
 ) -> None:
-    made = [node(name, images={f"gcr.io/{size}:latest": size * MB for size in IMAGES[name]}) for name in nodes]
+    made = [node(name, images={f"example.com/{size}:latest": size * MB for size in IMAGES[name]}) for name in nodes]
     asked = pod(
-        containers=[{"image": f"gcr.io/{size}"} for size in containers],
-        initContainers=[{"image": f"gcr.io/{size}"} for size in init],
-        volumes=[{"name": f"v{size}", "image": {"reference": f"gcr.io/{size}"}} for size in volumes],
+        containers=[{"image": f"example.com/{size}"} for size in containers],
+        initContainers=[{"image": f"example.com/{size}"} for size in init],
+        volumes=[{"name": f"v{size}", "image": {"reference": f"example.com/{size}"}} for size in volumes],
     )
     assert Asked("ImageLocality", made).scores(asked) == expected
 
