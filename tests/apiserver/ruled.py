@@ -42,3 +42,14 @@ def changes(api_version: str, kind: str, old: dict[str, Any], new: dict[str, Any
     after["metadata"] |= {"creationTimestamp": NOW}
     after["status"] = before.get("status", {})
     return [str(error) for error in object_errors(kinds.row(api_version, kind), after, before)]
+
+
+def said_of(new: New) -> list[str]:
+    """What is said of a new object."""
+    api_version, kind, fields, _ = new
+    return said(api_version, kind, **fields)
+
+
+def said_of_change(changed: Changed) -> list[str]:
+    """What is said of a change."""
+    return changes(*changed[:4])

@@ -6,7 +6,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from moorage.cel import types
-from moorage.cel.ast import Call, Comprehension, Expr, Ident, ListLiteral, Literal, MapLiteral, Message, Select
+from moorage.cel.ast import (
+    Call,
+    Comprehension,
+    Expr,
+    Ident,
+    ListLiteral,
+    Literal,
+    MapEntry,
+    MapLiteral,
+    Message,
+    Select,
+)
 from moorage.cel.errors import CompileError, Issue, Source
 from moorage.cel.library import EvalError, Overload
 from moorage.cel.types import BOOL, DYN, ERROR, INT, Kind, Type
@@ -87,7 +98,7 @@ class _Checker:
         self.types[expr.id] = kind
         return kind
 
-    def error(self, expr: Expr, message: str) -> Type:
+    def error(self, expr: Expr | MapEntry, message: str) -> Type:
         """Note an error; the type lets the check go on without errors that follow from it."""
         if self.lenient:
             self.checked.failures[expr.id] = message
@@ -336,11 +347,11 @@ class _Checker:
         for entry in expr.entries:
             given = self.element(entry.value, optional=entry.optional)
             if entry.key not in fields:
-                self.error(entry, f"undefined field '{entry.key}'")  # type: ignore[arg-type]
+                self.error(entry, f"undefined field '{entry.key}'")
             elif not self.assign(fields[entry.key], given):
                 expected = show(fields[entry.key])
                 message = f"expected type of field '{entry.key}' is '{expected}' but provided type is '{show(given)}'"
-                self.error(entry, message)  # type: ignore[arg-type]
+                self.error(entry, message)
         return found
 
     def comprehension(self, expr: Comprehension) -> Type:
