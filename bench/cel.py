@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from cel_expr_python import cel  # type: ignore[import-untyped]
 
 from moorage.cel import types
-from moorage.cel.env import Field, kubernetes
+from moorage.cel.check.declarations import Field
+from moorage.cel.env import kubernetes
 
 WIDTH = 120
 ROUNDS = 25

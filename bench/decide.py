@@ -15,8 +15,8 @@ from moorage.client import Client, Informers
 from moorage.features import ALL_ON, NONE_ON, Gates
 from moorage.scheduler.config import DEFAULT_NAME, Configuration
 from moorage.scheduler.framework import Cycle, Handle
-from moorage.scheduler.shape import PodInfo, Shapes
-from moorage.scheduler.table import NodeTable
+from moorage.scheduler.table.nodes import NodeTable
+from moorage.scheduler.table.shape import PodInfo, Shapes
 
 CASES: dict[str, dict[str, Any]] = {
     "basic": {},

@@ -14,12 +14,12 @@ from pathlib import Path
 import aiohttp
 import uvloop
 
-from moorage.apiserver import certificates
-from moorage.apiserver.authorization import Attributes, Rbac
-from moorage.apiserver.http import Request, Response
-from moorage.apiserver.listener import Server
-from moorage.apiserver.rolebindings import DEFAULTS
-from moorage.apiserver.users import User
+from moorage.apiserver.access import certificates
+from moorage.apiserver.access.defaultroles import DEFAULTS
+from moorage.apiserver.access.rbac import Attributes, Rbac
+from moorage.apiserver.base.users import User
+from moorage.apiserver.http.listener import Server
+from moorage.apiserver.http.messages import Request, Response
 
 CONNECTIONS = 32
 REQUESTS = 20_000

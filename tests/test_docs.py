@@ -16,8 +16,8 @@ import yaml
 
 from moorage.api import kinds
 from moorage.client import Client
+from moorage.plane.controlplane import ControlPlane, Settings
 from moorage.scheduler.config import Configuration
-from moorage.tools.plane import ControlPlane, Settings
 from tests.live.conftest import Live
 from tests.plane import create, eventually, node, pod, read
 

@@ -14,11 +14,11 @@ from typing import Any, ParamSpec
 import msgspec
 import uvloop
 
-from moorage.apiserver import certificates
-from moorage.apiserver.certificates import Certificates, Pair
-from moorage.apiserver.http import Handler, Request, Response
-from moorage.apiserver.limits import Limits
-from moorage.apiserver.listener import Server
+from moorage.apiserver.access import certificates
+from moorage.apiserver.access.certificates import Certificates, Pair
+from moorage.apiserver.http.limits import Limits
+from moorage.apiserver.http.listener import Server
+from moorage.apiserver.http.messages import Handler, Request, Response
 
 P = ParamSpec("P")
 PATIENCE = 30

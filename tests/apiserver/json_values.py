@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from moorage.apiserver.patching import PatchError
+from moorage.apiserver.patch.errors import PatchError
 
 NAMES = ("a", "b", "c", "name", "a/b", "m~n", "", "$patch", "$retainKeys", "metadata", "spec")
 

@@ -17,8 +17,10 @@ import pytest
 
 from moorage.api import kinds
 from moorage.api.kinds import KINDS, Kind
-from moorage.apiserver import discovery, media, openapi, tables, version
-from moorage.apiserver.http import Reason, Request, Response, status
+from moorage.apiserver.describe import discovery, openapi, version
+from moorage.apiserver.http import media
+from moorage.apiserver.http.messages import Reason, Request, Response, status
+from moorage.apiserver.verbs import tables
 from tests.apiserver.edge import made, serving
 
 needs_kubectl = pytest.mark.skipif(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from moorage.apiserver import certificates, tokens
+from moorage.apiserver.access import certificates, tokens
 from moorage.apiserver.datadir import claim
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from moorage.cel import types
-from moorage.cel.env import Env, Field, kubernetes
+from moorage.cel.check.declarations import Field
+from moorage.cel.env import Env, kubernetes
 from moorage.cel.values import Timestamp
 
 SIZES = {

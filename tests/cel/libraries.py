@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from moorage.cel.ast import Expr, Ident, Literal
-from moorage.cel.library import CallCost, EvalError, Library, Overload, Size
-from moorage.cel.sizes import UNKNOWN
+from moorage.cel.cost.sizes import UNKNOWN
+from moorage.cel.errors import EvalError
+from moorage.cel.library import CallCost, Library, Overload, Size
 from moorage.cel.types import DYN, Type
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from moorage.cel import types
-from moorage.cel.env import KUBERNETES, Env, Field
+from moorage.cel.check.declarations import Field
+from moorage.cel.env import KUBERNETES, Env
 from moorage.cel.errors import CompileError
 from moorage.cel.types import DYN, INT, STRING, TIMESTAMP
 from tests.cel.inputs import environment

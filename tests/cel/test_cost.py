@@ -22,9 +22,10 @@ import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
-from moorage.cel.cost import NO_BOUND, estimate
-from moorage.cel.counting import count
-from moorage.cel.library import UNBOUNDED, EvalError
+from moorage.cel.cost.estimate import NO_BOUND, estimate
+from moorage.cel.errors import EvalError
+from moorage.cel.evaluate.counting import count
+from moorage.cel.library import UNBOUNDED
 from moorage.cel.values import Timestamp
 from tests.cel.expressions import LITERALS, STANDARD, TEXT, Grammar, expressions, quoted
 from tests.cel.inputs import SIZES, Node, Taint, environment

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from moorage.cel.counting import count
 from moorage.cel.env import kubernetes
+from moorage.cel.evaluate.counting import count
 from moorage.cel.values import equal, type_of_value
 from tests.cel.example import Example
 from tests.cel.function_examples import EXAMPLES

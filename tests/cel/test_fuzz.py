@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 
 from moorage.cel import types
 from moorage.cel.env import Env
+from moorage.cel.errors import EvalError
 from moorage.cel.ext import strings
-from moorage.cel.library import EvalError
-from moorage.cel.optionals import OPTIONALS
+from moorage.cel.stdlib.optionals import OPTIONALS
 from moorage.cel.values import UInt
 from tests.cel.expressions import LITERALS, STANDARD, TEXT, Grammar, expressions
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.cel.errors import Source
-from moorage.cel.lexer import END, tokens
+from moorage.cel.syntax.lexer import END, tokens
 
 
 def kinds(text: str) -> list[str]:

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from moorage.cel.ast import Call, Comprehension, Expr, Ident, ListLiteral, Literal, Message, Select
 from moorage.cel.env import KUBERNETES, Env
 from moorage.cel.errors import CompileError, Source
-from moorage.cel.parser import parse
-from moorage.cel.unparse import unparse
+from moorage.cel.syntax.parser import parse
+from moorage.cel.syntax.unparse import unparse
 from moorage.cel.values import UInt
 
 MACROS = Env(KUBERNETES).macros

@@ -11,8 +11,8 @@ import pytest
 from moorage.cel import types
 from moorage.cel.ast import Call
 from moorage.cel.env import KUBERNETES, Env
-from moorage.cel.evaluator import Evaluator
-from moorage.cel.library import EvalError
+from moorage.cel.errors import EvalError
+from moorage.cel.evaluate.evaluator import Evaluator
 from moorage.cel.program import Program
 from moorage.cel.types import DYN, INT, STRING
 from moorage.cel.values import NONE, Duration, Optional, Timestamp, UInt

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from moorage.cel.library import EvalError
+from moorage.cel.check.reads import reads
+from moorage.cel.errors import EvalError
 from moorage.cel.program import Program
-from moorage.cel.reads import reads
 from tests.cel.expressions import LITERALS, STANDARD, Grammar, expressions
 from tests.cel.inputs import Node, Taint, environment
 

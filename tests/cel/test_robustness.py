@@ -15,7 +15,7 @@ MEGABYTES = 512
 RUN = """
 import sys
 from moorage.cel.errors import CompileError
-from moorage.cel.library import EvalError
+from moorage.cel.errors import EvalError
 from tests.cel.inputs import Node, Taint, environment
 
 text = eval(sys.argv[1])

@@ -13,12 +13,11 @@ import pytest
 
 from moorage.cel import types
 from moorage.cel.env import Env
-from moorage.cel.errors import CompileError
-from moorage.cel.evaluator import Evaluator
+from moorage.cel.errors import CompileError, EvalError
+from moorage.cel.evaluate.evaluator import Evaluator
 from moorage.cel.ext import strings
-from moorage.cel.library import EvalError
-from moorage.cel.optionals import OPTIONALS
-from moorage.cel.stdlib import TWO_VARIABLE_COMPREHENSIONS
+from moorage.cel.stdlib.optionals import OPTIONALS
+from moorage.cel.stdlib.standard import TWO_VARIABLE_COMPREHENSIONS
 from moorage.cel.types import Type
 from moorage.cel.values import Duration, Timestamp, UInt, to_key, type_name
 

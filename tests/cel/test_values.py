@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.cel import types
-from moorage.cel.library import EvalError
+from moorage.cel.errors import EvalError
 from moorage.cel.values import (
     NONE,
     Duration,

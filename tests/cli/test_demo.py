@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from moorage.cli import main
-from moorage.tools import demo, stories
-from moorage.tools.stories import STORIES, Expectation, Runs, Story
+from moorage.demo import player, stories
+from moorage.demo.stories import STORIES, Expectation, Runs, Story
 
 ROOT = Path(__file__).parents[2]
 
@@ -73,7 +73,7 @@ def test_what_does_not_come_true_is_shown_and_the_exit_code_is_1(monkeypatch: py
     wrong = Runs("tolerant-pod", ("node-of-dreams",), "it is told so")
     story = Story("versions-2-old-cni", "KEP-5721", 2, "Dreams", (wrong,))
     monkeypatch.setattr(stories, "STORIES", (story,))
-    monkeypatch.setattr(demo, "PATIENCE", 3.0)
+    monkeypatch.setattr(player, "PATIENCE", 3.0)
     answer = CliRunner().invoke(main, ["demo"])
     assert answer.exit_code == 1
     assert "  ✗ tolerant-pod: on old-cni-node-1\n    expected: tolerant-pod runs on node-of-dreams\n" in answer.output

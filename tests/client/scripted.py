@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from moorage.apiserver import certificates
+from moorage.apiserver.access import certificates
 from moorage.client.https import HTTPSTransport
 from moorage.client.kubeconfig import load
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from moorage.apiserver import certificates
+from moorage.apiserver.access import certificates
 from moorage.client import Client, Forbidden, TooManyRequests, Unavailable
 from moorage.client.https import HTTPSTransport
 from moorage.client.kubeconfig import load

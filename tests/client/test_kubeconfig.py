@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from moorage.apiserver import certificates
-from moorage.apiserver.certificates import Certificates
+from moorage.apiserver.access import certificates
+from moorage.apiserver.access.certificates import Certificates
 from moorage.client.kubeconfig import KubeconfigError, load
 
 Data = dict[str, Any]

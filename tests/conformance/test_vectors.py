@@ -13,9 +13,8 @@ import pytest
 from moorage.api.decode import convert
 from moorage.api.node import Node, Taint
 from moorage.api.pod import NodeAffinity, Toleration
-from moorage.cel.cost import NO_BOUND
-from moorage.cel.errors import CompileError
-from moorage.cel.library import EvalError
+from moorage.cel.cost.estimate import NO_BOUND
+from moorage.cel.errors import CompileError, EvalError
 from moorage.cel.program import Program
 from moorage.cel.types import BOOL
 from moorage.cel.values import Timestamp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moorage.controllers import settling
+from moorage.controllers.frame import settling
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from moorage.api import kinds
 from moorage.api.pod import Pod
 from moorage.client import Client, Conflict, Informers, Missing
 from moorage.client.clock import Clock, timestamp
-from moorage.controllers.controller import Context, Controller
+from moorage.controllers.frame.controller import Context, Controller
 from moorage.controllers.run import prepare
 from moorage.features import ALL_ON
 

@@ -16,9 +16,9 @@ from schemathesis.core.result import Ok
 from schemathesis.schemas import BaseSchema
 
 from moorage.api.kinds import KINDS, Kind
-from moorage.apiserver.discovery import group_versions, path_of
-from moorage.apiserver.http import Request
-from moorage.apiserver.routes import find
+from moorage.apiserver.describe.discovery import group_versions, path_of
+from moorage.apiserver.http.messages import Request
+from moorage.apiserver.request.routes import find
 from tests.live.conftest import Live
 from tests.live.manifests import collection, manifest
 

@@ -19,8 +19,8 @@ from moorage.client.events import Recorder
 from moorage.features import ALL_ON
 from moorage.scheduler.framework import Cycle, Handle, Plugin, Reject, Skip
 from moorage.scheduler.profile import Profile
-from moorage.scheduler.shape import PodInfo, Shapes
-from moorage.scheduler.table import NodeTable
+from moorage.scheduler.table.nodes import NodeTable
+from moorage.scheduler.table.shape import PodInfo, Shapes
 
 Data = dict[str, Any]
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

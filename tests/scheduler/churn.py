@@ -11,9 +11,9 @@ from typing import Any
 from moorage.api import kinds
 from moorage.client import Client, Conflict, Exists, Missing
 from tests.plane import create, node, pod, read, read_all
-from tests.scheduler import devicekit as kit
-from tests.scheduler.claimreference import BIG, SMALL
-from tests.scheduler.storage import affinity, claim_data, class_data, ephemeral, on, uses, volume_data
+from tests.scheduler.devices import devicekit as kit
+from tests.scheduler.devices.claimreference import BIG, SMALL
+from tests.scheduler.volumes.storage import affinity, claim_data, class_data, ephemeral, on, uses, volume_data
 
 Data = dict[str, Any]
 Need = Callable[[Data], Awaitable[list[Data]]]

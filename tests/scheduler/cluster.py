@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from moorage.client import Missing
-from moorage.controllers.disruption import Disruption
+from moorage.controllers.cluster.disruption import Disruption
 from moorage.controllers.hollow import HollowNodes, ensure_nodes, wishes
-from moorage.controllers.nodelifecycle import NodeLifecycle
-from moorage.controllers.replicaset import ReplicaSetController, ReplicationControllers
+from moorage.controllers.nodes.lifecycle import NodeLifecycle
 from moorage.controllers.run import Controllers, prepare
-from moorage.controllers.volumebinder import VolumeBinder
+from moorage.controllers.storage.volumebinder import VolumeBinder
+from moorage.controllers.workloads.replicaset import ReplicaSetController, ReplicationControllers
 from moorage.features import ALL_ON
 from moorage.scheduler.config import Configuration
 from tests.plane import api_server, create, eventually, read, read_all

@@ -20,8 +20,8 @@ from moorage.scheduler.config import Configuration
 from moorage.scheduler.failures import message_of
 from moorage.scheduler.framework import Cycle, Handle, Nomination, Skip, overrides
 from moorage.scheduler.profile import Placement, Profile
-from moorage.scheduler.shape import PodInfo, Shapes
-from moorage.scheduler.table import Index, NodeTable
+from moorage.scheduler.table.nodes import Index, NodeTable
+from moorage.scheduler.table.shape import PodInfo, Shapes
 
 Data = dict[str, Any]
 ROOM = {"cpu": "4", "memory": "8Gi", "pods": "10"}

@@ -12,9 +12,9 @@ from moorage.features import ALL_ON
 from moorage.match.tolerations import Tolerations
 from moorage.scheduler.devices.answers import Devices
 from moorage.scheduler.scheduler import Scheduler
-from moorage.scheduler.volumes import volumes_of
+from moorage.scheduler.volumes.claims import volumes_of
 from tests.plane import read_all
-from tests.scheduler.claimreference import OVER, ClaimReference, DeviceName
+from tests.scheduler.devices.claimreference import OVER, ClaimReference, DeviceName
 from tests.scheduler.stage import Stage
 from tests.scheduler.test_columns import check_table
 from tests.scheduler.witness import KINDS

@@ -18,7 +18,7 @@ from moorage.api.resource import (
 from moorage.scheduler.framework import Cycle
 from moorage.scheduler.plugins.dynamicresources import DynamicResources
 from tests.scheduler.alone import Alone, pod
-from tests.scheduler.devicekit import DRIVER, Data, device_class, request, using
+from tests.scheduler.devices.devicekit import DRIVER, Data, device_class, request, using
 
 NOT_ENOUGH = "cannot allocate all claims"
 ELSEWHERE = "resourceclaim not available on the node"

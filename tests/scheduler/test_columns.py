@@ -20,10 +20,10 @@ from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.api.requests import amounts, host_ports
 from moorage.features import ALL_ON, Gate, Gates
-from moorage.scheduler.columns import Answers, Column
 from moorage.scheduler.decisions import REJECTED, Decisions
 from moorage.scheduler.profile import Placement
-from moorage.scheduler.table import ALL, NodeTable
+from moorage.scheduler.table.columns import Answers, Column
+from moorage.scheduler.table.nodes import ALL, NodeTable
 from tests.scheduler.engine import Engine, configured, node, pod
 from tests.scheduler.reference import Reference
 
@@ -233,8 +233,8 @@ CONFIGURATIONS: tuple[Data, ...] = (
 def everything_is_small() -> Iterator[None]:
     """A table of two rows, a log of nine changes, four shapes remembered: so that all of it runs over soon."""
     with (
-        patch("moorage.scheduler.table._SIZE", 2),
-        patch("moorage.scheduler.table._LOG", 9),
+        patch("moorage.scheduler.table.nodes._SIZE", 2),
+        patch("moorage.scheduler.table.nodes._LOG", 9),
         patch("moorage.scheduler.decisions._KEPT", 4),
         patch.object(Column, "is_stale", lambda column, rows: len(column.values) > 5),
     ):
@@ -445,7 +445,7 @@ def test_a_selector_over_so_many_labels_that_their_combinations_cannot_be_number
 
 
 def test_what_happened_too_long_ago_is_not_known_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("moorage.scheduler.table._LOG", 10)
+    monkeypatch.setattr("moorage.scheduler.table.nodes._LOG", 10)
     table = NodeTable()
     start = table.position
     table.set_node(node("a"))

@@ -14,8 +14,8 @@ from moorage.scheduler import config
 from moorage.scheduler.config import Configuration, ConfigurationError, registered
 from moorage.scheduler.framework import Cycle, Plugin
 from moorage.scheduler.profile import Profile
-from moorage.scheduler.shape import PodInfo, Shape
-from moorage.scheduler.table import Mask, Rows
+from moorage.scheduler.table.nodes import Mask, Rows
+from moorage.scheduler.table.shape import PodInfo, Shape
 from tests.scheduler.engine import Engine, node, pod
 from tests.scheduler.stage import stage
 

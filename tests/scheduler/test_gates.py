@@ -15,9 +15,9 @@ from moorage.client import Invalid
 from moorage.features import ALL_ON, NONE_ON, Gate, Gates
 from moorage.scheduler.config import Configuration
 from tests.plane import api_server, create, eventually
-from tests.scheduler import devicekit as kit
+from tests.scheduler.devices import devicekit as kit
 from tests.scheduler.stage import POD, Stage
-from tests.scheduler.storage import affinity, claim_data, uses, volume_data
+from tests.scheduler.volumes.storage import affinity, claim_data, uses, volume_data
 
 Data = dict[str, Any]
 REQUIRED, PREFERRED = (f"{word}DuringSchedulingIgnoredDuringExecution" for word in ("required", "preferred"))

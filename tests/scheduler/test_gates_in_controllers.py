@@ -10,17 +10,17 @@ from typing import Any, NamedTuple
 import pytest
 
 from moorage.client import Client, Invalid
-from moorage.controllers.daemonset import DaemonSets
-from moorage.controllers.devicetaints import DeviceTaintEviction
-from moorage.controllers.garbage import GarbageCollector
+from moorage.controllers.cluster.garbage import GarbageCollector
 from moorage.controllers.hollow import HollowNodes
-from moorage.controllers.resourceclaims import PodClaims, ResourceClaims
+from moorage.controllers.nodes.devicetaints import DeviceTaintEviction
+from moorage.controllers.nodes.tainteviction import TaintEviction
 from moorage.controllers.run import Make, prepare
-from moorage.controllers.tainteviction import TaintEviction
+from moorage.controllers.storage.resourceclaims import PodClaims, ResourceClaims
+from moorage.controllers.workloads.daemonset import DaemonSets
 from moorage.features import ALL_ON, Gate, Gates
 from moorage.scheduler.config import Configuration
 from tests.plane import api_server, create, eventually, node, pod, read_all
-from tests.scheduler import devicekit as kit
+from tests.scheduler.devices import devicekit as kit
 from tests.scheduler.stage import NODE, Stage
 
 Data = dict[str, Any]

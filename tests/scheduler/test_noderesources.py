@@ -12,8 +12,8 @@ from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.features import ALL_ON
 from moorage.scheduler.plugins.noderesources import _STATES, _Remembered
-from moorage.scheduler.shape import Shapes
-from moorage.scheduler.table import Mask, NodeTable
+from moorage.scheduler.table.nodes import Mask, NodeTable
+from moorage.scheduler.table.shape import Shapes
 from tests.scheduler.engine import Asked, node, pod
 
 Data = dict[str, Any]

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from moorage.api.labels import NOTHING, Requirement, Selector, from_struct
 from moorage.api.node import Node
 from moorage.api.pod import Pod, PodAffinity, PodAffinityTerm, TopologySpreadConstraint
-from moorage.scheduler import podcounts, table
 from moorage.scheduler.plugins.interpodaffinity import NOT_FAR, NOT_NEAR, UNWANTED, InterPodAffinity
 from moorage.scheduler.plugins.podtopologyspread import MISSING, REASON, PodTopologySpread
-from moorage.scheduler.plugins.spread import HARD, HOSTNAME, SOFT
-from moorage.scheduler.shape import PodInfo
+from moorage.scheduler.pods import counts
+from moorage.scheduler.pods.spread import HARD, HOSTNAME, SOFT
+from moorage.scheduler.table import nodes
+from moorage.scheduler.table.shape import PodInfo
 from tests.scheduler.alone import Alone, Data, exists, far, near, one_of, pod, term, weighted
 
 TEAMS = {"a": "team1", "b": "team2", "c": "team1"}
@@ -293,7 +294,7 @@ constraints = st.lists(
 def test_pods_are_spread_as_a_loop_spreads_them(
     happens: list[Any], spread: list[Data], labels: dict[str, str], selects: dict[str, str]
 ) -> None:
-    with patch.object(table, "_SIZE", 2):
+    with patch.object(nodes, "_SIZE", 2):
         alone = Alone(PodTopologySpread)
     given_pod = pod(labels, "a", topologySpreadConstraints=spread, nodeSelector=selects)
     for _ in played(alone, happens):
@@ -308,7 +309,7 @@ def test_pods_are_spread_as_a_loop_spreads_them(
 def test_pods_are_near_and_far_as_a_loop_says(
     happens: list[Any], affinity: Data, labels: dict[str, str], hard_weight: int, few: int
 ) -> None:
-    with patch.object(table, "_SIZE", 2), patch.object(podcounts, "_FEW", few):
+    with patch.object(nodes, "_SIZE", 2), patch.object(counts, "_FEW", few):
         alone = Alone(InterPodAffinity, hardPodAffinityWeight=hard_weight)
         for name, team in TEAMS.items():
             alone.namespace(name, team=team)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from moorage.scheduler.queue import LONGEST_WAIT, Queue, Queued
-from moorage.scheduler.shape import PodInfo
+from moorage.scheduler.table.shape import PodInfo
 from tests.scheduler.engine import Engine, pod
 from tests.scheduler.test_truth import LONELY, Play, play
 

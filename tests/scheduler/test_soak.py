@@ -17,16 +17,16 @@ from moorage.api.pod import Pod
 from moorage.client import Client, Missing, Unavailable
 from moorage.client.clock import FastClock
 from moorage.client.transport import Answer, Transport
-from moorage.controllers.devicetaints import DeviceTaintEviction
-from moorage.controllers.ephemeralvolumes import EphemeralVolumes
-from moorage.controllers.garbage import GarbageCollector
-from moorage.controllers.podgc import PodGC
-from moorage.controllers.protection import ClaimProtection, VolumeProtection
-from moorage.controllers.provisioner import Provisioner
-from moorage.controllers.resourceclaims import PodClaims, ResourceClaims
+from moorage.controllers.cluster.garbage import GarbageCollector
+from moorage.controllers.nodes.devicetaints import DeviceTaintEviction
+from moorage.controllers.nodes.podgc import PodGC
+from moorage.controllers.nodes.tainteviction import TaintEviction
 from moorage.controllers.run import Controllers, Make, prepare
-from moorage.controllers.tainteviction import TaintEviction
-from moorage.controllers.volumebinder import VolumeBinder
+from moorage.controllers.storage.ephemeralvolumes import EphemeralVolumes
+from moorage.controllers.storage.protection import ClaimProtection, VolumeProtection
+from moorage.controllers.storage.provisioner import Provisioner
+from moorage.controllers.storage.resourceclaims import PodClaims, ResourceClaims
+from moorage.controllers.storage.volumebinder import VolumeBinder
 from moorage.features import ALL_ON
 from moorage.scheduler.config import Configuration
 from tests.plane import api_server, eventually

@@ -20,8 +20,8 @@ from moorage.api.resource import DeviceRequestAllocationResult, ResourceClaim
 from moorage.api.volume import PersistentVolume, PersistentVolumeClaim
 from moorage.client import Client
 from moorage.features import ALL_ON
-from tests.scheduler.claimreference import ClaimReference, DeviceName, Offer, held, ways_of, will_serve
-from tests.scheduler.devicekit import V1
+from tests.scheduler.devices.claimreference import ClaimReference, DeviceName, Offer, held, ways_of, will_serve
+from tests.scheduler.devices.devicekit import V1
 from tests.scheduler.reference import Reference
 
 KINDS = tuple(

@@ -10,22 +10,24 @@ from typing import Any
 
 import msgspec
 
-from moorage.apiserver import discovery, eviction, health, openapi, reading, reviews, scale, version
-from moorage.apiserver.admission import Admission
-from moorage.apiserver.authentication import Authenticator, impersonate
-from moorage.apiserver.authorization import Attributes, Rbac, forbidden
-from moorage.apiserver.bodies import parsed
-from moorage.apiserver.failures import bad_request, method_not_allowed, no_such_path, not_implemented
-from moorage.apiserver.http import Reason, Refused, Request, Response, status
-from moorage.apiserver.media import PLAIN, prefers_yaml
+from moorage.apiserver.access import reviews
+from moorage.apiserver.access.accounttokens import Bound, Reference, ServiceAccountTokens
+from moorage.apiserver.access.authentication import Authenticator, impersonate
+from moorage.apiserver.access.rbac import Attributes, Rbac, forbidden
+from moorage.apiserver.base.users import User
+from moorage.apiserver.describe import discovery, health, openapi, version
+from moorage.apiserver.describe.yamlanswers import in_yaml
+from moorage.apiserver.http.failures import bad_request, method_not_allowed, no_such_path, not_implemented
+from moorage.apiserver.http.media import PLAIN, prefers_yaml
+from moorage.apiserver.http.messages import Reason, Refused, Request, Response, status
 from moorage.apiserver.metrics import Metrics
-from moorage.apiserver.options import check_timeout
-from moorage.apiserver.routes import Route, find, unserved
-from moorage.apiserver.serviceaccounts import Bound, Reference, ServiceAccountTokens
-from moorage.apiserver.users import User
-from moorage.apiserver.watching import Watches
-from moorage.apiserver.writing import Writer, timestamp
-from moorage.apiserver.yamlanswers import in_yaml
+from moorage.apiserver.request.bodies import parsed
+from moorage.apiserver.request.options import check_timeout
+from moorage.apiserver.request.routes import Route, find, unserved
+from moorage.apiserver.verbs import eviction, read, scale
+from moorage.apiserver.verbs.admission import Admission
+from moorage.apiserver.verbs.watch import Watches
+from moorage.apiserver.verbs.writing import Writer, timestamp
 from moorage.client.clock import Clock
 from moorage.client.priority import urgent
 from moorage.features import Gates
@@ -63,8 +65,8 @@ class App:
         self._watches = Watches(store)
         self.metrics = Metrics()
         self._answers: dict[tuple[str, str], Answer] = {
-            ("get", ""): lambda route, request: reading.get(store, route, request),
-            ("list", ""): lambda route, request: reading.list_objects(store, route, request),
+            ("get", ""): lambda route, request: read.get(store, route, request),
+            ("list", ""): lambda route, request: read.list_objects(store, route, request),
             ("watch", ""): self._watches.watch,
             ("create", ""): self._writer.create,
             ("update", ""): self._writer.update,
@@ -182,7 +184,7 @@ class App:
         if group not in ("authorization.k8s.io", "authentication.k8s.io") or resource not in answers:
             return None
         self._authorize(user, Attributes("create", resource, group, namespace=namespace))
-        reading.form_of(request, PLAIN)  # there is no table of an answer
+        read.form_of(request, PLAIN)  # there is no table of an answer
         body = parsed(request)
         if not isinstance(body, dict):
             raise bad_request("the body must be an object")
@@ -198,7 +200,7 @@ class App:
 
     async def _token(self, route: Route, request: Request) -> Response:
         """A token for a service account."""
-        answer = await reading.get(self._store, route, Request("GET", request.path))
+        answer = await read.get(self._store, route, Request("GET", request.path))
         assert isinstance(answer.body, bytes)
         account = msgspec.json.decode(answer.body)
         body = parsed(request) if request.body else {}

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from moorage.api import kinds
-from moorage.apiserver.defaults import apply_defaults
-from moorage.apiserver.metadata import prepare_create
-from moorage.apiserver.objects import encode, key
-from moorage.apiserver.rolebindings import DEFAULTS
-from moorage.apiserver.writing import new_uid, timestamp
+from moorage.apiserver.access.defaultroles import DEFAULTS
+from moorage.apiserver.base.objects import encode, key
+from moorage.apiserver.verbs.writing import new_uid, timestamp
+from moorage.registry.defaults import apply_defaults
+from moorage.registry.metadata import prepare_create
 from moorage.store.protocol import Exists, Store
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")

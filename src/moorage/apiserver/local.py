@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any, cast
 
 from moorage.apiserver.app import App
-from moorage.apiserver.http import Headers, Request, Target
-from moorage.apiserver.users import User
+from moorage.apiserver.base.users import User
+from moorage.apiserver.http.messages import Headers, Request, Target
 from moorage.client import errors
 from moorage.client.transport import Answer
 from moorage.store.protocol import StoreError

@@ -11,21 +11,21 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from moorage.apiserver import certificates, tokens
+from moorage.apiserver.access import certificates, tokens
+from moorage.apiserver.access.accounttokens import ServiceAccountTokens
+from moorage.apiserver.access.authentication import Authenticator
+from moorage.apiserver.access.certificates import CertificateError
+from moorage.apiserver.access.rbac import Rbac
+from moorage.apiserver.access.tokens import TokenError
+from moorage.apiserver.accessindex import Index
 from moorage.apiserver.app import App
-from moorage.apiserver.authentication import Authenticator
-from moorage.apiserver.authorization import Rbac
+from moorage.apiserver.base.users import MASTERS, User
 from moorage.apiserver.bootstrap import bootstrap, keep_own_service
-from moorage.apiserver.certificates import CertificateError
-from moorage.apiserver.chores import Chores
 from moorage.apiserver.datadir import claim
-from moorage.apiserver.expiry import Expiry
-from moorage.apiserver.index import Index
-from moorage.apiserver.listener import Server
+from moorage.apiserver.eventexpiry import Expiry
+from moorage.apiserver.http.listener import Server
 from moorage.apiserver.local import LocalTransport
-from moorage.apiserver.serviceaccounts import ServiceAccountTokens
-from moorage.apiserver.tokens import TokenError
-from moorage.apiserver.users import MASTERS, User
+from moorage.apiserver.periodic import Chores
 from moorage.client import Client
 from moorage.client.clock import Clock
 from moorage.features import Gates

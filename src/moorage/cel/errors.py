@@ -69,3 +69,7 @@ class CompileError(Exception):
         if len(self.issues) > _SHOWN_MAX:
             shown.append(f"{len(self.issues) - _SHOWN_MAX} more errors were truncated")
         return "\n".join(shown)
+
+
+class EvalError(Exception):
+    """An expression that type-checks failed on these inputs: the CEL error value, as an exception."""

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from moorage.cel.ast import Call, Comprehension, Expr, Ident, Literal, Select, children
-from moorage.cel.evaluator import Trace
-from moorage.cel.library import EvalError
+from moorage.cel.errors import EvalError
+from moorage.cel.evaluate.evaluator import Trace
 from moorage.cel.program import Program
-from moorage.cel.unparse import literal, unparse
+from moorage.cel.syntax.unparse import literal, unparse
 
 _SHOWN_MAX = 120
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from moorage.cel.ast import Call, Expr
+from moorage.cel.syntax.macros import Macro
 from moorage.cel.types import Type
-
-if TYPE_CHECKING:
-    from moorage.cel.ast import Call, Expr
-    from moorage.cel.macros import Macro
 
 UNBOUNDED = 2**64 - 1
 """The largest size or cost; all arithmetic on estimates saturates here."""
+
+
+Hints = Mapping[tuple[str, ...], int]
+"""Largest sizes of what variables hold, by path: ("node", "labels"), ("node", "labels", "@keys").
+
+A path is a variable, then field names, `@items` of a list, `@keys` and `@values` of a map.
+"""
 
 
 class Size(NamedTuple):
@@ -61,10 +66,6 @@ class Operand(Protocol):
         """Bounds of the size of its elements (of a list) or values (of a map)."""
 
 
-class EvalError(Exception):
-    """An expression that type-checks failed on these inputs: the CEL error value, as an exception."""
-
-
 Estimate = Callable[[list[Operand]], CallCost]
 """Static cost of a call. A method's receiver is the first operand."""
 
@@ -77,7 +78,7 @@ Bind = Callable[[dict[int, Any]], Callable[..., Any] | None]
 It may raise EvalError when a constant is bad: then `impl` is called, and raises, when the expression is evaluated.
 """
 
-Check = Callable[["Call", dict[int, Type]], "tuple[Expr, str] | None"]
+Check = Callable[[Call, dict[int, Type]], tuple[Expr, str] | None]
 """Given a call and the types of all nodes, the node that makes the call certain to fail and why, or None."""
 
 
@@ -99,6 +100,8 @@ class Overload:
     measure: Measure | None = None
     bind: Bind | None = None
     check: Check | None = None
+    cross_type: bool = False
+    """Whether it compares numbers of different types, which an environment may leave out."""
 
 
 @dataclass(frozen=True, slots=True)

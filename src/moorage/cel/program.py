@@ -8,14 +8,15 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any, TypeVar
 
-from moorage.cel import cost
 from moorage.cel.ast import Call, Comprehension, children
-from moorage.cel.checker import Checked
-from moorage.cel.codegen import NotNativeError, generate
-from moorage.cel.evaluator import Evaluator, Trace
-from moorage.cel.folds import shape
-from moorage.cel.library import Cost, EvalError
-from moorage.cel.operators import no_such_key
+from moorage.cel.check.checker import Checked
+from moorage.cel.codegen.generator import NotNativeError, generate
+from moorage.cel.cost import estimate
+from moorage.cel.errors import EvalError
+from moorage.cel.evaluate.evaluator import Evaluator, Trace
+from moorage.cel.evaluate.folds import shape
+from moorage.cel.library import Cost
+from moorage.cel.stdlib.operators import no_such_key
 from moorage.cel.types import Type
 
 T = TypeVar("T")
@@ -80,7 +81,7 @@ class Program:
     @cached_property
     def cost(self) -> Cost:
         """The least and the most that an evaluation can cost, given the sizes that the environment declares."""
-        return on_enough_stack(lambda: cost.estimate(self.checked, self.checked.env.sizes))
+        return on_enough_stack(lambda: estimate.estimate(self.checked, self.checked.env.sizes))
 
 
 def on_enough_stack(function: Callable[[], T]) -> T:

@@ -10,7 +10,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from moorage.cel import types
-from moorage.cel.library import EvalError
+from moorage.cel.errors import EvalError
 from moorage.cel.types import Type
 from moorage.gotext import quote
 

@@ -83,9 +83,9 @@ def controllers(
       moorage controllers --kubeconfig ~/.kube/config --feature-gates AllAlpha=true
       moorage controllers --kubeconfig .moorage/kubeconfig --hollow-nodes
     """
+    from moorage.controllers.cluster.serviceaccounts import root_ca
     from moorage.controllers.hollow import HollowNodes
     from moorage.controllers.run import CONTROLLERS, prepare
-    from moorage.controllers.serviceaccounts import root_ca
 
     wanted = [*CONTROLLERS]
     if certificate := _root_certificate(root_ca_file, kubeconfig):
@@ -127,7 +127,7 @@ def _serve(component: str, start: Start, leader_elect: bool, kubeconfig: Path, m
     import uvloop
 
     from moorage.client.kubeconfig import KubeconfigError
-    from moorage.tools.garbage import collect_seldom
+    from moorage.plane.memory import collect_seldom
 
     collect_seldom()
     try:

@@ -15,8 +15,8 @@ import click
 from moorage.cli.options import FINDINGS, wants_colour
 
 if TYPE_CHECKING:
-    from moorage.tools.demo import Did, Saw
-    from moorage.tools.stories import Story
+    from moorage.demo.player import Did, Saw
+    from moorage.demo.stories import Story
 
 _LEAST, _MOST = 60, 120
 _MARKS = {True: click.style("✓", fg="green"), False: click.style("✗", fg="red")}
@@ -44,10 +44,10 @@ def demo() -> None:
 
 async def _play(directory: Path) -> bool:
     from moorage.client.clock import FastClock
+    from moorage.demo.player import OwnHands, Player, Saw, examples
+    from moorage.demo.stories import STORIES
     from moorage.features import ALL_ON
-    from moorage.tools.demo import OwnHands, Player, Saw, examples
-    from moorage.tools.plane import ControlPlane, Settings
-    from moorage.tools.stories import STORIES
+    from moorage.plane.controlplane import ControlPlane, Settings
 
     clock, folder = FastClock(), examples()
     settings = Settings(
@@ -75,7 +75,7 @@ async def _play(directory: Path) -> bool:
 
 
 def _tell(told: Did | Saw) -> None:
-    from moorage.tools.demo import Did
+    from moorage.demo.player import Did
 
     if isinstance(told, Did):
         _say(click.style(f"  $ {told.what}" if told.what.startswith("kubectl") else f"  … {told.what}", fg="cyan"))

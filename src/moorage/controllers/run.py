@@ -8,27 +8,27 @@ from collections.abc import Callable, Sequence
 from moorage.client import Client, Informers
 from moorage.client.clock import Clock
 from moorage.client.events import Recorder
-from moorage.controllers.controller import Context, Controller
-from moorage.controllers.cronjob import CronJobs
-from moorage.controllers.daemonset import DaemonSets
-from moorage.controllers.deployment import DeploymentController
-from moorage.controllers.devicetaints import DeviceTaintEviction
-from moorage.controllers.disruption import Disruption
-from moorage.controllers.ephemeralvolumes import EphemeralVolumes
-from moorage.controllers.garbage import GarbageCollector
-from moorage.controllers.job import Jobs
-from moorage.controllers.namespaces import Namespaces
-from moorage.controllers.nodelifecycle import NodeLifecycle
-from moorage.controllers.podgc import PodGC
-from moorage.controllers.protection import ClaimProtection, VolumeProtection
-from moorage.controllers.provisioner import Provisioner
-from moorage.controllers.replicaset import ReplicaSetController, ReplicationControllers
-from moorage.controllers.resourceclaims import PodClaims, ResourceClaims
-from moorage.controllers.serviceaccounts import ServiceAccounts
-from moorage.controllers.staledisruptions import StaleDisruptions
-from moorage.controllers.statefulset import StatefulSets
-from moorage.controllers.tainteviction import TaintEviction
-from moorage.controllers.volumebinder import VolumeBinder
+from moorage.controllers.cluster.disruption import Disruption
+from moorage.controllers.cluster.garbage import GarbageCollector
+from moorage.controllers.cluster.namespaces import Namespaces
+from moorage.controllers.cluster.serviceaccounts import ServiceAccounts
+from moorage.controllers.cluster.staledisruptions import StaleDisruptions
+from moorage.controllers.frame.controller import Context, Controller
+from moorage.controllers.nodes.devicetaints import DeviceTaintEviction
+from moorage.controllers.nodes.lifecycle import NodeLifecycle
+from moorage.controllers.nodes.podgc import PodGC
+from moorage.controllers.nodes.tainteviction import TaintEviction
+from moorage.controllers.storage.ephemeralvolumes import EphemeralVolumes
+from moorage.controllers.storage.protection import ClaimProtection, VolumeProtection
+from moorage.controllers.storage.provisioner import Provisioner
+from moorage.controllers.storage.resourceclaims import PodClaims, ResourceClaims
+from moorage.controllers.storage.volumebinder import VolumeBinder
+from moorage.controllers.workloads.cronjob import CronJobs
+from moorage.controllers.workloads.daemonset import DaemonSets
+from moorage.controllers.workloads.deployment import DeploymentController
+from moorage.controllers.workloads.job import Jobs
+from moorage.controllers.workloads.replicaset import ReplicaSetController, ReplicationControllers
+from moorage.controllers.workloads.statefulset import StatefulSets
 from moorage.features import Gates
 
 Make = Callable[[Context], Controller]

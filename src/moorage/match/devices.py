@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from moorage.api.resource import Device, DeviceAttribute
 from moorage.cel import types
 from moorage.cel.cache import ProgramCache
-from moorage.cel.env import Field, kubernetes
+from moorage.cel.check.declarations import Field
+from moorage.cel.env import kubernetes
 from moorage.cel.ext import bindings
 from moorage.cel.ext.quantity import QUANTITY_TYPE
 from moorage.match.expressions import Expression

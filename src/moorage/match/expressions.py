@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 from moorage.api.node import Taint
 from moorage.cel import types
 from moorage.cel.cache import Counters, ProgramCache
-from moorage.cel.env import Field, kubernetes
-from moorage.cel.errors import CompileError
+from moorage.cel.check.declarations import Field
+from moorage.cel.check.reads import reads, unguarded
+from moorage.cel.env import kubernetes
+from moorage.cel.errors import CompileError, EvalError
 from moorage.cel.explain import explain
-from moorage.cel.library import EvalError
 from moorage.cel.program import Program
-from moorage.cel.reads import reads, unguarded
 from moorage.cel.types import Type
 from moorage.cel.values import Timestamp
 from moorage.match.verdict import MATCH, NO_MATCH, Verdict

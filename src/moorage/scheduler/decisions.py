@@ -11,8 +11,8 @@ import numpy as np
 
 from moorage.api.node import Node
 from moorage.scheduler.framework import Cycle, Plugin, Said, Scope, overrides, timed
-from moorage.scheduler.shape import Shape
-from moorage.scheduler.table import ALL, Index, Mask, NodeTable, Rows, Scores
+from moorage.scheduler.table.nodes import ALL, Index, Mask, NodeTable, Rows, Scores
+from moorage.scheduler.table.shape import Shape
 
 _KEPT = 256
 REJECTED = -1

@@ -19,8 +19,8 @@ from moorage.client.clock import Clock
 from moorage.client.events import Recorder
 from moorage.features import Gates
 from moorage.match.tolerations import Tolerations
-from moorage.scheduler.shape import PodInfo, Shape
-from moorage.scheduler.table import Mask, NodeTable, Rows, Scores
+from moorage.scheduler.table.nodes import Mask, NodeTable, Rows, Scores
+from moorage.scheduler.table.shape import PodInfo, Shape
 
 if TYPE_CHECKING:
     from moorage.scheduler.profile import Profile

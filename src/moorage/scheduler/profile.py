@@ -11,8 +11,8 @@ import numpy as np
 from moorage.client import ApiError
 from moorage.scheduler.decisions import REJECTED, Decisions, Known, Weighted
 from moorage.scheduler.framework import Cycle, Handle, Plugin, Reject, Rejection, Skip, Unbindable, overrides, timed
-from moorage.scheduler.shape import PodInfo
-from moorage.scheduler.table import Index, NodeTable, Scores
+from moorage.scheduler.table.nodes import Index, NodeTable, Scores
+from moorage.scheduler.table.shape import PodInfo
 
 POINTS = {
     "preEnqueue": "pre_enqueue", "queueSort": "sort_key", "preFilter": "pre_filter", "filter": "filter",

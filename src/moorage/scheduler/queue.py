@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from moorage.scheduler.shape import PodInfo, Shape
+from moorage.scheduler.table.shape import PodInfo, Shape
 
 FIRST_BACKOFF, LAST_BACKOFF = 1.0, 10.0
 LONGEST_WAIT = 300.0

@@ -27,8 +27,8 @@ from moorage.scheduler.framework import Cycle, Handle, Nomination, Scope
 from moorage.scheduler.metrics import Metrics
 from moorage.scheduler.profile import NotPermitted, Placement, Profile
 from moorage.scheduler.queue import Queue, Queued
-from moorage.scheduler.shape import PodInfo, Shape, Shapes
-from moorage.scheduler.table import NodeTable
+from moorage.scheduler.table.nodes import NodeTable
+from moorage.scheduler.table.shape import PodInfo, Shape, Shapes
 
 _LOG = logging.getLogger(__name__)
 _POD = kinds.row("v1", "Pod")

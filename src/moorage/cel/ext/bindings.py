@@ -6,7 +6,7 @@ from typing import Any
 
 from moorage.cel.ast import Expr, Ident
 from moorage.cel.library import Library
-from moorage.cel.macros import Expander, Macro, variable
+from moorage.cel.syntax.macros import Expander, Macro, variable
 
 
 def _expand_bind(make: Expander, target: Any, args: list[Expr]) -> Expr | None:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from moorage.cel.cost.sizes import TRAVERSAL, add, add_sizes, scale, scaled
+from moorage.cel.errors import EvalError
 from moorage.cel.ext import costs
 from moorage.cel.ext.declare import Costing, function, method, plain
 from moorage.cel.ext.ip import IP_TYPE, Address, AddressError, address, is_mapped
 from moorage.cel.ext.ip import parse as parse_ip
-from moorage.cel.library import CallCost, Cost, EvalError, Library, Operand, Size
-from moorage.cel.sizes import TRAVERSAL, add, add_sizes, scale, scaled
+from moorage.cel.library import CallCost, Cost, Library, Operand, Size
 from moorage.cel.types import BOOL, INT, STRING, opaque
 from moorage.cel.values import register
 from moorage.gotext import quote

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from moorage.cel.cost.sizes import REGEX, TRAVERSAL, add_sizes, multiply, scale, scaled
 from moorage.cel.ext.declare import Costing
 from moorage.cel.library import CallCost, Cost, Operand, Size
-from moorage.cel.sizes import REGEX, TRAVERSAL, add_sizes, multiply, scale, scaled
 
 LIST = 10
 """Cost of making a list, beside its elements."""

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from moorage.cel.cost.sizes import REGEX, TRAVERSAL, scale, scaled
 from moorage.cel.ext.declare import Costing, function, method, plain
 from moorage.cel.ext.urls import UrlError
 from moorage.cel.ext.urls import check as check_url
 from moorage.cel.library import CallCost, Library, Operand
-from moorage.cel.sizes import REGEX, TRAVERSAL, scale, scaled
 from moorage.cel.types import STRING, list_of, opaque, optional_of
 from moorage.cel.values import NONE, Optional, register
 from moorage.names import label_key_errors, label_value_errors, subdomain_errors

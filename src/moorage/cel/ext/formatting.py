@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from moorage.cel.ast import Expr, ListLiteral, MapLiteral
-from moorage.cel.library import EvalError
+from moorage.cel.errors import EvalError
 from moorage.cel.types import Kind, Type
 from moorage.cel.values import (
     Duration,

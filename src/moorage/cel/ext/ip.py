@@ -6,9 +6,10 @@ import re
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 
+from moorage.cel.errors import EvalError
 from moorage.cel.ext import costs
 from moorage.cel.ext.declare import function, method, plain
-from moorage.cel.library import EvalError, Library, Size
+from moorage.cel.library import Library, Size
 from moorage.cel.types import BOOL, INT, STRING, opaque
 from moorage.cel.values import register
 from moorage.gotext import quote

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
+from moorage.cel.cost.sizes import TRAVERSAL, add, multiply, scale
+from moorage.cel.errors import EvalError
 from moorage.cel.ext.declare import Costing, function, method
-from moorage.cel.library import CallCost, Cost, EvalError, Library, Operand
-from moorage.cel.sizes import TRAVERSAL, add, multiply, scale
+from moorage.cel.library import CallCost, Cost, Library, Operand
 from moorage.cel.types import (
     BOOL,
     BYTES,

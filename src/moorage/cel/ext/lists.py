@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from moorage.cel.ast import Expr, Literal
+from moorage.cel.cost.sizes import TRAVERSAL, add, product, scale
+from moorage.cel.errors import EvalError
 from moorage.cel.ext import costs
 from moorage.cel.ext.declare import Costing, function, method, plain
-from moorage.cel.library import UNBOUNDED, CallCost, Cost, EvalError, Library, Operand, Size
-from moorage.cel.macros import STANDARD, Expander, Macro, MacroError
-from moorage.cel.sizes import TRAVERSAL, add, product, scale
+from moorage.cel.library import UNBOUNDED, CallCost, Cost, Library, Operand, Size
+from moorage.cel.syntax.macros import STANDARD, Expander, Macro, MacroError
 from moorage.cel.types import (
     BOOL,
     BYTES,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from moorage.cel.errors import EvalError
 from moorage.cel.ext import costs
 from moorage.cel.ext.declare import function, method, plain
-from moorage.cel.library import EvalError, Library
+from moorage.cel.library import Library
 from moorage.cel.types import BOOL, DOUBLE, INT, STRING, opaque
 from moorage.cel.values import register
 from moorage.quantity import Format, Quantity, QuantityError

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from moorage.cel.ast import Call, Expr, Literal
+from moorage.cel.errors import EvalError
 from moorage.cel.ext import costs
 from moorage.cel.ext.declare import Costing, function, method
-from moorage.cel.library import Bind, CallCost, EvalError, Library, Operand, Overload, Size
-from moorage.cel.patterns import PatternError, pattern
+from moorage.cel.library import Bind, CallCost, Library, Operand, Overload, Size
+from moorage.cel.stdlib.patterns import PatternError, pattern
 from moorage.cel.types import INT, STRING, Type, list_of
 
 

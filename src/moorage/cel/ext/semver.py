@@ -6,10 +6,11 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from moorage.cel.cost.sizes import TRAVERSAL, add_sizes, scale, scaled
+from moorage.cel.errors import EvalError
 from moorage.cel.ext import costs
 from moorage.cel.ext.declare import Costing, function, method, plain
-from moorage.cel.library import CallCost, EvalError, Library, Operand
-from moorage.cel.sizes import TRAVERSAL, add_sizes, scale, scaled
+from moorage.cel.library import CallCost, Library, Operand
 from moorage.cel.types import BOOL, INT, STRING, opaque
 from moorage.cel.values import INT_MAX, register
 from moorage.gotext import SPACE

@@ -8,10 +8,11 @@ from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
 from moorage.cel.ast import Call, Expr, ListLiteral, Literal
+from moorage.cel.cost.sizes import TRAVERSAL, add_sizes, multiply, product, scale, scaled, total
+from moorage.cel.errors import EvalError
 from moorage.cel.ext import costs, formatting
 from moorage.cel.ext.declare import Costing, function, method, plain
-from moorage.cel.library import CallCost, EvalError, Function, Library, Operand, Size
-from moorage.cel.sizes import TRAVERSAL, add_sizes, multiply, product, scale, scaled, total
+from moorage.cel.library import CallCost, Function, Library, Operand, Size
 from moorage.cel.types import DYN, INT, STRING, Type, list_of
 from moorage.gotext import SPACE
 

@@ -8,11 +8,12 @@ from functools import lru_cache
 from urllib.parse import quote as escape
 from urllib.parse import unquote_to_bytes
 
+from moorage.cel.cost.sizes import product
+from moorage.cel.errors import EvalError
 from moorage.cel.ext import costs
 from moorage.cel.ext.declare import Costing, function, method, plain
 from moorage.cel.ext.ip import AddressError, address
-from moorage.cel.library import CallCost, EvalError, Library, Operand, Size
-from moorage.cel.sizes import product
+from moorage.cel.library import CallCost, Library, Operand, Size
 from moorage.cel.types import BOOL, STRING, list_of, map_of, opaque
 from moorage.cel.values import register
 from moorage.gotext import quote

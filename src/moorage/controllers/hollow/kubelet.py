@@ -18,9 +18,9 @@ from moorage.client.events import NORMAL, WARNING
 from moorage.client.informer import Key
 from moorage.client.priority import let_others_go_first
 from moorage.client.workqueue import WorkQueue
-from moorage.controllers.alarms import Alarms
-from moorage.controllers.children import POD
-from moorage.controllers.controller import Context, Controller
+from moorage.controllers.frame.controller import Context, Controller
+from moorage.controllers.frame.settling import Settling
+from moorage.controllers.frame.timers import Alarms
 from moorage.controllers.hollow import statuses, wishes
 from moorage.controllers.hollow.addresses import Addresses
 from moorage.controllers.hollow.admission import Need, Refusal, need_of, refusals
@@ -36,7 +36,7 @@ from moorage.controllers.hollow.machines import (
     turns,
 )
 from moorage.controllers.hollow.preemption import Guest, NoRoom, is_critical, victims
-from moorage.controllers.settling import Settling
+from moorage.controllers.owners.podcontrol import POD
 
 _IN_FLIGHT = 16
 _LONGEST_DELAY = 10.0

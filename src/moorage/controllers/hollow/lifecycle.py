@@ -7,9 +7,9 @@ from enum import Enum
 from math import isfinite
 
 from moorage.api.pod import Pod
-from moorage.controllers.children import controller_of
 from moorage.controllers.hollow import statuses, wishes
 from moorage.controllers.hollow.commands import course_of
+from moorage.controllers.owners.podcontrol import controller_of
 
 _TASK_SECONDS = 1.0
 _PAUSES, _LONGEST_PAUSE = (10, 20, 40, 80, 160), 300

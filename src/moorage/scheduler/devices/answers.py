@@ -18,7 +18,7 @@ from moorage.scheduler.devices.ledger import Ledger
 from moorage.scheduler.devices.plan import Fault, Plan, Want
 from moorage.scheduler.devices.pools import INVALID, Offer, View
 from moorage.scheduler.framework import Handle
-from moorage.scheduler.table import Index, Rows, Scores
+from moorage.scheduler.table.nodes import Index, Rows, Scores
 from moorage.scheduler.waiting import Waiting
 
 FITS, NOT_ENOUGH, INVALID_POOLS, FAULTY = range(4)

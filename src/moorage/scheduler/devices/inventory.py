@@ -13,8 +13,8 @@ from moorage.api.resource import DeviceTaintRule, ResourceSlice
 from moorage.client import Informers
 from moorage.features import Gates
 from moorage.scheduler.devices.pools import DeviceId, Offers, Place, Pool, PoolId, View, applies, offers_of, pool_of
-from moorage.scheduler.reach import Reach, Reaches, Relabelled
-from moorage.scheduler.table import ALL, Index, NodeTable
+from moorage.scheduler.table.nodes import ALL, Index, NodeTable
+from moorage.scheduler.table.reach import Reach, Reaches, Relabelled
 
 _BY_POOL = "by pool"
 _SPARE = 1024

@@ -21,7 +21,7 @@ from moorage.client.client import STRATEGIC
 from moorage.client.clock import timestamp
 from moorage.client.events import NORMAL
 from moorage.scheduler.framework import Cycle, Handle, Nomination, Plugin, Rejection
-from moorage.scheduler.shape import PodInfo
+from moorage.scheduler.table.shape import PodInfo
 
 _POD = kinds.row("v1", "Pod")
 _BY_SCHEDULER = "PreemptionByScheduler"

@@ -29,9 +29,9 @@ from moorage.scheduler.framework import (
     Skip,
     normalized,
 )
-from moorage.scheduler.reach import Reaches
-from moorage.scheduler.shape import PodInfo, Shape
-from moorage.scheduler.table import Mask, Rows, Scores
+from moorage.scheduler.table.nodes import Mask, Rows, Scores
+from moorage.scheduler.table.reach import Reaches
+from moorage.scheduler.table.shape import PodInfo, Shape
 
 _LOG = logging.getLogger(__name__)
 _NOT_AVAILABLE = "resourceclaim not available on the node"

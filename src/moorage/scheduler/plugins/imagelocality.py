@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from moorage.scheduler.framework import MAX_SCORE, SKIP, Cycle, Plugin, Scope, Skip
-from moorage.scheduler.table import Rows, Scores
+from moorage.scheduler.table.nodes import Rows, Scores
 
 _LEAST, _MOST = 23 * 1024 * 1024, 1000 * 1024 * 1024
 """Below the first, sizes make no difference; above the second, for each container, no more difference."""

@@ -15,10 +15,10 @@ from moorage.api.meta import Int32, Object, Wire
 from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.scheduler.framework import MAX_SCORE, SKIP, Cycle, Handle, Plugin, Reject, Rejection, Scope, Skip
-from moorage.scheduler.podcounts import Anchored, Counts, Held, by_value, holders, pod_counts
-from moorage.scheduler.podterms import Labels, Pick, PodTerms, Term, read_terms
-from moorage.scheduler.shape import PodInfo
-from moorage.scheduler.table import Mask, Rows, Scores
+from moorage.scheduler.pods.counts import Anchored, Counts, Held, by_value, holders, pod_counts
+from moorage.scheduler.pods.terms import Labels, Pick, PodTerms, Term, read_terms
+from moorage.scheduler.table.nodes import Mask, Rows, Scores
+from moorage.scheduler.table.shape import PodInfo
 
 NOT_NEAR = "node(s) didn't match pod affinity rules"
 NOT_FAR = "node(s) didn't match pod anti-affinity rules"

@@ -14,9 +14,9 @@ from moorage.api.pod import NodeAffinity as Affinity
 from moorage.api.pod import PodSpec
 from moorage.match.selector import NAME_FIELD, compile_preferences, compile_selector
 from moorage.scheduler.framework import Cycle, Handle, Plugin, Reject, Rejection, Scope, normalized
-from moorage.scheduler.selection import Selection
-from moorage.scheduler.shape import Shape
-from moorage.scheduler.table import Mask, Rows, Scores
+from moorage.scheduler.table.nodes import Mask, Rows, Scores
+from moorage.scheduler.table.selection import Selection
+from moorage.scheduler.table.shape import Shape
 
 
 class NodeAffinity(Plugin):

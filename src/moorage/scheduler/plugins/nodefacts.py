@@ -6,8 +6,8 @@ import numpy as np
 
 from moorage.api.node import Taint
 from moorage.scheduler.framework import Cycle, Plugin, Scope
-from moorage.scheduler.shape import Shape
-from moorage.scheduler.table import Mask, Rows
+from moorage.scheduler.table.nodes import Mask, Rows
+from moorage.scheduler.table.shape import Shape
 
 UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 

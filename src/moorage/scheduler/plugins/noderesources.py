@@ -13,8 +13,8 @@ from moorage.api.decode import convert
 from moorage.api.meta import Wire
 from moorage.api.requests import CPU, EPHEMERAL, MEMORY, PODS
 from moorage.scheduler.framework import MAX_SCORE, Cycle, Handle, Plugin, Rejection
-from moorage.scheduler.shape import Shape
-from moorage.scheduler.table import Mask, NodeTable, Rows, Scores
+from moorage.scheduler.table.nodes import Mask, NodeTable, Rows, Scores
+from moorage.scheduler.table.shape import Shape
 
 _NATIVE = (CPU, MEMORY, EPHEMERAL)
 _STATES = 4096

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from moorage.api.claims import claims_of
 from moorage.api.pod import Pod
 from moorage.api.volume import CSINode, PersistentVolumeClaim, VolumeAttachment
-from moorage.scheduler.attachments import Attached, Attachments, Unattachable, limits_of
 from moorage.scheduler.framework import SKIP, Cycle, Handle, Plugin, Rejection, Scope, Skip
-from moorage.scheduler.shape import Shape
-from moorage.scheduler.table import Mask, Rows
-from moorage.scheduler.volumes import key_of
+from moorage.scheduler.table.nodes import Mask, Rows
+from moorage.scheduler.table.shape import Shape
+from moorage.scheduler.volumes.attachments import Attached, Attachments, Unattachable, limits_of
+from moorage.scheduler.volumes.claims import key_of
 from moorage.scheduler.waiting import Waiting, leaves
 
 REASON = "node(s) exceed max volume count"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from moorage.scheduler.framework import Cycle, Plugin
-from moorage.scheduler.shape import PodInfo
+from moorage.scheduler.table.shape import PodInfo
 
 
 class SchedulingGates(Plugin):

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from moorage.api.node import Taint
 from moorage.match.tolerations import PREFER_NO_SCHEDULE
-from moorage.scheduler.columns import Answers
 from moorage.scheduler.framework import Cycle, Handle, Plugin, Rejection, Scope, normalized
-from moorage.scheduler.shape import Shape
-from moorage.scheduler.table import Mask, Rows, Scores
+from moorage.scheduler.table.columns import Answers
+from moorage.scheduler.table.nodes import Mask, Rows, Scores
+from moorage.scheduler.table.shape import Shape
 
 _Taints = tuple[Taint, ...]
 

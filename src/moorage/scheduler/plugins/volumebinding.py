@@ -12,11 +12,11 @@ from moorage.api.claims import claims_of, class_of, is_bound, not_made_for
 from moorage.api.node import Node
 from moorage.api.volume import CSIDriver, CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass
 from moorage.scheduler.framework import Cycle, Handle, Plugin, Reject, Rejection, Scope
-from moorage.scheduler.shape import PodInfo, Shape
-from moorage.scheduler.table import Mask, Rows
-from moorage.scheduler.volumefinding import Found, Wanted
-from moorage.scheduler.volumes import Decision, key_of, room_of, volumes_of
-from moorage.scheduler.volumewrites import VolumeWrites
+from moorage.scheduler.table.nodes import Mask, Rows
+from moorage.scheduler.table.shape import PodInfo, Shape
+from moorage.scheduler.volumes.claims import Decision, key_of, room_of, volumes_of
+from moorage.scheduler.volumes.finding import Found, Wanted
+from moorage.scheduler.volumes.writes import VolumeWrites
 from moorage.scheduler.waiting import Waiting
 
 UNBOUND = "pod has unbound immediate PersistentVolumeClaims"

@@ -13,9 +13,9 @@ from moorage.api.pod import Pod, PodSpec, Volume
 from moorage.api.volume import PersistentVolumeClaim
 from moorage.client.informer import Key
 from moorage.scheduler.framework import SKIP, Cycle, Handle, Plugin, Reject, Rejection, Scope, Skip
-from moorage.scheduler.shape import PodInfo, Shape
-from moorage.scheduler.table import Mask, NodeTable, Rows
-from moorage.scheduler.volumes import key_of, shared_claims, volumes_of
+from moorage.scheduler.table.nodes import Mask, NodeTable, Rows
+from moorage.scheduler.table.shape import PodInfo, Shape
+from moorage.scheduler.volumes.claims import key_of, shared_claims, volumes_of
 from moorage.scheduler.waiting import Waiting, leaves
 
 DISK_CONFLICT = "node(s) had no available disk"

@@ -12,9 +12,9 @@ from moorage.api.claims import WAIT_FOR_FIRST_CONSUMER, class_of
 from moorage.api.node import Node
 from moorage.api.volume import PersistentVolume, PersistentVolumeClaim, StorageClass
 from moorage.scheduler.framework import SKIP, Cycle, Handle, Plugin, Reject, Rejection, Scope, Skip
-from moorage.scheduler.shape import PodInfo, Shape
-from moorage.scheduler.table import Mask, Rows
-from moorage.scheduler.volumes import key_of, shared_claims, volumes_of
+from moorage.scheduler.table.nodes import Mask, Rows
+from moorage.scheduler.table.shape import PodInfo, Shape
+from moorage.scheduler.volumes.claims import key_of, shared_claims, volumes_of
 from moorage.scheduler.waiting import Waiting
 
 REASON = "node(s) had no available volume zone"

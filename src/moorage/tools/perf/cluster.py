@@ -20,9 +20,9 @@ from moorage.api.pod import Pod
 from moorage.apiserver.run import APIServer, start
 from moorage.client import Exists, Missing
 from moorage.client.priority import urgent
-from moorage.controllers.resourceclaims import PodClaims, ResourceClaims
 from moorage.controllers.run import Make, prepare
-from moorage.controllers.volumebinder import VolumeBinder
+from moorage.controllers.storage.resourceclaims import PodClaims, ResourceClaims
+from moorage.controllers.storage.volumebinder import VolumeBinder
 from moorage.scheduler.scheduler import Scheduler
 from moorage.tools.perf.workloads import Plan
 

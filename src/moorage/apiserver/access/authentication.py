@@ -1,0 +1,182 @@
+"""Who is asking: by client certificate, by token, or nobody; and who they ask to be taken for."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.x509.oid import NameOID
+
+from moorage.apiserver.access.accounttokens import ServiceAccountTokens, UntrustedError
+from moorage.apiserver.access.rbac import Attributes, Rbac, forbidden
+from moorage.apiserver.access.tokens import Tokens
+from moorage.apiserver.base.users import (
+    ANONYMOUS,
+    AUTHENTICATED,
+    UNAUTHENTICATED,
+    User,
+    service_account_groups,
+    split_service_account,
+)
+from moorage.apiserver.http.messages import Reason, Refused, Request, TargetError, bad_request, decoded, status
+
+FOR_EVERYBODY = frozenset(("/healthz", "/livez", "/readyz", "/version", "/version/"))
+"""What may be read without saying who one is."""
+REMEMBERED = 10_000
+_EXTRA_PREFIX = "impersonate-extra-"
+
+log = logging.getLogger(__name__)
+
+
+class _Known(NamedTuple):
+    user: User
+    begins: datetime
+    ends: datetime
+
+
+class Authenticator:
+    """Finds the user of a request; Refused (401) when it proves nothing."""
+
+    def __init__(self, tokens: Tokens, accounts: ServiceAccountTokens, authority: x509.Certificate) -> None:
+        self._tokens = tokens
+        self._accounts = accounts
+        self._authority = authority
+        self._known: dict[bytes, _Known] = {}
+
+    def authenticate(self, request: Request) -> User:
+        """The user, which the request holds from now on."""
+        request.user = self._user(request)
+        return request.user
+
+    def _user(self, request: Request) -> User:
+        if request.certificate is not None:
+            return self._by_certificate(request.certificate)
+        credentials = request.headers.get("authorization")
+        if credentials:
+            scheme, _, token = credentials.partition(" ")
+            if scheme.lower() != "bearer" or not token.strip():
+                raise _unauthorized("the Authorization header is no bearer token")
+            return self.by_token(token.strip())
+        if request.path in FOR_EVERYBODY and request.method in ("GET", "HEAD"):
+            return ANONYMOUS
+        raise _unauthorized("there are no credentials")
+
+    def by_token(self, token: str) -> User:
+        """Whose token this is. Refused (401) when it is nobody's."""
+        user = self._tokens.find(token)
+        if user is not None:
+            return user
+        if token.count(".") != 2:
+            raise _unauthorized("the token is not known")
+        try:
+            return self._accounts.verify(token)
+        except UntrustedError as error:
+            raise _unauthorized(f"the token is not accepted: {error}") from None
+
+    def _by_certificate(self, certificate: bytes) -> User:
+        known = self._known.get(certificate)
+        if known is None:
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
+            known = self._known[certificate] = self._read(certificate)
+        if not known.begins <= datetime.now(UTC) <= known.ends:
+            raise _unauthorized(f"the certificate of {known.user.name} has expired")
+        return known.user
+
+    def _read(self, der: bytes) -> _Known:
+        """TLS has verified the certificate already; who turns that off must not open the door."""
+        try:
+            certificate = x509.load_der_x509_certificate(der)
+            certificate.verify_directly_issued_by(self._authority)
+        except (ValueError, TypeError, InvalidSignature):
+            raise _unauthorized("the certificate was not issued here") from None
+        names = _values(certificate, NameOID.COMMON_NAME)
+        if len(names) != 1 or not names[0]:
+            raise _unauthorized("the certificate names no user")
+        groups = dict.fromkeys((*_values(certificate, NameOID.ORGANIZATION_NAME), AUTHENTICATED))
+        identity = f"X509SHA256={certificate.fingerprint(hashes.SHA256()).hex()}"
+        user = User(names[0], tuple(groups), extra={"authentication.kubernetes.io/credential-id": (identity,)})
+        return _Known(user, certificate.not_valid_before_utc, certificate.not_valid_after_utc)
+
+
+def impersonate(request: Request, rbac: Rbac) -> User:
+    """The user that a request is to be taken for: its own, or another that it may act as. Refused (400, 403)."""
+    user = request.user or ANONYMOUS
+    wanted = list(_wanted(request))
+    if not wanted:
+        return user
+    for asked in wanted:
+        decision = rbac.decide(user, asked)
+        if not decision.allowed:
+            raise Refused(forbidden(user, asked, decision.reason))
+    request.user = _taken_for(wanted)
+    log.info("%s acts as %s: %s %s", user.name, request.user.name, request.method, request.path)
+    return request.user
+
+
+def _wanted(request: Request) -> Iterator[Attributes]:
+    """What must be allowed for this impersonation, the user first."""
+    headers = request.headers
+    name, uid, groups = (
+        headers.get("impersonate-user"),
+        headers.get("impersonate-uid"),
+        headers.all("impersonate-group"),
+    )
+    extras = [(key, value) for key, value in headers.items() if key.startswith(_EXTRA_PREFIX)]
+    if not name:
+        if uid or groups or extras:
+            raise Refused(bad_request("requested groups, a uid or extra fields without impersonating a user"))
+        return
+    account = split_service_account(name)
+    if account:
+        yield Attributes("impersonate", "serviceaccounts", namespace=account[0], name=account[1])
+    else:
+        yield Attributes("impersonate", "users", name=name)
+    for group in groups:
+        yield Attributes("impersonate", "groups", name=group)
+    for key, value in extras:
+        field = _unescaped(key.removeprefix(_EXTRA_PREFIX))
+        yield Attributes("impersonate", "userextras", "authentication.k8s.io", field, name=value)
+    if uid:
+        yield Attributes("impersonate", "uids", "authentication.k8s.io", name=uid)
+
+
+def _unescaped(key: str) -> str:
+    try:
+        return decoded(key.encode())
+    except TargetError:
+        return key
+
+
+def _taken_for(wanted: list[Attributes]) -> User:
+    who = wanted[0]
+    account = who.resource == "serviceaccounts"
+    name = f"system:serviceaccount:{who.namespace}:{who.name}" if account else who.name
+    groups = [asked.name for asked in wanted if asked.resource == "groups"]
+    if account and not groups:
+        groups = list(service_account_groups(who.namespace))
+    if name == ANONYMOUS.name:
+        groups += [] if UNAUTHENTICATED in groups else [UNAUTHENTICATED]
+    elif AUTHENTICATED not in groups and UNAUTHENTICATED not in groups:
+        groups.append(AUTHENTICATED)
+    extra: dict[str, tuple[str, ...]] = {}
+    for asked in wanted:
+        if asked.resource == "userextras":
+            extra[asked.subresource] = (*extra.get(asked.subresource, ()), asked.name)
+    uid = next((asked.name for asked in wanted if asked.resource == "uids"), "")
+    return User(name, tuple(groups), uid, extra)
+
+
+def _values(certificate: x509.Certificate, kind: x509.ObjectIdentifier) -> list[str]:
+    return [str(attribute.value) for attribute in certificate.subject.get_attributes_for_oid(kind)]
+
+
+def _unauthorized(why: str) -> Refused:
+    """Why is for the log: who proves nothing learns nothing."""
+    log.info("a request is not authenticated: %s", why)
+    return Refused(status(401, Reason.UNAUTHORIZED, "Unauthorized", headers=[("WWW-Authenticate", "Bearer")]))

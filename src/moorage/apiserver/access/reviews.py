@@ -1,0 +1,178 @@
+"""Questions about access, answered: may I, may they, what may I, who am I."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import msgspec
+
+from moorage.api.meta import ObjectMeta, Wire
+from moorage.apiserver.access.rbac import Attributes, Rbac
+from moorage.apiserver.access.roles import Rule
+from moorage.apiserver.base.users import User
+from moorage.apiserver.http.messages import Reason, Refused, bad_request, status
+from moorage.validation.field import FieldError, invalid
+
+GROUP = "authorization.k8s.io"
+
+
+class ResourceAttributes(Wire):
+    """What is asked about a resource."""
+
+    verb: str = ""
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+
+
+class NonResourceAttributes(Wire):
+    """What is asked about a path."""
+
+    verb: str = ""
+    path: str = ""
+
+
+class AccessSpec(Wire):
+    """Who is asked about, and what. A review of oneself has no user."""
+
+    user: str = ""
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: dict[str, tuple[str, ...]] = {}
+    resource_attributes: ResourceAttributes | None = None
+    non_resource_attributes: NonResourceAttributes | None = None
+
+    @property
+    def asked(self) -> Attributes:
+        """The question as the evaluator takes it."""
+        if (about := self.resource_attributes) is not None:
+            return Attributes(
+                about.verb, about.resource, about.group, about.subresource, about.namespace, about.name
+            )  # fmt: skip
+        path = self.non_resource_attributes or NonResourceAttributes()
+        return Attributes(path.verb, path=path.path)
+
+
+class AccessReview(Wire):
+    """A SelfSubjectAccessReview, SubjectAccessReview or LocalSubjectAccessReview."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: AccessSpec = AccessSpec()
+
+
+class RulesSpec(Wire):
+    """Where one's rules are asked for."""
+
+    namespace: str = ""
+
+
+class RulesReview(Wire):
+    """A SelfSubjectRulesReview."""
+
+    spec: RulesSpec = RulesSpec()
+
+
+def self_subject_access_review(rbac: Rbac, user: User, review: dict[str, Any]) -> dict[str, Any]:
+    """The status of `may I`. Refused when the question makes no sense."""
+    asked = _read(review)
+    _check("SelfSubjectAccessReview", _one_question(asked.spec))
+    return _access(rbac, user, asked.spec)
+
+
+def subject_access_review(rbac: Rbac, review: dict[str, Any]) -> dict[str, Any]:
+    """The status of `may they`. Refused when the question makes no sense."""
+    asked = _read(review)
+    _check("SubjectAccessReview", _one_question(asked.spec), _somebody(asked.spec))
+    return _access(rbac, _subject(asked.spec), asked.spec)
+
+
+def local_subject_access_review(rbac: Rbac, namespace: str, review: dict[str, Any]) -> dict[str, Any]:
+    """The status of `may they, in this namespace`. Refused when the question is about another."""
+    asked = _read(review)
+    _check("LocalSubjectAccessReview", _one_question(asked.spec), _somebody(asked.spec), _inside(asked.spec, namespace))
+    return _access(rbac, _subject(asked.spec), asked.spec)
+
+
+def self_subject_rules_review(rbac: Rbac, user: User, review: dict[str, Any]) -> dict[str, Any]:
+    """The status of `what may I`. Refused without a namespace."""
+    try:
+        namespace = msgspec.convert(review, RulesReview).spec.namespace
+    except msgspec.ValidationError as error:
+        raise Refused(bad_request(str(error))) from None
+    if not namespace:
+        raise Refused(bad_request("no namespace on request"))
+    grants = rbac.grants(user, namespace)
+    answer: dict[str, Any] = {
+        "resourceRules": [_resource_rule(rule) for rule, _ in grants.rules if rule.resources],
+        "nonResourceRules": [
+            {"verbs": rule.verbs, "nonResourceURLs": rule.urls} for rule, _ in grants.rules if rule.urls
+        ],
+        "incomplete": False,
+    }
+    if grants.errors:
+        answer["evaluationError"] = ", ".join(grants.errors)
+    return answer
+
+
+def user_info(user: User) -> dict[str, Any]:
+    """A user as SelfSubjectReview and TokenReview tell it."""
+    said = {"username": user.name, "uid": user.uid, "groups": user.groups, "extra": dict(user.extra)}
+    return {name: value for name, value in said.items() if value}
+
+
+def _read(review: dict[str, Any]) -> AccessReview:
+    try:
+        return msgspec.convert(review, AccessReview)
+    except msgspec.ValidationError as error:
+        raise Refused(bad_request(str(error))) from None
+
+
+def _access(rbac: Rbac, user: User, spec: AccessSpec) -> dict[str, Any]:
+    decision = rbac.decide(user, spec.asked)
+    return {"allowed": decision.allowed, **({"reason": decision.reason} if decision.reason else {})}
+
+
+def _subject(spec: AccessSpec) -> User:
+    return User(spec.user, spec.groups, spec.uid, spec.extra)
+
+
+def _resource_rule(rule: Rule) -> dict[str, Any]:
+    said = {"verbs": rule.verbs, "apiGroups": rule.groups, "resources": rule.resources, "resourceNames": rule.names}
+    return {name: value for name, value in said.items() if value}
+
+
+def _one_question(spec: AccessSpec) -> Iterator[FieldError]:
+    if (spec.resource_attributes is None) == (spec.non_resource_attributes is None):
+        problem = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        yield invalid("spec", spec.non_resource_attributes, problem)
+
+
+def _somebody(spec: AccessSpec) -> Iterator[FieldError]:
+    if not spec.user and not spec.groups:
+        yield invalid("spec.user", spec.user, "at least one of user or group must be specified")
+
+
+def _inside(spec: AccessSpec, namespace: str) -> Iterator[FieldError]:
+    if spec.resource_attributes and spec.resource_attributes.namespace != namespace:
+        place = spec.resource_attributes.namespace
+        yield invalid("spec.resourceAttributes.namespace", place, "must match metadata.namespace")
+    if spec.non_resource_attributes:
+        problem = "disallowed on this kind of request"
+        yield invalid("spec.nonResourceAttributes", spec.non_resource_attributes, problem)
+
+
+def _check(kind: str, *checks: Iterator[FieldError]) -> None:
+    errors = [error for check in checks for error in check]
+    if errors:
+        _refuse(kind, errors)
+
+
+def _refuse(kind: str, errors: list[FieldError]) -> NoReturn:
+    said = str(errors[0]) if len(errors) == 1 else f"[{', '.join(map(str, errors))}]"
+    causes = [{"reason": error.type.reason, "message": error.body, "field": error.field} for error in errors]
+    details = {"group": GROUP, "kind": kind, "causes": causes}
+    raise Refused(status(422, Reason.INVALID, f'{kind}.{GROUP} "" is invalid: {said}', details))

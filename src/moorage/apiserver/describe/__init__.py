@@ -1,0 +1,1 @@
+"""What the API server says about itself: discovery, OpenAPI, version, health."""

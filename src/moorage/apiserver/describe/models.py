@@ -1,0 +1,264 @@
+"""The schema of every kind: fields and types from the table of fields, words from structs and glossary, merge keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+
+from moorage.api import cluster, meta, node, pod, resource, volume, workload
+from moorage.api.kinds import Kind
+from moorage.api.meta import Wire
+from moorage.apiserver.describe import glossary
+from moorage.apiserver.describe.discovery import served_versions
+from moorage.registry.mergekeys import PLAIN, Shape, shape_of
+
+Schema = dict[str, Any]
+
+REF = "#/components/schemas/"
+META = "io.k8s.apimachinery.pkg.apis.meta.v1"
+_QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+_INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
+GVK = "x-kubernetes-group-version-kind"
+ANYTHING: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+def ref(name: str) -> Schema:
+    """A schema by name."""
+    return {"$ref": REF + name}
+
+
+_LETTERS: Mapping[str, Schema] = {
+    "s": {"type": "string"},
+    "b": {"type": "boolean"},
+    "i": {"type": "integer", "format": "int32"},
+    "l": {"type": "integer", "format": "int64"},
+    "q": ref(_QUANTITY),
+    "x": ref(_INT_OR_STRING),
+    "t": ref(f"{META}.Time"),
+    "m": ref(f"{META}.MicroTime"),
+    "B": {"type": "string", "format": "byte"},
+    "*": ANYTHING,
+}
+"""What the letters of the table of fields stand for."""
+
+_SCALARS: Mapping[str, Schema] = {
+    _QUANTITY: {
+        "description": "A number with a unit, such as `100m`, `1.5Gi` or `1e3`.",
+        "oneOf": [{"type": "string"}, {"type": "number"}],
+    },
+    _INT_OR_STRING: {
+        "description": "A number, or a share of all such as `25%`.",
+        "oneOf": [{"type": "integer"}, {"type": "string"}],
+        "format": "int-or-string",
+    },
+    f"{META}.Time": {"description": "A time, to the second.", "type": "string", "format": "date-time"},
+    f"{META}.MicroTime": {"description": "A time, to the microsecond.", "type": "string", "format": "date-time"},
+    f"{META}.Patch": {
+        "description": "A change to an object, in the form that the content type names.",
+        "type": "object",
+    },
+}
+
+_ANSWERS: Mapping[str, Mapping[str, str]] = {
+    "v1.ListMeta": {"continue": "s", "remainingItemCount": "?l", "resourceVersion": "s", "selfLink": "s"},
+    "v1.Status": {
+        "apiVersion": "s", "code": "i", "details": "?v1.StatusDetails", "kind": "s", "message": "s",
+        "metadata": "v1.ListMeta", "reason": "s", "status": "s",
+    },
+    "v1.StatusDetails": {
+        "causes": "[v1.StatusCause", "group": "s", "kind": "s", "name": "s", "retryAfterSeconds": "i", "uid": "s",
+    },
+    "v1.StatusCause": {"field": "s", "message": "s", "reason": "s"},
+}  # fmt: skip
+"""What is only answered and never sent, so that the table of fields has no need of it."""
+
+_META_TYPES = frozenset(
+    ("Condition", "DeleteOptions", "FieldSelectorRequirement", "LabelSelector", "LabelSelectorRequirement", "ListMeta",
+     "ManagedFieldsEntry", "ObjectMeta", "OwnerReference", "Preconditions", "Status", "StatusCause", "StatusDetails")
+)  # fmt: skip
+_RETAINED = frozenset(
+    ("DeploymentSpec.strategy", "PodSpec.resourceClaims", "PodSpec.volumes", "PodStatus.resourceClaimStatuses")
+)
+"""Fields of which one variant drives out the other: a patch names all the keys that stay."""
+
+
+def _struct_texts() -> dict[str, str]:
+    """What the structs say of themselves."""
+    modules = (cluster, meta, node, pod, resource, volume, workload)
+    classes = (each for module in modules for each in vars(module).values() if isinstance(each, type))
+    return {each.__name__: each.__doc__ or "" for each in classes if issubclass(each, Wire)}
+
+
+class Models:
+    """All schemas by name."""
+
+    def __init__(self, kinds: Iterable[Kind]) -> None:
+        table = msgspec.json.decode(files("moorage.registry").joinpath("fields.json").read_bytes())
+        self._types: dict[str, Mapping[str, str]] = {**table["types"], **_ANSWERS}
+        self._kinds: dict[str, str] = table["kinds"]
+        self._names: dict[str, str] = {}
+        self._merging: dict[str, Schema] = {}
+        self.schemas: dict[str, Schema] = {**_SCALARS}
+        rows = {(kind.group, kind.kind): kind for kind in kinds}
+        for spelling in sorted(self._kinds, key=lambda spelling: "." in spelling.split("/")[0]):
+            group, _, kind = spelling.partition("/")
+            self._names[self._kinds[spelling]] = name_of(group, "v1", kind)
+            self._name_parts(self._kinds[spelling], group)
+        for answer in _ANSWERS:
+            self._names[answer] = name_of("", *answer.split("."))
+        for group, kind in rows:
+            self._merge(self._kinds[f"{group}/{kind}"], shape_of(group, kind), set())
+        texts = {**_struct_texts(), **glossary.TYPES}
+        for code in self._names:
+            self._add(code, texts)
+        for spelling, code in self._kinds.items():
+            group, _, kind = spelling.partition("/")
+            if kind != "DeleteOptions":
+                self._add_kind(self._names[code], group, "v1", kind)
+        for row in rows.values():
+            for version in served_versions(row)[1:]:
+                self._add_older(row, version)
+
+    def reachable(self, names: Iterable[str]) -> dict[str, Schema]:
+        """Some schemas with all that they mention."""
+        found: dict[str, Schema] = {}
+        waiting = list(names)
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found[name] = self.schemas[name]
+                waiting.extend(mentioned(found[name]))
+        return dict(sorted(found.items()))
+
+    def _name_parts(self, code: str, group: str) -> None:
+        """Give all types below a type a name in the group that has them first."""
+        for field in self._types[code].values():
+            inner = _inner(field)
+            if inner in self._types and inner not in self._names:
+                self._names[inner] = name_of(group, *inner.split(".")[-2:])
+                self._name_parts(inner, group)
+
+    def _merge(self, code: str, shape: Shape, seen: set[str]) -> None:
+        """Note how the fields of a type merge."""
+        if code in seen:
+            return
+        owner = code.rpartition(".")[2]
+        for field, form in self._types[code].items():
+            part = shape.fields.get(field, PLAIN)
+            extensions = _extensions(form, part, f"{owner}.{field}")
+            if part is not PLAIN or f"{code}.{field}" not in self._merging:
+                self._merging[f"{code}.{field}"] = extensions
+            if (inner := _inner(form)) in self._types:
+                self._merge(inner, part, seen | {code})
+
+    def _add(self, code: str, texts: Mapping[str, str]) -> None:
+        owner = code.rpartition(".")[2]
+        properties = {
+            field: self._property(form, glossary.text(owner, field), self._merging.get(f"{code}.{field}", {}))
+            for field, form in self._types[code].items()
+        }
+        schema: Schema = {"description": texts.get(owner, ""), "type": "object", "properties": properties}
+        if needed := glossary.REQUIRED.get(owner):
+            schema["required"] = list(needed)
+        self.schemas[self._names[code]] = schema
+
+    def _property(self, form: str, text: str, extensions: Schema) -> Schema:
+        schema = self._schema(form)
+        more = {**({"description": text} if text else {}), **extensions}
+        if "$ref" in schema and more:
+            return {"allOf": [schema], **more}
+        return {**schema, **more}
+
+    def _schema(self, form: str) -> Schema:
+        match form[0]:
+            case "?":
+                return self._schema(form[1:])
+            case "[":
+                return {"type": "array", "items": self._schema(form[1:])}
+            case "{":
+                return {"type": "object", "additionalProperties": self._schema(form[1:])}
+        letter = form.partition("=")[0]
+        return dict(_LETTERS[letter]) if letter in _LETTERS else ref(self._names[form])
+
+    def _add_kind(self, name: str, group: str, version: str, kind: str) -> None:
+        self.schemas[name][GVK] = [{"group": group, "version": version, "kind": kind}]
+        self.schemas[f"{name}List"] = {
+            "description": f"Objects of kind {kind}.",
+            "type": "object",
+            "required": ["items"],
+            "properties": {
+                "apiVersion": {"type": "string", "description": glossary.text("", "apiVersion")},
+                "kind": {"type": "string", "description": glossary.text("", "kind")},
+                "metadata": {
+                    "allOf": [ref(f"{META}.ListMeta")],
+                    "description": "How old and how complete the list is.",
+                },
+                "items": {"type": "array", "items": ref(name), "description": "The objects."},
+            },
+            GVK: [{"group": group, "version": version, "kind": f"{kind}List"}],
+        }
+
+    def _add_older(self, row: Kind, version: str) -> None:
+        name = name_of(row.group, version, row.kind)
+        head = self.schemas[name_of(row.group, row.version, row.kind)]["properties"]
+        newest = f"--api-version={row.api_version}"
+        self.schemas[name] = {
+            "description": f"An older spelling of a {row.kind}: explain it with {newest}.",
+            "type": "object",
+            "properties": {
+                **{field: head[field] for field in ("apiVersion", "kind", "metadata")},
+                **{field: {**ANYTHING, "description": head[field]["description"]} for field in _BODY if field in head},
+            },
+        }
+        self._add_kind(name, row.group, version, row.kind)
+
+
+_BODY = ("spec", "status")
+
+
+def name_of(group: str, version: str, kind: str) -> str:
+    """The name of the schema of a kind or of a part of one."""
+    if kind in _META_TYPES:
+        return f"{META}.{kind}"
+    return f"io.k8s.api.{group.partition('.')[0] or 'core'}.{version}.{kind}"
+
+
+def _inner(form: str) -> str:
+    """The type that a field holds, lists and maps taken off."""
+    return form.lstrip("?[{").partition("=")[0]
+
+
+def mentioned(schema: Any) -> Iterator[str]:
+    """The names of all schemas that something refers to."""
+    if isinstance(schema, dict):
+        if "$ref" in schema:
+            yield schema["$ref"].removeprefix(REF)
+        for part in schema.values():
+            yield from mentioned(part)
+    elif isinstance(schema, list):
+        for part in schema:
+            yield from mentioned(part)
+
+
+def _extensions(form: str, shape: Shape, field: str) -> Schema:
+    """How clients that compute patches treat a field."""
+    told: Schema = {}
+    form = form.lstrip("?")
+    if form[0] == "[":
+        told["x-kubernetes-list-type"] = "atomic" if not shape.associative else "set" if shape.is_set else "map"
+        if shape.associative and shape.keys:
+            told["x-kubernetes-list-map-keys"] = list(shape.keys)
+    elif shape.atomic:
+        told["x-kubernetes-map-type"] = "atomic"
+    strategies = [
+        *(["merge"] if shape.merges else ["replace"] if shape.replaces else []),
+        *(["retainKeys"] if field in _RETAINED else []),
+    ]
+    if strategies:
+        told["x-kubernetes-patch-strategy"] = ",".join(strategies)
+    if shape.merge_key:
+        told["x-kubernetes-patch-merge-key"] = shape.merge_key
+    return told

@@ -1,0 +1,78 @@
+"""The same description of the API for clients that know only the older OpenAPI, version 2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from moorage.apiserver.describe.models import REF
+
+_JSON = "application/json"
+_METHODS = ("get", "post", "put", "patch", "delete")
+
+
+def downgraded(documents: Iterable[Mapping[str, Any]], info: Mapping[str, str]) -> dict[str, Any]:
+    """One version 2 document made of all version 3 documents."""
+    paths: dict[str, Any] = {}
+    definitions: dict[str, Any] = {}
+    for document in documents:
+        for path, item in document["paths"].items():
+            paths[path] = _path(item)
+        for name, schema in document["components"]["schemas"].items():
+            if name not in definitions:
+                definitions[name] = _schema(schema)
+    return {
+        "swagger": "2.0",
+        "info": info,
+        "paths": paths,
+        "definitions": dict(sorted(definitions.items())),
+        "securityDefinitions": {"BearerToken": {"type": "apiKey", "in": "header", "name": "authorization"}},
+        "security": [{"BearerToken": []}],
+    }
+
+
+def _path(item: Mapping[str, Any]) -> dict[str, Any]:
+    told = {method: _operation(item[method]) for method in _METHODS if method in item}
+    return {**told, "parameters": [_parameter(each) for each in item.get("parameters", ())]}
+
+
+def _operation(operation: Mapping[str, Any]) -> dict[str, Any]:
+    told = {name: value for name, value in operation.items() if name not in ("parameters", "requestBody", "responses")}
+    parameters = [_parameter(each) for each in operation.get("parameters", ())]
+    content = operation.get("requestBody", {}).get("content", {})
+    for body in list(content.values())[:1]:
+        required = operation["requestBody"].get("required", False)
+        parameters.insert(0, {"name": "body", "in": "body", "required": required, "schema": _schema(body["schema"])})
+    return {
+        **told,
+        "consumes": list(content) or ["*/*"],
+        "produces": [_JSON],
+        "parameters": parameters,
+        "responses": {code: _response(each) for code, each in operation["responses"].items()},
+    }
+
+
+def _parameter(parameter: Mapping[str, Any]) -> dict[str, Any]:
+    return {**{name: value for name, value in parameter.items() if name != "schema"}, **parameter["schema"]}
+
+
+def _response(response: Mapping[str, Any]) -> dict[str, Any]:
+    content = response.get("content", {}).get(_JSON)
+    schema = {"schema": _schema(content["schema"])} if content else {}
+    return {"description": response["description"], **schema}
+
+
+def _schema(schema: Any) -> Any:
+    """A schema without what version 2 does not have: a choice of types is a string, a choice of objects the first."""
+    if isinstance(schema, list):
+        return [_schema(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    told = {name: _schema(value) for name, value in schema.items() if name not in ("$ref", "allOf", "oneOf")}
+    if "$ref" in schema:
+        told["$ref"] = "#/definitions/" + schema["$ref"].removeprefix(REF)
+    for choice in (*schema.get("allOf", ()), *schema.get("oneOf", ())[:1]):
+        told = {**_schema(choice), **told}
+    if "type" in schema.get("oneOf", ({},))[0]:
+        told["type"] = "string"
+    return told

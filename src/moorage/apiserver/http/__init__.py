@@ -1,0 +1,1 @@
+"""HTTP: connections, messages, limits, media types, and failures as Status objects."""

@@ -1,0 +1,269 @@
+"""Requests and responses, and the Status object that every failure is told with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import accumulate
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+
+from moorage.apiserver.base.users import User
+
+JSON = (("Content-Type", "application/json"),)
+MAX_PARAMETERS = 1_000
+
+
+class Reason(StrEnum):
+    """Why a request failed, for programs."""
+
+    BAD_REQUEST = "BadRequest"
+    UNAUTHORIZED = "Unauthorized"
+    FORBIDDEN = "Forbidden"
+    NOT_FOUND = "NotFound"
+    METHOD_NOT_ALLOWED = "MethodNotAllowed"
+    NOT_ACCEPTABLE = "NotAcceptable"
+    ALREADY_EXISTS = "AlreadyExists"
+    CONFLICT = "Conflict"
+    GONE = "Gone"
+    EXPIRED = "Expired"
+    REQUEST_ENTITY_TOO_LARGE = "RequestEntityTooLarge"
+    UNSUPPORTED_MEDIA_TYPE = "UnsupportedMediaType"
+    INVALID = "Invalid"
+    TOO_MANY_REQUESTS = "TooManyRequests"
+    INTERNAL_ERROR = "InternalError"
+    SERVER_TIMEOUT = "ServerTimeout"
+    SERVICE_UNAVAILABLE = "ServiceUnavailable"
+    TIMEOUT = "Timeout"
+    UNKNOWN = ""
+
+
+class Headers:
+    """Header fields by name, whatever the case of the name."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, pairs: Iterable[tuple[str, str]] = ()) -> None:
+        self._values: dict[str, list[str]] = {}
+        for name, value in pairs:
+            self.add(name.lower(), value)
+
+    def add(self, lower_name: str, value: str) -> None:
+        """Add a field whose name is in lower case already."""
+        if lower_name in self._values:
+            self._values[lower_name].append(value)
+        else:
+            self._values[lower_name] = [value]
+
+    def get(self, name: str, default: str = "") -> str:
+        """The first value of a field."""
+        values = self._values.get(name) or self._values.get(name.lower())
+        return values[0] if values else default
+
+    def all(self, name: str) -> Sequence[str]:
+        """All values of a field, in order."""
+        return self._values.get(name.lower(), ())
+
+    def items(self) -> Iterator[tuple[str, str]]:
+        """All fields, names in lower case."""
+        return ((name, value) for name, values in self._values.items() for value in values)
+
+    def __contains__(self, name: str) -> bool:
+        return name.lower() in self._values
+
+    def __len__(self) -> int:
+        return sum(map(len, self._values.values()))
+
+    def __repr__(self) -> str:
+        return f"Headers({list(self.items())!r})"
+
+
+class TargetError(ValueError):
+    """The target of a request cannot be understood."""
+
+
+class Target:
+    """Where a request goes: path and query, decoded."""
+
+    __slots__ = ("path", "query", "segments")
+
+    def __init__(self, raw: bytes) -> None:
+        if not raw.startswith(b"/"):
+            raw = _origin_form(raw)
+        path, _, query = raw.partition(b"?")
+        self.path = decoded(path)
+        self.segments = _segments(path, self.path)
+        self.query = _parameters(query) if query else {}
+
+
+def _origin_form(raw: bytes) -> bytes:
+    scheme, found, rest = raw.partition(b"://")
+    if not found or scheme.lower() not in (b"http", b"https"):
+        raise TargetError("the request target must be a path")
+    slash = rest.find(b"/")
+    return rest[slash:] if slash >= 0 else b"/"
+
+
+def decoded(raw: bytes) -> str:
+    """Percent-encoded text in plain characters."""
+    if b"%" in raw:
+        for escape in raw.split(b"%")[1:]:
+            if len(escape) < 2 or not _is_hex(escape[:2]):
+                raise TargetError("the request target has a % without two hexadecimal digits after it")
+        raw = unquote_to_bytes(raw)
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        raise TargetError("the request target is not UTF-8") from None
+    if not text.isprintable() and any(character < " " or character == "\x7f" for character in text):
+        raise TargetError("the request target has a control character")
+    return text
+
+
+def _is_hex(digits: bytes) -> bool:
+    return all(digit in b"0123456789abcdefABCDEF" for digit in digits)
+
+
+def _segments(raw: bytes, path: str) -> tuple[str, ...]:
+    """The names between slashes. One that hides a slash could reach what another name guards."""
+    if raw == b"/":
+        return ()
+    segments = tuple(path.strip("/").split("/"))
+    if "." in segments or ".." in segments or (b"%" in raw and b"%2f" in raw.lower()):
+        raise TargetError('a path segment must not be "." or ".." and must not hold an encoded "/"')
+    return segments
+
+
+def _parameters(raw: bytes) -> dict[str, list[str]]:
+    parameters: dict[str, list[str]] = {}
+    fields = raw.split(b"&")
+    if len(fields) > MAX_PARAMETERS:
+        raise TargetError(f"the query has more than {MAX_PARAMETERS} parameters")
+    for item in filter(None, fields):
+        name, _, value = item.replace(b"+", b" ").partition(b"=")
+        parameters.setdefault(decoded(name), []).append(decoded(value))
+    return parameters
+
+
+_WATCH_AT = {"api": 2, "apis": 3}
+"""Where the old form of a watch has its word: /api/v1/watch/pods."""
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """What a client asks. `user` is None until the authenticator has spoken."""
+
+    method: str
+    path: str
+    segments: tuple[str, ...] = ()
+    """The path without its outer slashes, split, each part decoded."""
+    query: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    headers: Headers = field(default_factory=Headers)
+    body: bytes = b""
+    user: User | None = None
+    certificate: bytes | None = None
+    """The client's certificate (DER); TLS has verified that the cluster's authority issued it."""
+    disconnected: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the client has gone."""
+    keep_alive: bool = True
+    chunked: bool = True
+    """Whether the client understands a response of unknown length (HTTP/1.1)."""
+
+    @classmethod
+    def of(cls, method: str, target: str, headers: Iterable[tuple[str, str]] = (), body: bytes = b"") -> Request:
+        """A request made by hand, without a connection."""
+        to = Target(target.encode())
+        return cls(method, to.path, to.segments, to.query, Headers(headers), body)
+
+    def parameter(self, name: str, default: str = "") -> str:
+        """The first value of a query parameter."""
+        values = self.query.get(name)
+        return values[0] if values else default
+
+    @property
+    def watching(self) -> bool:
+        """Whether the client asks for a watch, as Kubernetes reads the parameter."""
+        values = self.query.get("watch") if self.query else None
+        if values is not None:
+            return values[0].lower() not in ("false", "0")
+        at = _WATCH_AT.get(self.segments[0], 0) if self.segments else 0
+        return at > 0 and self.segments[at : at + 1] == ("watch",)
+
+
+@dataclass(slots=True, eq=False)
+class Response:
+    """What the server answers: a body that is whole, or a stream of chunks that are sent as they come.
+
+    The server calls `aclose()` of a stream that has one when it is over, whether it was begun or not.
+    """
+
+    status: int = 200
+    body: bytes | Sequence[bytes] = b""
+    headers: Sequence[tuple[str, str]] = JSON
+    stream: AsyncIterator[bytes] | None = None
+
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class Refused(Exception):
+    """A request that ends here; the server sends the response."""
+
+    def __init__(self, response: Response) -> None:
+        super().__init__(response.status)
+        self.response = response
+
+
+def status(
+    code: int,
+    reason: str,
+    message: str,
+    details: Mapping[str, Any] | None = None,
+    headers: Iterable[tuple[str, str]] = (),
+    metadata: Mapping[str, str] | None = None,
+) -> Response:
+    """A failure as a Status object; of the details (name, group, kind, causes, ...) empty ones are left out."""
+    told = None if details is None else {name: value for name, value in details.items() if value}
+    content = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": metadata or {},
+        "status": "Failure",
+        "message": message,
+        **({"reason": str(reason)} if reason else {}),
+        **({"details": told} if told is not None else {}),
+        "code": code,
+    }
+    extra = [*headers]
+    if told and "retryAfterSeconds" in told:
+        extra.append(("Retry-After", str(told["retryAfterSeconds"])))
+    return Response(code, msgspec.json.encode(content) + b"\n", (*JSON, ("X-Content-Type-Options", "nosniff"), *extra))
+
+
+def bad_request(message: str) -> Response:
+    """The client must ask differently."""
+    return status(400, Reason.BAD_REQUEST, message)
+
+
+_ALL_WARNINGS, _LONG_WARNING, _MAX_WARNINGS = 4096, 256, 50
+"""How many characters the warnings of one answer have together, how many one of them when they have more, and how
+many warnings there are: some clients read no more than a hundred headers.
+"""
+
+
+def warning_headers(texts: Iterable[str]) -> list[tuple[str, str]]:
+    """Each warning once, as headers can carry them: printable, escaped, and no more than a client takes."""
+    unique = list(dict.fromkeys(texts))
+    longest = _LONG_WARNING if sum(map(len, unique)) > _ALL_WARNINGS else _ALL_WARNINGS
+    lengths = accumulate(min(len(text), longest) for text in unique)
+    kept = [text[:longest] for text, length in zip(unique, lengths, strict=True) if length <= _ALL_WARNINGS]
+    return [("Warning", f'299 - "{_header(text)}"') for text in kept[:_MAX_WARNINGS]]
+
+
+def _header(text: str) -> str:
+    flat = "".join(char if char.isprintable() and char.isascii() else "?" for char in text)
+    return flat.replace("\\", "\\\\").replace('"', '\\"')

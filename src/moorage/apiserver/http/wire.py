@@ -1,0 +1,284 @@
+"""HTTP/1.1 as bytes: what arrives becomes requests, responses become what is sent. No sockets, no clocks."""
+
+from __future__ import annotations
+
+import zlib
+from collections import deque
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from http import HTTPStatus
+from typing import NoReturn
+
+import httptools
+
+from moorage.apiserver.http.limits import Limits
+from moorage.apiserver.http.messages import (
+    JSON,
+    Headers,
+    Reason,
+    Request,
+    Response,
+    Target,
+    TargetError,
+    bad_request,
+    status,
+)
+
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+LAST_CHUNK = b"0\r\n\r\n"
+SLICE = 16 << 10
+"""What the parser is given at a time: a client that sends thousands of requests at once fills no memory with them."""
+GZIP_FROM = 128 << 10
+"""Bodies longer than this are compressed for those who ask, as in Kubernetes."""
+BATCH = 256 << 10
+
+
+class Stage(Enum):
+    """How far the message that is arriving has come."""
+
+    IDLE = "nothing of it is here"
+    HEAD = "the request line or the headers are incomplete"
+    BODY = "the body is incomplete"
+    OVER = "nothing more is read from this client"
+
+
+class Reader:
+    """Makes requests of bytes, or a response that says why they are none, after which nothing more is read."""
+
+    __slots__ = (
+        "_body", "_chunked", "_count", "_fed", "_headers", "_limits", "_names", "_parser", "_rest", "_size", "_target",
+        "awaits_continue", "messages", "stage",
+    )  # fmt: skip
+
+    def __init__(self, limits: Limits) -> None:
+        self.messages: deque[Request | Response] = deque()
+        self.stage = Stage.IDLE
+        self.awaits_continue = False
+        """Whether the client waits for `100 Continue` before it sends the body."""
+        self._limits = limits
+        self._parser = httptools.HttpRequestParser(self)
+        self._rest = b""
+        self._begin()
+
+    @property
+    def backlog(self) -> int:
+        """How many bytes have arrived and are not parsed, because a request before them is unanswered."""
+        return len(self._rest)
+
+    def feed(self, data: bytes) -> None:
+        """Take what has arrived."""
+        if self.stage is Stage.OVER:
+            return
+        if self._rest or self.messages or len(data) > SLICE:
+            self._rest = self._rest + data if self._rest else data
+            self.advance()
+        else:
+            self._parse(data)
+
+    def advance(self) -> None:
+        """Parse what is left until there is a message."""
+        rest = memoryview(self._rest)
+        while rest and not self.messages and self.stage is not Stage.OVER:
+            self._parse(rest[:SLICE])
+            rest = rest[SLICE:]
+        self._rest = b"" if self.stage is Stage.OVER else bytes(rest)
+
+    def _parse(self, data: bytes | memoryview) -> None:
+        if self.stage is Stage.BODY:
+            self._fed += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self.stage = Stage.OVER
+        except httptools.HttpParserError as error:
+            # The parser also complains of bytes after a request that ends the connection: those are nobody's.
+            if self.stage is not Stage.OVER:
+                self._end(bad_request(f"malformed HTTP request: {error}"))
+        if self.stage is Stage.HEAD:
+            self._fed += len(data)
+            if self._fed > self._limits.header_size + SLICE:
+                self._end(_headers_too_large(self._limits))
+        elif self.stage is Stage.BODY and self._fed > 2 * self._limits.body_size + SLICE:
+            self._end(_body_too_large(self._limits))
+
+    def _begin(self) -> None:
+        self._target = b""
+        self._headers = Headers()
+        self._body: bytes | bytearray = b""
+        self._fed = self._size = self._count = 0
+        self._chunked = False
+        self.awaits_continue = False
+
+    def _end(self, response: Response) -> None:
+        self.messages.append(response)
+        self.awaits_continue = False
+        self.stage = Stage.OVER
+
+    def _refuse(self, response: Response) -> NoReturn:
+        """End the reading from inside of the parser, which stops at any exception."""
+        self._end(response)
+        raise httptools.HttpParserError
+
+    def on_message_begin(self) -> None:
+        """The parser has seen the first byte of a request."""
+        if self.stage is Stage.OVER:
+            raise httptools.HttpParserError
+        self._begin()
+        self.stage = Stage.HEAD
+
+    def on_url(self, url: bytes) -> None:
+        """The parser has read the target, or a part of it."""
+        self._target += url
+        self._grow(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """The parser has read a header; after a chunked body, a trailer, which nobody needs."""
+        self._count += 1
+        self._grow(len(name) + len(value) + 4)
+        if self._count > self._limits.header_count:
+            self._refuse(_headers_too_large(self._limits))
+        if self.stage is Stage.HEAD:
+            try:
+                self._headers.add(_NAMES.get(name) or name.decode("ascii").lower(), value.decode())
+            except UnicodeDecodeError:
+                self._refuse(bad_request("malformed HTTP request: a header is not UTF-8"))
+
+    def _grow(self, size: int) -> None:
+        self._size += size
+        if self._size > self._limits.header_size:
+            self._refuse(_headers_too_large(self._limits))
+
+    def on_headers_complete(self) -> None:
+        """The parser has read all headers: whatever can be refused without the body is refused now."""
+        headers = self._headers
+        lengths = headers.all("content-length")
+        coding = headers.get("transfer-encoding")
+        self._chunked = self._parser.get_http_version() != "1.0"
+        if problem := self._problem(lengths, coding):
+            self._refuse(bad_request(f"malformed HTTP request: {problem}"))
+        if lengths and int(lengths[0]) > self._limits.body_size:
+            self._refuse(_body_too_large(self._limits))
+        if expectation := headers.get("expect"):
+            if expectation.lower() != "100-continue":
+                self._refuse(status(417, Reason.UNKNOWN, f"the expectation {expectation[:100]!r} cannot be met"))
+            self.awaits_continue = self._chunked and bool(coding or (lengths and int(lengths[0])))
+        self.stage = Stage.BODY
+
+    def _problem(self, lengths: Sequence[str], coding: str) -> str:
+        """What makes this request ambiguous. Another server may read such a request differently: that is smuggling."""
+        headers = self._headers
+        if len(lengths) > 1 or (lengths and coding):
+            return "it must have one Content-Length or Transfer-Encoding: chunked, not both"
+        if lengths and not (lengths[0].isascii() and lengths[0].isdigit() and len(lengths[0]) < 16):
+            return "Content-Length must be a number"
+        if coding and (coding.lower() != "chunked" or len(headers.all("transfer-encoding")) > 1 or not self._chunked):
+            return "the only Transfer-Encoding is chunked, and HTTP/1.0 has none"
+        if self._parser.should_upgrade() and (coding or (lengths and int(lengths[0]))):
+            return "a request to upgrade must have no body"
+        hosts = len(headers.all("host"))
+        if hosts > 1 or (not hosts and self._chunked):
+            return "it must have one Host header"
+        if len(headers.all("authorization")) > 1:
+            return "it must have no more than one Authorization header"
+        return ""
+
+    def on_body(self, data: bytes) -> None:
+        """The parser has read a part of the body."""
+        self.awaits_continue = False
+        if not self._body:
+            self._body = data
+        else:
+            if isinstance(self._body, bytes):
+                self._body = bytearray(self._body)
+            self._body += data
+        if len(self._body) > self._limits.body_size:
+            self._refuse(_body_too_large(self._limits))
+
+    def on_message_complete(self) -> None:
+        """The parser has read a whole request."""
+        try:
+            target = Target(self._target)
+        except TargetError as error:
+            self._refuse(bad_request(str(error)))
+        keep_alive = self._chunked and self._parser.should_keep_alive() and not self._parser.should_upgrade()
+        self.messages.append(
+            Request(
+                self._parser.get_method().decode("ascii"), target.path, target.segments, target.query,
+                self._headers, bytes(self._body), keep_alive=keep_alive, chunked=self._chunked,
+            )
+        )  # fmt: skip
+        self.stage = Stage.IDLE if keep_alive else Stage.OVER
+        self._body = b""
+
+
+def _headers_too_large(limits: Limits) -> Response:
+    return status(
+        431, Reason.BAD_REQUEST,
+        f"request headers too large: at most {limits.header_count} headers and {limits.header_size} bytes are allowed",
+    )  # fmt: skip
+
+
+def _body_too_large(limits: Limits) -> Response:
+    message = f"Request entity too large: limit is {limits.body_size}"
+    return status(413, Reason.REQUEST_ENTITY_TOO_LARGE, message)
+
+
+_COMMON = (
+    "Accept", "Accept-Encoding", "Authorization", "Connection", "Content-Length", "Content-Type", "Expect", "Host",
+    "Transfer-Encoding", "User-Agent",
+)  # fmt: skip
+_NAMES = {spelling.encode(): name.lower() for name in _COMMON for spelling in (name, name.lower())}
+_STATUS_LINES = {code.value: f"HTTP/1.1 {code.value} {code.phrase}\r\n" for code in HTTPStatus}
+_UNCACHED = "Cache-Control: no-cache, private\r\n"
+_JSON_HEADS = {code: f"{line}Content-Type: application/json\r\n{_UNCACHED}" for code, line in _STATUS_LINES.items()}
+_NO_BREAKS = str.maketrans("\r\n\0", "   ")
+
+
+def head(response: Response, date: str, *, length: int | None, close: bool, extra: str = "") -> bytes:
+    """The status line and the headers. Without a length the body is chunked, or ends with the connection."""
+    if response.headers is JSON:
+        start = _JSON_HEADS[response.status]
+    else:
+        lines = "".join(f"{name}: {value.translate(_NO_BREAKS)}\r\n" for name, value in response.headers)
+        start = f"{_STATUS_LINES[response.status]}{lines}{_UNCACHED}"
+    size = "" if length is None else f"Content-Length: {length}\r\n"
+    end = "Connection: close\r\n\r\n" if close else "\r\n"
+    return f"{start}Date: {date}\r\n{extra}{size}{end}".encode()
+
+
+def chunk(data: bytes) -> bytes:
+    """One piece of a chunked body. It must not be empty: an empty piece is the end."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def accepts_gzip(request: Request) -> bool:
+    """Whether the client asks for compressed bodies."""
+    for offer in request.headers.get("accept-encoding").split(","):
+        coding, _, parameter = offer.partition(";")
+        if coding.strip().lower() == "gzip":
+            return parameter.replace(" ", "").rstrip("0.") not in ("q=", "Q=")
+    return False
+
+
+def gzipped(parts: Sequence[bytes]) -> list[bytes]:
+    """A body, compressed for speed. It takes long: not for the event loop."""
+    compressor = zlib.compressobj(1, zlib.DEFLATED, zlib.MAX_WBITS | 16)
+    return [*filter(None, map(compressor.compress, batches(parts))), compressor.flush()]
+
+
+def batches(parts: Sequence[bytes]) -> Iterator[bytes | memoryview]:
+    """The same bytes in pieces of a size that is worth an encryption each, and no more than a slow client may hold."""
+    batch: list[bytes] = []
+    size = 0
+    for part in parts:
+        if size + len(part) > BATCH and batch:
+            yield b"".join(batch)
+            batch, size = [], 0
+        if len(part) > BATCH:
+            view = memoryview(part)
+            yield from (view[at : at + BATCH] for at in range(0, len(view), BATCH))
+        else:
+            batch.append(part)
+            size += len(part)
+    if batch:
+        yield b"".join(batch)

@@ -1,0 +1,290 @@
+"""Who owns which fields: the managedFields of an object, and what an ordinary write does to them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any, NamedTuple
+
+from moorage.apiserver.patch import fieldset
+from moorage.apiserver.patch.compare import changes
+from moorage.apiserver.patch.errors import bounded
+from moorage.apiserver.patch.fieldset import Fields
+from moorage.registry.mergekeys import Shape, shape_of
+
+Object = dict[str, Any]
+
+MAX_UPDATE_MANAGERS = 10
+MAX_NAME_BYTES = 128
+_ANCIENT = "ancient-changes"
+
+_SECONDS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+
+_UNTRACKED = frozenset(("apiVersion", "kind"))
+_UNTRACKED_METADATA = frozenset(
+    (
+        "name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation", "managedFields",
+        "resourceVersion",
+    )
+)  # fmt: skip
+_RESETS = {"": "status", "status": "spec"}
+"""What a write to the object, or to a subresource of it, leaves as it was."""
+_RESET_METADATA = {
+    ("", "Pod"): frozenset(("deletionTimestamp", "ownerReferences")),
+    ("apps", "Deployment"): frozenset(("labels",)),
+}
+"""What of the metadata a write to the status leaves as it was."""
+_METADATA_RESETS = frozenset(
+    (
+        ("resource.k8s.io", "ResourceClaim"), ("resource.k8s.io", "DeviceTaintRule"),
+        ("storage.k8s.io", "CSINode"), ("storage.k8s.io", "VolumeAttachment"),
+    )
+)  # fmt: skip
+"""The kinds whose whole metadata a write to the status leaves as it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Who writes what, where and when. The time is as objects spell it: `2025-01-31T12:00:00Z`."""
+
+    api_version: str
+    kind: str
+    manager: str
+    time: str
+    subresource: str = ""
+
+    @property
+    def group(self) -> str:
+        """The group of the kind."""
+        return self.api_version.rpartition("/")[0]
+
+    @property
+    def shape(self) -> Shape:
+        """How the kind merges."""
+        return shape_of(self.group, self.kind)
+
+    def tracked(self, item: Object) -> Object:
+        """The part of an object whose fields this write can come to own."""
+        top, inner = _ignored(self.group, self.kind, self.subresource)
+        part = {name: value for name, value in item.items() if name not in top}
+        metadata = part.pop("metadata", None)
+        if isinstance(metadata, dict):
+            metadata = {name: value for name, value in metadata.items() if name not in inner}
+            if metadata:
+                part["metadata"] = metadata
+        return part
+
+    def sent(self, config: Object) -> Object:
+        """The part of a configuration that this write can change; a null for what only the server sets says nothing."""
+        top, inner = _ignored(self.group, self.kind, self.subresource)
+        part = {name: value for name, value in config.items() if name not in top or name in _UNTRACKED}
+        part["metadata"] = {
+            name: value
+            for name, value in metadata_of(config).items()
+            if (value is not None if name in _UNTRACKED_METADATA else name not in inner and "metadata" not in top)
+        }
+        return part
+
+
+@cache
+def _ignored(group: str, kind: str, subresource: str) -> tuple[frozenset[str], frozenset[str]]:
+    top, inner = _UNTRACKED | {_RESETS.get(subresource, "")}, _UNTRACKED_METADATA
+    if subresource == "status":
+        inner |= _RESET_METADATA.get((group, kind), frozenset())
+        if (group, kind) in _METADATA_RESETS:
+            top |= {"metadata"}
+    return top, inner
+
+
+class Entry(NamedTuple):
+    """What one manager owns through one way of writing."""
+
+    manager: str
+    operation: str
+    api_version: str
+    subresource: str
+    time: str
+    fields: Fields
+
+    @property
+    def identity(self) -> tuple[str, str, str, str]:
+        """Entries with the same identity are one. An applier has one whatever the version it applies."""
+        return self.manager, self.operation, "" if self.operation == "Apply" else self.api_version, self.subresource
+
+    @property
+    def wire(self) -> dict[str, Any]:
+        """The entry as objects carry it."""
+        return {
+            "manager": self.manager,
+            "operation": self.operation,
+            "apiVersion": self.api_version,
+            **({"time": self.time} if self.time else {}),
+            "fieldsType": "FieldsV1",
+            "fieldsV1": self.fields,
+            **({"subresource": self.subresource} if self.subresource else {}),
+        }
+
+
+def manager_name(given: str, user_agent: str) -> str:
+    """The name of the manager of a write: the one it gives, or how its client calls itself."""
+    if given:
+        return given
+    name = "".join(char for char in user_agent.partition("/")[0] if char.isprintable())
+    return name.encode("utf-8", "replace")[:MAX_NAME_BYTES].decode("utf-8", "ignore") or "unknown"
+
+
+@bounded
+def track(write: Write, live: Object | None, new: Object) -> Object:
+    """The new object, its managedFields brought up to date. `live` is what it replaces, None when it is created."""
+    was = live or {}
+    entries = _entries(write, was, new)
+    if not entries and metadata_of(was).get("uid"):
+        # Nobody owns anything: the object was created untracked, or a client reset it. Tracking begins when it is
+        # applied.
+        return with_entries(new, ())
+    changed, removed = changes(write.tracked(was), write.tracked(new), write.shape)
+    if changed or removed:
+        entries = released(entries, changed, removed)
+    if changed:
+        entries = _capped(claimed(entries, Entry(*_identity(write, "Update"), write.time, changed)))
+    return with_entries(new, entries)
+
+
+def _identity(write: Write, operation: str) -> tuple[str, str, str, str]:
+    return write.manager or "unknown", operation, write.api_version, write.subresource
+
+
+def released(entries: Iterable[Entry], *taken: Fields) -> list[Entry]:
+    """The entries without fields that others took or that are gone; those left with nothing disappear."""
+    kept = []
+    for entry in entries:
+        fields = entry.fields
+        for each in taken:
+            fields = fieldset.difference(fields, each)
+        if fields:
+            kept.append(entry._replace(fields=fields))
+    return kept
+
+
+def claimed(entries: Iterable[Entry], new: Entry) -> list[Entry]:
+    """The entries with one more, joined with the one of the same identity."""
+    others = []
+    for entry in entries:
+        if entry.identity == new.identity:
+            new = new._replace(fields=fieldset.union(entry.fields, new.fields))
+        else:
+            others.append(entry)
+    return [*others, new._replace(fields=fieldset.in_order(new.fields))]
+
+
+def _capped(entries: list[Entry]) -> list[Entry]:
+    """The entries with the oldest updates joined when there are too many."""
+    updates = [entry for entry in entries if entry.operation == "Update"]
+    excess = len(updates) - MAX_UPDATE_MANAGERS
+    if excess <= 0:
+        return entries
+    updates.sort(key=lambda entry: (entry.manager != _ANCIENT, entry.time, entry.identity))
+    first: dict[str, Entry] = {}
+    for entry in updates:
+        if excess <= 0:
+            break
+        version = entry.api_version
+        if version not in first:
+            first[version] = entry
+            continue
+        fields = fieldset.union(first[version].fields, entry.fields)
+        entries = [each for each in entries if each not in (first[version], entry)]
+        first[version] = Entry(_ANCIENT, "Update", version, "", entry.time, fields)
+        entries.append(first[version])
+        excess -= 1
+    return entries
+
+
+def with_entries(item: Object, entries: Sequence[Entry]) -> Object:
+    """An object with these managedFields."""
+    metadata = {name: value for name, value in metadata_of(item).items() if name != "managedFields"}
+    if entries:
+        ordered = sorted(entries, key=lambda each: (each.operation, each.time, each.manager, each.identity))
+        metadata["managedFields"] = [entry.wire for entry in ordered]
+    return {**item, "metadata": metadata}
+
+
+def metadata_of(item: Object) -> dict[str, Any]:
+    """The metadata of an object, empty when it has none."""
+    metadata = item.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def _entries(write: Write, live: Object, new: Object) -> list[Entry]:
+    """Whose fields are whose before this write. A client may say so itself, but not through a subresource."""
+    stored, given = metadata_of(live).get("managedFields"), metadata_of(new).get("managedFields")
+    if write.subresource or given is None or given == stored:
+        return entries_of(live)
+    if given in ([], [{}]):
+        return []
+    return decoded(given) or entries_of(live)
+
+
+def entries_of(item: Object) -> list[Entry]:
+    """The entries of a stored object: this server wrote them."""
+    entries = metadata_of(item).get("managedFields")
+    if not isinstance(entries, list):
+        return []
+    try:
+        return [
+            Entry(
+                entry.get("manager", ""),
+                entry["operation"],
+                entry["apiVersion"],
+                entry.get("subresource", ""),
+                entry.get("time", ""),
+                entry["fieldsV1"],
+            )
+            for entry in entries
+        ]
+    except (KeyError, TypeError, AttributeError):
+        return decoded(entries) or []
+
+
+def decoded(entries: Any) -> list[Entry] | None:
+    """The entries that a client sends; None when one of them is wrong."""
+    if not isinstance(entries, list):
+        return None
+    known: dict[tuple[str, ...], Entry] = {}
+    for raw in entries:
+        entry = _decoded(raw)
+        if entry is None:
+            return None
+        known[entry.identity] = entry
+    return [entry for entry in known.values() if entry.fields]
+
+
+def _decoded(raw: Any) -> Entry | None:
+    if (
+        not isinstance(raw, dict)
+        or raw.get("operation") not in ("Apply", "Update")
+        or raw.get("fieldsType") != "FieldsV1"
+    ):
+        return None
+    texts = [raw.get(name) or "" for name in ("manager", "operation", "apiVersion", "subresource")]
+    if not all(isinstance(text, str) for text in texts) or not texts[2]:
+        return None
+    time, fields = _utc_seconds(raw.get("time") or ""), fieldset.canonical(raw.get("fieldsV1") or {})
+    if time is None or fields is None:
+        return None
+    return Entry(texts[0], texts[1], texts[2], texts[3], time, fields)
+
+
+def _utc_seconds(time: Any) -> str | None:
+    if not isinstance(time, str):
+        return None
+    if not time or _SECONDS.fullmatch(time):
+        return time
+    try:
+        moment = datetime.fromisoformat(time)
+        return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if moment.tzinfo else None
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,1 @@
+"""What is done with objects: get, list, watch, create, update, delete and the sub-resources."""

@@ -1,0 +1,279 @@
+"""What is done to an object on its way into the store: filled in, checked against others, judged."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from moorage.api import kinds
+from moorage.api.decode import DecodeError, convert
+from moorage.api.kinds import Kind
+from moorage.api.meta import Object
+from moorage.api.places import tolerations_of
+from moorage.api.pod import Affinity, NodeAffinity, Pod, PodSpec, RuntimeClass, Toleration
+from moorage.apiserver.base.objects import Data, decoded, key, prefix
+from moorage.apiserver.base.offload import aside
+from moorage.apiserver.http.failures import bad_request, forbidden, invalid, not_found
+from moorage.apiserver.verbs.claimgrowth import check_growth
+from moorage.features import Gates
+from moorage.match.tolerations import GATE_OF_OPERATOR, NUMERIC
+from moorage.names import canonical_int64
+from moorage.registry import runtimeclasses
+from moorage.registry.metadata import metadata_errors
+from moorage.registry.pod.pods import pod_errors, pod_status_errors, pod_update_errors, pod_warnings
+from moorage.registry.pod.subresources import pod_part_errors
+from moorage.registry.rules import object_errors, object_status_errors
+from moorage.semver import VersionError, parse_tolerant
+from moorage.store.protocol import Item, Store
+from moorage.validation import admission_errors
+from moorage.validation.advice import context_of, warnings
+from moorage.validation.field import FieldError
+
+_NAMESPACE, _POD = kinds.row("v1", "Namespace"), kinds.row("v1", "Pod")
+_PRIORITY_CLASS = kinds.row("scheduling.k8s.io/v1", "PriorityClass")
+_RUNTIME_CLASS = kinds.row("node.k8s.io/v1", "RuntimeClass")
+_STORAGE_CLASS = kinds.row("storage.k8s.io/v1", "StorageClass")
+
+NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
+_DEFAULT_SECONDS = 300
+_MANY = 1000
+_FEW = 100
+"""How many taints or tolerations are looked at closely."""
+_SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+
+
+@dataclass(slots=True)
+class Admission:
+    """The rules of one API server: its gates, and the other objects that some rules look at."""
+
+    store: Store
+    gates: Gates
+    _compared: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """By keys of taints: the revision up to which no pod compares it, and one that does."""
+
+    async def fill(self, kind: Kind, new: Data, old: Data | None, subresource: str = "") -> None:
+        """Fill in what others decide: default tolerations, priorities, runtime classes, the taint of a new node."""
+        if kind is _POD and not subresource:
+            await self._prepare_pod(new, old)
+        if old is None:
+            if kind.namespaced:
+                await self.check_namespace(kind, new["metadata"]["namespace"], new["metadata"].get("name", ""))
+            if kind.kind == "Node":
+                _taint_not_ready(new)
+            elif kind.kind == "PersistentVolumeClaim":
+                await self._default_storage_class(new)
+        elif kind.kind == "PersistentVolumeClaim" and not subresource:
+            await check_growth(self.store, new, old)
+
+    async def judge(
+        self, kind: Kind, new: Data, old: Data | None, subresource: str = "", *, size: int = 0
+    ) -> list[str]:
+        """Refuse an object of so many bytes with everything that is wrong with it, or give the words of warning."""
+        told = await aside(size, self._told, kind, new, old, subresource)
+        return told + [each async for each in self._taint_warnings(new, old)]
+
+    def _told(self, kind: Kind, new: Data, old: Data | None, subresource: str) -> list[str]:
+        typed, before = _typed(kind, new), None if old is None else _typed(kind, old)
+        errors = list(metadata_errors(kind, new, old))
+        told: list[str] = []
+        if subresource == "status" and old is not None:
+            errors += pod_status_errors(new, old) if kind is _POD else object_status_errors(kind, new, old)
+        elif subresource and kind is _POD and old is not None:
+            errors += pod_part_errors(new, old, subresource)
+        elif not subresource:
+            found, told = self._judged(typed, before)
+            errors += found
+            errors += object_errors(kind, new, old)
+            if kind is _POD:
+                errors += pod_errors(new) if old is None else pod_update_errors(new, old)
+                told += pod_warnings(new) if old is None else []
+        if errors:
+            raise invalid(kind, new["metadata"].get("name", ""), errors)
+        return told
+
+    def _judged(self, item: Object, old: Object | None) -> tuple[list[FieldError], list[str]]:
+        """Errors and warnings of what placement reads. Pods of one template are judged once."""
+        if old is None and isinstance(item, Pod):
+            affinity = item.spec.affinity and item.spec.affinity.node_affinity
+            if len(item.spec.tolerations) <= _FEW:
+                errors, told = _judged_pod(item.spec.tolerations, affinity, self.gates)
+                return list(errors), list(told)
+        return admission_errors(item, self.gates, old), _advice(item, self.gates)
+
+    async def check_namespace(self, kind: Kind, namespace: str, name: str) -> None:
+        """Refuse a new object whose namespace is not there, or about to go."""
+        found = await self.store.get(key(_NAMESPACE, "", namespace))
+        if found is None:
+            raise not_found(_NAMESPACE, namespace)
+        if decoded(found)["metadata"].get("deletionTimestamp"):
+            why = f"unable to create new content in namespace {namespace} because it is being terminated"
+            raise forbidden(kind, name, why)
+
+    async def priority_classes(self) -> list[Item]:
+        """What the priority of a new pod depends on, beside itself."""
+        return (await self.store.list(prefix(_PRIORITY_CLASS))).items
+
+    async def _prepare_pod(self, new: Data, old: Data | None) -> None:
+        spec = new.setdefault("spec", {})
+        before = old["spec"] if old else {}
+        spec.setdefault("serviceAccountName", before.get("serviceAccountName", "default"))
+        spec.setdefault("serviceAccount", spec["serviceAccountName"])
+        tolerations = spec.setdefault("tolerations", [])
+        for taint_key in (NOT_READY, UNREACHABLE):
+            if isinstance(tolerations, list) and not any(_tolerates(each, taint_key) for each in tolerations):
+                tolerations.append(
+                    {
+                        "key": taint_key,
+                        "operator": "Exists",
+                        "effect": "NoExecute",
+                        "tolerationSeconds": _DEFAULT_SECONDS,
+                    }
+                )
+        if old is None:
+            await self._resolve_priority(new, spec)
+            await self._resolve_runtime_class(new, spec)
+        for name in ("priority", "preemptionPolicy", "priorityClassName", "nodeName"):
+            if before.get(name) is not None:
+                spec.setdefault(name, before[name])
+
+    async def _resolve_priority(self, new: Data, spec: Data) -> None:
+        name = spec.get("priorityClassName") or ""
+        priority, policy = 0, "PreemptLowerPriority"
+        pod_name = new["metadata"].get("name", "")
+        if name in _SYSTEM_PRIORITIES:
+            priority = _SYSTEM_PRIORITIES[name]
+        elif name:
+            found = await self.store.get(key(_PRIORITY_CLASS, "", str(name)))
+            if found is None:
+                raise forbidden(_POD, pod_name, f"no PriorityClass with name {name} was found")
+            chosen = decoded(found)
+            priority, policy = chosen.get("value", 0), chosen.get("preemptionPolicy") or policy
+        else:
+            for chosen in map(decoded, await self.priority_classes()):
+                if chosen.get("globalDefault"):
+                    spec["priorityClassName"] = chosen["metadata"]["name"]
+                    priority, policy = chosen.get("value", 0), chosen.get("preemptionPolicy") or policy
+        if spec.get("priority") not in (None, priority):
+            why = (
+                f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
+                f"priority admission controller computed {priority} from the given PriorityClass name"
+            )
+            raise forbidden(_POD, pod_name, why)
+        spec["priority"] = priority
+        spec.setdefault("preemptionPolicy", policy)
+
+    async def _resolve_runtime_class(self, new: Data, spec: Data) -> None:
+        name, pod_name = spec.get("runtimeClassName"), new["metadata"].get("name", "")
+        found = None
+        if name is not None:
+            item = await self.store.get(key(_RUNTIME_CLASS, "", str(name)))
+            if item is None:
+                raise forbidden(_POD, pod_name, f'pod rejected: RuntimeClass "{name}" not found')
+            found = decoded(item)
+            try:
+                runtimeclasses.give(new, convert(new, Pod), found, convert(found, RuntimeClass))
+            except DecodeError as error:
+                raise bad_request(str(error)) from None
+            except runtimeclasses.MismatchError as error:
+                raise forbidden(_POD, pod_name, str(error)) from None
+        if spec.get("overhead") is not None and (found is None or found.get("overhead") is None):
+            why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+            raise forbidden(_POD, pod_name, why)
+
+    async def _default_storage_class(self, new: Data) -> None:
+        if new["spec"].get("storageClassName") is not None:
+            return
+        for chosen in map(decoded, (await self.store.list(prefix(_STORAGE_CLASS))).items):
+            annotations = chosen["metadata"].get("annotations") or {}
+            if annotations.get(_DEFAULT_CLASS) == "true":
+                new["spec"]["storageClassName"] = chosen["metadata"]["name"]
+
+    async def _taint_warnings(self, new: Data, old: Data | None) -> AsyncIterator[str]:
+        """Say which taints of a node some pod compares as a number or version that they are not."""
+        if new.get("kind") != "Node":
+            return
+        before = ((old or {}).get("spec") or {}).get("taints")
+        taints = (new.get("spec") or {}).get("taints") or []
+        for index, taint in enumerate(taints[:_FEW] if taints != before else []):
+            value = taint.get("value", "")
+            if canonical_int64(value) is not None and _is_version(value):
+                continue
+            operator = await self._comparison_of(taint["key"])
+            is_number = operator in NUMERIC
+            if operator and (canonical_int64(value) is None if is_number else not _is_version(value)):
+                what = "a decimal integer" if is_number else "a semantic version"
+                where = f"spec.taints[{index}].value"
+                yield f'{where}: "{value}" is not {what}, and pods compare {taint["key"]} with {operator}'
+
+    async def _comparison_of(self, taint_key: str) -> str:
+        """How some pod compares a key. Pods once looked at are not looked at again: there may be very many."""
+        seen, where = self._compared.get(taint_key, (0, ""))
+        if where and (item := await self.store.get(where)) and (operator := _compares(item, taint_key)):
+            return operator
+        page = await self.store.list(prefix(_POD))
+        found = ((item.key, _compares(item, taint_key)) for item in page.items if item.revision > seen)
+        where, operator = next((each for each in found if each[1]), ("", ""))
+        if len(self._compared) > _MANY:
+            self._compared.clear()
+        self._compared[taint_key] = (seen, where) if where else (page.revision, "")
+        return operator
+
+
+@lru_cache(maxsize=4096)
+def _judged_pod(
+    tolerations: tuple[Toleration, ...], affinity: NodeAffinity | None, gates: Gates
+) -> tuple[tuple[FieldError, ...], tuple[str, ...]]:
+    pod = Pod(spec=PodSpec(tolerations=tolerations, affinity=Affinity(affinity) if affinity else None))
+    return tuple(admission_errors(pod, gates)), tuple(_advice(pod, gates))
+
+
+def _compares(pod: Item, taint_key: str) -> str:
+    """The operator with which a pod compares a key of taints as a number or version."""
+    if f'"{taint_key}"'.encode() in pod.value:
+        for toleration in decoded(pod)["spec"].get("tolerations") or ():
+            if toleration.get("key") == taint_key and toleration.get("operator") in GATE_OF_OPERATOR:
+                return str(toleration["operator"])
+    return ""
+
+
+def _advice(item: Object, gates: Gates) -> list[str]:
+    """What is legal and probably wrong. Each toleration is compared with each other: of many that would take long."""
+    if any(len(tolerations) > _FEW for _, tolerations in tolerations_of(item)):
+        return []
+    return warnings(item, context_of((), gates))
+
+
+def _typed(kind: Kind, data: Data) -> Object:
+    try:
+        return convert(data, kind.struct)
+    except DecodeError as error:
+        raise bad_request(
+            f'{kind.kind} in version "{kind.api_version}" cannot be handled as a {kind.kind}: {error}'
+        ) from None
+
+
+def _tolerates(toleration: Any, taint_key: str) -> bool:
+    if not isinstance(toleration, dict):
+        return True
+    if toleration.get("expression"):
+        # It stands before what is added, so that its word counts first when it matches.
+        return False
+    return toleration.get("key", "") in ("", taint_key) and toleration.get("effect", "") in ("", "NoExecute")
+
+
+def _taint_not_ready(node: Data) -> None:
+    spec = node.setdefault("spec", {})
+    taints = spec.get("taints") or []
+    if isinstance(taints, list) and not any(isinstance(each, dict) and each.get("key") == NOT_READY for each in taints):
+        spec["taints"] = [*taints, {"key": NOT_READY, "effect": "NoSchedule"}]
+
+
+def _is_version(text: str) -> bool:
+    try:
+        parse_tolerant(text)
+    except VersionError:
+        return False
+    return True

@@ -1,0 +1,143 @@
+"""Binding: a pod is assigned to a node, once."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from moorage.api import kinds
+from moorage.api.decode import DecodeError, convert
+from moorage.api.meta import Object, Wire
+from moorage.apiserver.base.objects import Data, key
+from moorage.apiserver.http.failures import bad_request, conflict, not_found
+from moorage.apiserver.http.messages import Refused, Request, Response
+from moorage.apiserver.request.bodies import parsed
+from moorage.apiserver.request.routes import Route
+from moorage.store.protocol import Conflict, Missing, Store
+
+_POD = kinds.row("v1", "Pod")
+
+
+class Target(Wire):
+    """What a pod is bound to."""
+
+    kind: str = ""
+    name: str = ""
+
+
+class Binding(Object):
+    """The wish to bind the pod of the same name."""
+
+    target: Target = Target()
+
+
+class _Head(Wire):
+    name: str
+    uid: str
+    deletion_timestamp: str | None = None
+    generation: int = 0
+
+
+class _Place(Wire):
+    node_name: str | None = None
+    scheduling_gates: list[msgspec.Raw] | None = None
+
+
+class _Pod(NamedTuple):
+    """Of a pod what decides whether it may be bound."""
+
+    head: _Head
+    place: _Place
+
+
+_Parts = dict[str, msgspec.Raw]
+_parts = msgspec.json.Decoder(_Parts).decode
+_head, _place = msgspec.json.Decoder(_Head).decode, msgspec.json.Decoder(_Place).decode
+
+
+def read(route: Route, request: Request) -> Binding:
+    """The binding in a request; Refused when it is none, or is about another pod than the path names."""
+    try:
+        binding = convert(parsed(request), Binding)
+    except DecodeError as error:
+        raise bad_request(f"the body must be a Binding: {error}") from None
+    if route.name and binding.metadata.name not in ("", route.name):
+        raise bad_request("name in URL does not match name in Binding object")
+    if not route.name and not binding.metadata.name:
+        raise bad_request("metadata.name: Required value: the pod to bind")
+    if binding.target.kind not in ("", "Node"):
+        raise bad_request(f'target.kind: Unsupported value: "{binding.target.kind}": supported values: "Node", ""')
+    if not binding.target.name:
+        raise bad_request("target.name: Required value: the node to bind to")
+    return binding
+
+
+async def bind(store: Store, route: Route, request: Request, moment: str, *, dry: bool) -> Response:
+    """Assign a pod to a node."""
+    binding = read(route, request)
+    name = route.name or binding.metadata.name
+    where = key(_POD, route.namespace, name)
+    while True:
+        item = await store.get(where)
+        if item is None:
+            raise not_found(_POD, name)
+        parts = _parts(item.value)
+        pod = _Pod(_head(parts["metadata"]), _place(parts["spec"]))
+        if problem := _problem(pod, str(item.revision), binding):
+            raise _conflict(name, problem)
+        if dry:
+            break
+        try:
+            await store.update(where, _assigned(parts, pod, binding, moment), item.revision)
+        except (Conflict, Missing):
+            continue
+        break
+    body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+    return Response(201, msgspec.json.encode(body))
+
+
+def _problem(pod: _Pod, revision: str, binding: Binding) -> str:
+    """Why a pod cannot be bound."""
+    head, meant = pod.head, binding.metadata
+    for expected, found, words in (
+        (meant.uid, head.uid, "UID"),
+        (meant.resource_version, revision, "ResourceVersion"),
+    ):
+        if expected and expected != found:
+            return f"Precondition failed: {words} in precondition: {expected}, {words} in object meta: {found}"
+    if head.deletion_timestamp:
+        return f"pod {head.name} is being deleted, cannot be assigned to a host"
+    if pod.place.node_name:
+        return f'pod {head.name} is already assigned to node "{pod.place.node_name}"'
+    if pod.place.scheduling_gates:
+        return f"pod {head.name} has non-empty .spec.schedulingGates"
+    return ""
+
+
+def _assigned(parts: _Parts, pod: _Pod, binding: Binding, moment: str) -> bytes:
+    """The stored form of a pod that is on its node. What does not change is copied as the text that it is."""
+    changed: Data = {**parts, "spec": {**_parts(parts["spec"]), "nodeName": binding.target.name}}
+    added = {"annotations": binding.metadata.annotations, "labels": binding.metadata.labels}
+    if any(added.values()):
+        metadata = changed["metadata"] = msgspec.json.decode(parts["metadata"])
+        for name, values in added.items():
+            if values:
+                metadata[name] = (metadata.get(name) or {}) | values
+    status = changed["status"] = msgspec.json.decode(parts["status"])
+    # The nomination has served its purpose, and others would take it for room that is still reserved.
+    status.pop("nominatedNodeName", None)
+    scheduled = {
+        "type": "PodScheduled",
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": moment,
+        "observedGeneration": pod.head.generation,
+    }
+    others = [each for each in status.get("conditions") or () if each.get("type") != "PodScheduled"]
+    status["conditions"] = [*others, scheduled]
+    return msgspec.json.encode(changed)
+
+
+def _conflict(name: str, why: str) -> Refused:
+    return conflict(_POD, name, why, of="pods/binding")

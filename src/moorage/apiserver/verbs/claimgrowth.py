@@ -1,0 +1,34 @@
+"""A claim may ask for more than it was given only if the class of its volume lets volumes grow."""
+
+from __future__ import annotations
+
+from moorage.api import kinds
+from moorage.apiserver.base.objects import Data, decoded, key
+from moorage.apiserver.http.failures import forbidden
+from moorage.quantity import Quantity
+from moorage.store.protocol import Store
+
+_CLAIM = kinds.row("v1", "PersistentVolumeClaim")
+_CLASS = kinds.row("storage.k8s.io/v1", "StorageClass")
+_FIXED = (
+    "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"
+)
+
+
+async def check_growth(store: Store, new: Data, old: Data) -> None:
+    """Refuse a claim that grows where it cannot: nobody would ever give it what it asks for."""
+    before, after = _size(old), _size(new)
+    if before == after or Quantity.parse(after) <= Quantity.parse(before):
+        return
+    name = old["metadata"]["name"]
+    if (old.get("status") or {}).get("phase") != "Bound":
+        raise forbidden(_CLAIM, name, "Only bound persistent volume claims can be expanded")
+    chosen = new["spec"].get("storageClassName")
+    found = await store.get(key(_CLASS, "", chosen)) if chosen else None
+    if found is None or chosen != old["spec"].get("storageClassName") or not decoded(found).get("allowVolumeExpansion"):
+        raise forbidden(_CLAIM, name, _FIXED)
+
+
+def _size(claim: Data) -> str:
+    requests = ((claim.get("spec") or {}).get("resources") or {}).get("requests") or {}
+    return str(requests.get("storage", "0"))

@@ -1,0 +1,36 @@
+"""Numbers that are given out one after another, so that one that has become free rests for as long as can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import chain
+
+from moorage.apiserver.base.objects import decode, encode
+from moorage.store.protocol import Conflict, Exists, Missing, Store
+
+
+async def next_free(
+    store: Store, where: str, numbers: range, is_free: Callable[[int], bool], *, dry: bool
+) -> int | None:
+    """The next number that is free, None when there is none left.
+
+    Which one was the last stands in the store: while the object that has it is still being written, nobody else takes
+    it.
+    """
+    while True:
+        item = await store.get(where)
+        last: int = decode(item).get("last", 0) if item else 0
+        after = last + 1 if last in numbers else numbers.start
+        following = chain(range(after, numbers.stop), range(numbers.start, after))
+        number = next(filter(is_free, following), None)
+        if number is None or dry:
+            return number
+        value = encode({"metadata": {}, "last": number})
+        try:
+            if item is None:
+                await store.create(where, value)
+            else:
+                await store.update(where, value, item.revision)
+        except (Exists, Conflict, Missing):
+            continue  # another was faster
+        return number

@@ -1,0 +1,211 @@
+"""Get and list: objects as they are now, or were at a revision, in the form that the client wants."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from moorage.api.kinds import Kind
+from moorage.apiserver.base.objects import Data, decode, decoded, key, prefix
+from moorage.apiserver.describe.documents import not_acceptable
+from moorage.apiserver.http.failures import bad_request, expired, not_found, too_large_resource_version
+from moorage.apiserver.http.media import (
+    JSON,
+    OLD_PARTIAL,
+    OLD_PARTIAL_LIST,
+    OLD_TABLE,
+    PARTIAL,
+    PARTIAL_LIST,
+    PLAIN,
+    TABLE,
+    YAML,
+    Form,
+    negotiate,
+)
+from moorage.apiserver.http.messages import Refused, Request, Response
+from moorage.apiserver.request.eventversions import to_events_v1
+from moorage.apiserver.request.options import EXACT, check_list, number, revision
+from moorage.apiserver.request.routes import Route
+from moorage.apiserver.request.selection import Selection, selection
+from moorage.apiserver.verbs import tables
+from moorage.store.protocol import Compacted, Item, Page, Store
+
+_TOO_OLD = "The resourceVersion for the provided list is too old."
+_CONTINUE_TOO_OLD = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
+    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
+    "deleted between the time the first chunk was returned and now may show up in the list."
+)
+_NOW = -1
+"""In place of the revision of a list that goes on with things as they are now."""
+
+
+class _Continue(msgspec.Struct, rename={"revision": "rv", "after": "start"}):
+    """Where a list goes on: after a key, as of the revision of its first page."""
+
+    revision: int
+    after: str
+
+    def token(self) -> str:
+        """What a client gives back to go on."""
+        return base64.urlsafe_b64encode(msgspec.json.encode(self)).decode()
+
+
+def convert_out(route: Route) -> Callable[[Data], Data] | None:
+    """How stored data becomes what this route answers with; None when it stays as it is."""
+    return to_events_v1 if route.kind.group == "events.k8s.io" else None
+
+
+def form_of(request: Request, *offers: Form) -> Form:
+    """The form that a client wants of those on offer; Refused (406) when it wants none of them."""
+    wanted = negotiate(request.headers.get("accept"), offers)
+    if wanted is None:
+        raise Refused(not_acceptable(JSON, YAML))
+    return wanted
+
+
+ONE = (PLAIN, TABLE, PARTIAL, OLD_TABLE, OLD_PARTIAL)
+"""The forms of one object."""
+_MANY = (PLAIN, TABLE, PARTIAL_LIST, OLD_TABLE, OLD_PARTIAL_LIST)
+
+
+async def get(store: Store, route: Route, request: Request) -> Response:
+    """One object."""
+    wanted = form_of(request, *ONE)
+    if request.query:
+        await reached(store, revision(request))
+    item = await store.get(key(route.kind, route.namespace, route.name))
+    if item is None:
+        raise not_found(route.kind, route.name)
+    return Response(200, body_of(route, item, wanted, request))
+
+
+def body_of(route: Route, item: Item, wanted: Form, request: Request, *, headers: bool = True) -> bytes:
+    """One object in a form."""
+    convert = convert_out(route)
+    if wanted == PLAIN and convert is None:
+        return item.body
+    data = convert(decode(item)) if convert else decode(item)
+    return formed(route.kind, data, str(item.revision), wanted, request, headers=headers)
+
+
+def formed(kind: Kind, data: Data, revision: str, wanted: Form, request: Request, *, headers: bool = True) -> bytes:
+    """The data of one object in a form."""
+    if wanted == PLAIN:
+        return msgspec.json.encode(data)
+    is_table = wanted.kind == TABLE.kind
+    made = _table(kind, [data], revision, request, headers=headers) if is_table else tables.partial(data)
+    return msgspec.json.encode(made | {"apiVersion": wanted.api_version})
+
+
+async def list_objects(store: Store, route: Route, request: Request) -> Response:
+    """The objects of a kind, all of them as of one revision, perhaps a page at a time."""
+    wanted = form_of(request, *_MANY)
+    check_list(request)
+    chosen = selection(route, request)
+    limit = max(0, number(request, "limit"))
+    start = await _start(store, route, request, limit)
+    try:
+        page, last = await _page(store, route, chosen, start.revision, limit, start.after)
+    except Compacted:
+        if not start.after:
+            raise expired(_TOO_OLD) from None
+        raise expired(_CONTINUE_TOO_OLD, _Continue(_NOW, start.after).token()) from None
+    metadata: dict[str, Any] = {"resourceVersion": str(page.revision)}
+    if page.remaining:
+        metadata["continue"] = _Continue(page.revision, last).token()
+        if chosen.matches is None:
+            metadata["remainingItemCount"] = page.remaining
+    return Response(200, _listed(route, page.items, metadata, wanted, request))
+
+
+def _listed(
+    route: Route, items: list[Item], metadata: dict[str, Any], wanted: Form, request: Request
+) -> bytes | list[bytes]:
+    convert = convert_out(route)
+    if wanted == PLAIN and convert is None:
+        head = {"kind": f"{route.kind.kind}List", "apiVersion": route.kind.api_version, "metadata": metadata}
+        return [msgspec.json.encode(head)[:-1], b',"items":[', b",".join([item.body for item in items]), b"]}\n"]
+    # One by one: ten thousand decoded objects at once would keep the garbage collector busy.
+    objects: Iterable[Data] = (convert(decode(item)) if convert else decode(item) for item in items)
+    if wanted.kind == TABLE.kind:
+        table = _table(route.kind, objects, metadata["resourceVersion"], request)
+        return msgspec.json.encode(table | {"apiVersion": wanted.api_version, "metadata": metadata})
+    if wanted != PLAIN:
+        objects = (tables.partial(each) for each in objects)
+        head = {"kind": wanted.kind, "apiVersion": wanted.api_version, "metadata": metadata}
+    else:
+        head = {"kind": f"{route.kind.kind}List", "apiVersion": route.api_version, "metadata": metadata}
+    return msgspec.json.encode({**head, "items": list(objects)})
+
+
+def _table(kind: Kind, objects: Iterable[Data], revision: str, request: Request, *, headers: bool = True) -> Data:
+    include = request.parameter("includeObject", "Metadata")
+    if problem := tables.include_error(include):
+        raise bad_request(problem)
+    table: Data = tables.render(kind, objects, now=datetime.now(UTC), include=include, headers=headers)
+    table["metadata"] = {"resourceVersion": revision}
+    return table
+
+
+async def _start(store: Store, route: Route, request: Request, limit: int) -> _Continue:
+    """The revision that a list is as of (0: now) and the key that it starts after."""
+    if token := request.parameter("continue"):
+        if request.parameter("resourceVersion") not in ("", "0"):
+            raise bad_request("specifying resource version is not allowed when using continue")
+        return _continued(token, prefix(route.kind, route.namespace), await store.revision())
+    wanted = revision(request)
+    await reached(store, wanted)
+    match = request.parameter("resourceVersionMatch")
+    # Otherwise the revision only says how old an answer may be, and ours is never old.
+    exact = match == EXACT or (limit and not match)
+    return _Continue(wanted if exact else 0, "")
+
+
+def _continued(token: str, begin: str, current: int) -> _Continue:
+    try:
+        start = msgspec.json.decode(base64.urlsafe_b64decode(token.encode()), type=_Continue)
+    except (ValueError, msgspec.DecodeError):
+        start = _Continue(0, "")
+    if not start.after.startswith(begin) or not (0 < start.revision <= current or start.revision == _NOW):
+        raise bad_request("continue key is not valid: it was not made by this server")
+    return _Continue(max(0, start.revision), start.after)
+
+
+async def reached(store: Store, wanted: int) -> None:
+    """Refuse a revision that is still to come: nobody knows when that will be."""
+    if wanted and wanted > (current := await store.revision()):
+        raise too_large_resource_version(wanted, current)
+
+
+async def _page(
+    store: Store, route: Route, chosen: Selection, revision: int, limit: int, after: str
+) -> tuple[Page, str]:
+    """The next items that are selected, and the last key that was looked at."""
+    begin = prefix(route.kind, route.namespace)
+    if chosen.name and route.namespace and not revision:
+        item = await store.get(begin + chosen.name)
+        found = [item] if item and chosen.matches and chosen.matches(decoded(item)) else []
+        return Page(found, await store.revision(), 0), ""
+    matches = chosen.matches
+    if matches is None or not limit:
+        page = await store.list(begin, revision=revision, limit=limit, after=after)
+        items = page.items if matches is None else [item for item in page.items if matches(decoded(item))]
+        return page._replace(items=items), page.items[-1].key if page.items else after
+    found = []
+    while True:
+        page = await store.list(begin, revision=revision, limit=max(limit, 500), after=after)
+        revision = page.revision
+        for index, item in enumerate(page.items):
+            after = item.key
+            if matches(decoded(item)):
+                found.append(item)
+                if len(found) == limit:
+                    return Page(found, revision, page.remaining + len(page.items) - index - 1), after
+        if not page.remaining:
+            return Page(found, revision, 0), after

@@ -1,0 +1,167 @@
+"""The scale of a workload: how many replicas it is to have, as a small object of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from moorage.api import labels
+from moorage.api.decode import DecodeError, convert
+from moorage.api.kinds import Kind
+from moorage.api.meta import Int32, LabelSelector, Object, Wire
+from moorage.apiserver.base.objects import Data, decode, key
+from moorage.apiserver.http.failures import bad_request, invalid, not_found, unsupported_media_type
+from moorage.apiserver.http.messages import Headers, Request, Response
+from moorage.apiserver.patch import apply, jsonpatch, managed, mergepatch
+from moorage.apiserver.patch.errors import PatchError
+from moorage.apiserver.request.bodies import check_little, media_type, parsed
+from moorage.apiserver.request.options import apply_force
+from moorage.apiserver.request.routes import Route
+from moorage.apiserver.verbs.read import ONE, form_of, formed
+from moorage.apiserver.verbs.writing import Change, Writer, refused, timestamp
+from moorage.validation import field
+
+_SCALE = Kind("autoscaling", "v1", "Scale", "scales")
+_APPLY = "application/apply-patch+yaml"
+_PATCHES = {
+    "application/json-patch+json": jsonpatch.apply,
+    "application/merge-patch+json": mergepatch.apply,
+    "application/strategic-merge-patch+json": mergepatch.apply,
+}
+
+
+class ScaleSpec(Wire):
+    """How many there are to be."""
+
+    replicas: Int32 = 0
+
+
+class Scale(Object):
+    """The size of a workload."""
+
+    spec: ScaleSpec = ScaleSpec()
+
+
+async def get(writer: Writer, route: Route, request: Request) -> Response:
+    """How many replicas a workload is to have and has."""
+    item = await writer.store.get(key(route.kind, route.namespace, route.name))
+    if item is None:
+        raise not_found(route.kind, route.name)
+    return _answer(request, decode(item))
+
+
+async def put(writer: Writer, route: Route, request: Request) -> Response:
+    """Say how many replicas a workload is to have."""
+    sent = _read(route, parsed(request))
+    return await _changed(writer, route, request, lambda _: sent)
+
+
+async def patch(writer: Writer, route: Route, request: Request) -> Response:
+    """The same by a patch of the scale."""
+    how = media_type(request)
+    if how == _APPLY:
+        return await _apply(writer, route, request)
+    if how not in _PATCHES:
+        raise unsupported_media_type((*_PATCHES, _APPLY))
+    check_little(request)
+    try:
+        change = msgspec.json.decode(request.body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise bad_request(f"error decoding patch: {error}") from None
+
+    def patched(current: Data) -> Scale:
+        try:
+            return _read(route, _PATCHES[how](current, change))
+        except PatchError as error:
+            raise refused(error) from None
+
+    return await _changed(writer, route, request, patched)
+
+
+async def _changed(writer: Writer, route: Route, request: Request, make: Callable[[Data], Scale]) -> Response:
+    write = _write(writer, route, request)
+
+    def change(data: Data) -> Data:
+        scale = make(_scale(data))
+        metadata, version = data["metadata"], scale.metadata.resource_version
+        new = {
+            **data,
+            "metadata": {**metadata, "resourceVersion": version or metadata["resourceVersion"]},
+            "spec": {**data["spec"], "replicas": scale.spec.replicas},
+        }
+        return managed.track(write, data, new)
+
+    return await _stored(writer, route, request, change)
+
+
+async def _apply(writer: Writer, route: Route, request: Request) -> Response:
+    force = apply_force(request)
+    config = parsed(request)
+    scale = _read(route, config)
+    named = config.get("apiVersion"), config.get("kind")
+    if named != (_SCALE.api_version, _SCALE.kind):
+        raise bad_request(f"invalid object type: {named[0] or ''}, Kind={named[1] or ''}")
+    given = config.get("metadata") or {}
+    kind, spec = route.kind, config.get("spec") or {}
+    wanted = {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {name: given[name] for name in ("resourceVersion", "managedFields") if name in given},
+        "spec": {"replicas": scale.spec.replicas} if "replicas" in spec else {},
+    }
+    write = _write(writer, route, request)
+
+    def change(data: Data) -> Data:
+        try:
+            new = apply.apply(write, data, wanted, force=force)
+        except PatchError as error:
+            raise refused(error) from None
+        # Who no longer says how many there are to be wants none.
+        return {**new, "spec": {"replicas": 0, **new["spec"]}}
+
+    return await _stored(writer, route, request, change)
+
+
+async def _stored(writer: Writer, route: Route, request: Request, change: Change) -> Response:
+    """Change the workload whose scale it is. Who owns its replicas is noted already, as an owner of the scale."""
+    whole = Route("update", route.kind, route.version, route.namespace, route.name)
+    response = await writer.change(whole, replace(request, headers=Headers()), change, track=False)
+    assert isinstance(response.body, bytes)
+    return _answer(request, msgspec.json.decode(response.body))
+
+
+def _answer(request: Request, workload: Data) -> Response:
+    scale = _scale(workload)
+    wanted = form_of(request, *ONE)
+    return Response(200, formed(_SCALE, scale, scale["metadata"]["resourceVersion"], wanted, request))
+
+
+def _write(writer: Writer, route: Route, request: Request) -> managed.Write:
+    manager = managed.manager_name(request.parameter("fieldManager"), request.headers.get("user-agent"))
+    return managed.Write(route.kind.api_version, route.kind.kind, manager, timestamp(writer.now()), "scale")
+
+
+def _read(route: Route, data: Any) -> Scale:
+    try:
+        scale = convert(data, Scale)
+    except DecodeError as error:
+        raise bad_request(f"the body must be a Scale: {error}") from None
+    if (name := scale.metadata.name) not in ("", route.name):
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({route.name})")
+    if (replicas := scale.spec.replicas) < 0:
+        negative = field.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise invalid(_SCALE, route.name, [negative])
+    return scale
+
+
+def _scale(data: Data) -> Data:
+    metadata = data["metadata"]
+    kept = {name: metadata[name] for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")}
+    given = data["spec"].get("selector") or {}
+    selector = convert({"matchLabels": given} if data["kind"] == "ReplicationController" else given, LabelSelector)
+    current = {"replicas": (data.get("status") or {}).get("replicas", 0), "selector": str(labels.from_struct(selector))}
+    spec = {"replicas": data["spec"].get("replicas", 0)}
+    return {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": kept, "spec": spec, "status": current}

@@ -1,0 +1,146 @@
+"""Pods of one template: what was made of the first holds for all others, but for name, labels, identity and time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from moorage.apiserver.base.objects import Data
+from moorage.apiserver.http.messages import Request
+from moorage.apiserver.patch.managed import manager_name
+from moorage.apiserver.request.bodies import media_type
+from moorage.apiserver.request.repeatedkeys import has_as_many_keys
+from moorage.apiserver.request.routes import Route
+from moorage.names import label_value_errors
+from moorage.registry.metadata import generated_name
+from moorage.store.protocol import Item
+
+_LONGEST = 8192
+"""How many bytes a pod has, at most, that may be made from a stencil."""
+_STENCILS, _SEEN = 256, 1024
+_SIMPLE_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+"""Of pods with other names there is more to be said."""
+_DEPENDENT = (b'"ephemeral"', b"atchLabelKeys", b'"managedFields"', b'"runtimeClassName"')
+"""Fields by which a pod depends on its name (claims of ephemeral volumes are named after it), its labels or its class,
+and those that say who owns it.
+"""
+_START, _ANY = b'{"metadata":', b'{"name":"any"}'
+
+
+class _Around(msgspec.Struct):
+    """An object of which only the metadata is read."""
+
+    metadata: msgspec.Raw
+
+
+_around = msgspec.json.Decoder(_Around).decode
+_metadata = msgspec.json.Decoder(Data).decode
+
+
+class Outline(NamedTuple):
+    """What requests for pods of one template have in common."""
+
+    before: bytes
+    """The body up to its metadata."""
+    metadata: bytes
+    """The metadata without the name and the values of labels."""
+    after: bytes
+    context: Hashable
+    """What else an answer depends on: the namespace, who asks, and how strictly the body is read."""
+
+
+class New(NamedTuple):
+    """A pod that is to be made, and what it does not share with others of its template."""
+
+    outline: Outline
+    name: str
+    labels: Data | None
+
+
+class Stencil(NamedTuple):
+    """A stored pod without what is its own."""
+
+    metadata: Data
+    rest: list[bytes]
+    """What follows the metadata, cut wherever the time stands."""
+    warnings: Sequence[str]
+    classes: Sequence[Item]
+    """The PriorityClasses when it was made: when they change, so may the pod."""
+
+    def fill(self, new: New, uid: str, time: str) -> bytes:
+        """The stored form of a new pod."""
+        metadata = {**self.metadata, "name": new.name, "uid": uid, "creationTimestamp": time}
+        if new.labels is not None:
+            metadata["labels"] = new.labels
+        metadata["managedFields"] = [{**metadata["managedFields"], "time": time}]
+        return b"%b%b%b" % (_START, msgspec.json.encode(metadata), time.encode().join(self.rest))
+
+
+class Stencils:
+    """The stencils of the templates that were used lately, each made when its template comes for the second time."""
+
+    def __init__(self) -> None:
+        self._stencils: dict[Outline, Stencil] = {}
+        self._seen: dict[int, None] = {}
+
+    def get(self, outline: Outline, classes: Sequence[Item]) -> Stencil | None:
+        """The stencil of an outline, if it has one that is still right."""
+        found = self._stencils.get(outline)
+        return found if found is not None and found.classes == classes else None
+
+    def learn(self, outline: Outline, value: bytes, warnings: Sequence[str], classes: Sequence[Item]) -> None:
+        """Take note of a new pod, whose stored form is `value`."""
+        if not _take(self._seen, hash(outline), None, _SEEN):
+            return
+        stored = bytes(_around(value).metadata)
+        metadata = _metadata(stored)
+        time = metadata["creationTimestamp"].encode()
+        body = outline.before + _ANY + outline.after
+        # The gap in the body must be where its metadata is, and the time nowhere but where the server put it.
+        if bytes(_around(body).metadata) != _ANY or time in body:
+            return
+        (owned,) = metadata["managedFields"]
+        owned["fieldsV1"] = msgspec.Raw(msgspec.json.encode(owned["fieldsV1"]))
+        metadata["managedFields"] = owned
+        rest = value[len(_START) + len(stored) :].split(time)
+        _take(self._stencils, outline, Stencil(metadata, rest, warnings, classes), _STENCILS)
+
+
+def new_pod(route: Route, request: Request) -> New | None:
+    """The pod in a request; None when it must be looked at closely."""
+    body = request.body
+    if len(body) > _LONGEST or "dryRun" in request.query or any(each in body for each in _DEPENDENT):
+        return None
+    if media_type(request) not in ("", "application/json"):
+        return None
+    try:
+        raw = bytes(_around(body).metadata)
+        metadata = _metadata(raw)
+        name = metadata.get("name") or generated_name(metadata["generateName"])
+        labels = metadata.get("labels")
+        if not _SIMPLE_NAME.fullmatch(name) or not has_as_many_keys(raw, metadata):
+            return None
+        if labels is not None:
+            if any(map(label_value_errors, labels.values())):
+                return None
+            metadata["labels"] = dict.fromkeys(labels)
+    except (msgspec.MsgspecError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None  # whoever looks at it closely says what is wrong
+    if "name" in metadata:
+        metadata["name"] = None
+    before, _, after = body.partition(raw)
+    manager = manager_name(request.parameter("fieldManager"), request.headers.get("user-agent"))
+    context = (route.namespace, manager, request.parameter("fieldValidation"))
+    return New(Outline(before, msgspec.json.encode(metadata), after, context), name, labels)
+
+
+def _take(kept: dict[Any, Any], key: Hashable, value: Any, most: int) -> bool:
+    """Keep something, and forget what was first when it becomes too much; whether it was there."""
+    is_known = key in kept
+    if not is_known and len(kept) >= most:
+        del kept[next(iter(kept))]
+    kept[key] = value
+    return is_known

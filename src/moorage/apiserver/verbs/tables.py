@@ -1,0 +1,87 @@
+"""Objects as tables and as bare metadata: the two shorter forms that clients ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from moorage.api.kinds import Kind
+from moorage.gotext import quote
+from moorage.registry.printing.ages import INVALID
+from moorage.registry.printing.cells import Row
+from moorage.registry.printing.columns import Columns, columns_of, row_conditions
+
+META = "meta.k8s.io/v1"
+INCLUDES = ("Metadata", "Object", "None")
+
+Item = Mapping[str, Any]
+
+
+def render(
+    kind: Kind,
+    objects: Iterable[Item],
+    *,
+    now: datetime,
+    include: str = "Metadata",
+    metadata: Item | None = None,
+    headers: bool = True,
+) -> dict[str, Any]:
+    """A Table of objects. `metadata` is that of the list; a watch sends the headers with its first event only."""
+    columns = columns_of(kind)
+    return {
+        "kind": "Table",
+        "apiVersion": META,
+        "metadata": metadata or {},
+        "columnDefinitions": [column.definition() for column in columns] if headers else None,
+        "rows": [_row(kind, columns, Row(item, now), include) for item in objects],
+    }
+
+
+def include_error(include: str) -> str:
+    """What is wrong with the includeObject parameter, empty when nothing is."""
+    if not include or include in INCLUDES:
+        return ""
+    wanted = "must be 'Metadata', 'Object', 'None', or empty"
+    return f"Unable to convert to Table as requested: includeObject: Invalid value: {quote(include)}: {wanted}"
+
+
+def partial(item: Item) -> dict[str, Any]:
+    """An object's metadata alone."""
+    return {"kind": "PartialObjectMetadata", "apiVersion": META, "metadata": item.get("metadata") or {}}
+
+
+def partial_list(objects: Iterable[Item], metadata: Item | None = None) -> dict[str, Any]:
+    """The metadata of many objects; `metadata` is that of the list."""
+    return {
+        "kind": "PartialObjectMetadataList",
+        "apiVersion": META,
+        "metadata": metadata or {},
+        "items": [partial(item) for item in objects],
+    }
+
+
+def _row(kind: Kind, columns: Columns, row: Row, include: str) -> dict[str, Any]:
+    told: dict[str, Any] = {"cells": _cells(columns, row)}
+    if conditions := row_conditions(kind, row):
+        told["conditions"] = conditions
+    if include == "Object":
+        told["object"] = row.item
+    elif include != "None":
+        told["object"] = partial(row.item)
+    return told
+
+
+def _cells(columns: Columns, row: Row) -> list[Any]:
+    try:
+        return [column.cell(row) for column in columns]
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return [_cell(columns, index, row) for index in range(len(columns))]
+
+
+def _cell(columns: Columns, index: int, row: Row) -> Any:
+    """One cell of an object that holds what nobody expects: the other cells are shown all the same."""
+    try:
+        return columns[index].cell(row)
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return INVALID

@@ -1,0 +1,1 @@
+"""Syntax tree to checked expression: types, and what it reads."""

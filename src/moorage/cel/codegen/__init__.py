@@ -1,0 +1,1 @@
+"""Checked expression to Python code object."""

@@ -1,0 +1,1 @@
+"""What a checked expression can cost at most, before it runs."""

@@ -1,0 +1,1 @@
+"""The evaluator that absorbs errors, and what both ways of evaluation share at run time."""

@@ -1,0 +1,1 @@
+"""CEL's standard library: operators, conversions, optionals, regular expressions."""

@@ -1,0 +1,1 @@
+"""Source text to syntax tree, and back."""

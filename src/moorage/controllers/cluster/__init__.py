@@ -1,0 +1,1 @@
+"""Controllers of the cluster: namespaces, garbage collection, service accounts, disruption budgets."""

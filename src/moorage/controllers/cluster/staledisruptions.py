@@ -1,0 +1,73 @@
+"""Pods that were about to be disrupted and were not: after a while the word is taken back."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+import msgspec
+
+from moorage.api import kinds
+from moorage.api.pod import Pod
+from moorage.client import Missing
+from moorage.client.client import Data
+from moorage.client.clock import timestamp
+from moorage.client.informer import Key
+from moorage.controllers.frame.controller import Context, Controller
+from moorage.controllers.frame.timers import Alarms
+
+_POD = kinds.row("v1", "Pod")
+_TARGET = "DisruptionTarget"
+_STALE_TIMEOUT = timedelta(minutes=2)
+
+
+class StaleDisruptions(Controller):
+    """Takes back the word that a pod is about to be disrupted when it still runs after two minutes."""
+
+    name = "stale-disruptions"
+    workers = 1
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._alarms = Alarms(context.clock, self.queue.add)
+        self._pods = context.informers.of(Pod)
+        self._pods.on_change(self._changed)
+
+    def _changed(self, _: Pod | None, new: Pod | None) -> None:
+        if new is not None and _disrupted_since(new) is not None:
+            self.enqueue(new)
+
+    async def run(self) -> None:
+        """Reconcile until cancelled."""
+        try:
+            await super().run()
+        finally:
+            self._alarms.close()
+
+    async def reconcile(self, key: Key) -> None:
+        """Look at a pod that was about to be disrupted."""
+        pod = self._pods.get(*key)
+        since = _disrupted_since(pod) if pod is not None else None
+        if pod is None or since is None:
+            return
+        left = (since + _STALE_TIMEOUT - self.clock.now()).total_seconds()
+        if left > 0:
+            self._alarms.set(key, left)
+            return
+        with suppress(Missing):
+            data: Data = msgspec.json.decode(await self.client.get(_POD, *key))
+            over = {"type": _TARGET, "status": "False", "lastTransitionTime": timestamp(self.clock.now())}
+            conditions = [over if each["type"] == _TARGET else each for each in data["status"]["conditions"]]
+            version = data["metadata"]["resourceVersion"]
+            patch = {"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}}
+            await self.client.patch(_POD, *key, patch, subresource="status")
+
+
+def _disrupted_since(pod: Pod) -> datetime | None:
+    """Since when a pod that is not being deleted is said to be disrupted; what its kubelet says stays true."""
+    if pod.metadata.deletion_timestamp is not None or pod.status.phase in ("Succeeded", "Failed"):
+        return None
+    target = next((each for each in pod.status.conditions if each.type == _TARGET), None)
+    if target is None or target.status != "True" or target.reason == "TerminationByKubelet":
+        return None
+    return target.last_transition_time

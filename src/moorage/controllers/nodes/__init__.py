@@ -1,0 +1,1 @@
+"""Controllers of nodes: lifecycle, taint eviction, device taint eviction, pod garbage collection."""

@@ -1,0 +1,299 @@
+"""Device taint eviction: pods leave when a device that they hold gets a NoExecute taint that nothing tolerates."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+
+from moorage.api import kinds
+from moorage.api.node import Taint
+from moorage.api.pod import Pod, Toleration
+from moorage.api.resource import (
+    Device,
+    DeviceRequestAllocationResult,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceSlice,
+)
+from moorage.client.client import STRATEGIC
+from moorage.client.clock import timestamp
+from moorage.client.informer import Key
+from moorage.controllers.frame.controller import Context, Controller
+from moorage.controllers.frame.timers import Alarms
+from moorage.controllers.nodes.evictions import Cause, Evictions, Reasons
+from moorage.controllers.nodes.rulestatus import IN_PROGRESS, Impact, condition_of
+from moorage.controllers.nodes.taints import LONGEST, Doubts, SeenTaints
+from moorage.controllers.owners.podcontrol import controller_of
+from moorage.match.tolerations import NO_EXECUTE, Tolerations
+from moorage.match.verdict import Verdict
+
+_CAUSE = Cause(
+    subsystem="device_taint_eviction_controller",
+    reason="DeletionByDeviceTaintManager",
+    message="Device Taint manager: deleting due to NoExecute taint",
+    event="DeviceTaintManagerEviction",
+    marking="Marking for deletion",
+    cancelling="Cancelling deletion",
+)
+_RULE = kinds.row("resource.k8s.io/v1", "DeviceTaintRule")
+_DEVICE, _POOL = "device", "pool"
+_STATUS_SECONDS = 10.0
+_KEPT = 4096
+_AT_A_TIME = 256
+
+
+class _Judgement(NamedTuple):
+    """How many seconds tolerations leave beside a taint (None is for good), and what keeps them from an answer."""
+
+    grace: int | None
+    doubt: Verdict | None
+
+
+class DeviceTaintEviction(Controller):
+    """Evicts the pods that hold tainted devices, and tells each DeviceTaintRule what it did.
+
+    Keys are pods, and rules (which have no namespace). The seconds of tolerations count from when the taint was added;
+    the smallest of all tolerations that match counts, unless one of them tolerates for good.
+    """
+
+    name = "device-taint-eviction-controller"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._gates = context.gates.for_eviction()
+        self._pods = context.informers.of(Pod)
+        self._claims = context.informers.of(ResourceClaim)
+        self._slices = context.informers.of(ResourceSlice)
+        self._rules = context.informers.of(DeviceTaintRule)
+        self._device_taints = SeenTaints(context.clock)
+        self._rule_taints = SeenTaints(context.clock)
+        self._tainted: dict[str, frozenset[str]] = {}
+        self._stale_pools: set[str] = set()
+        self._evicted: Counter[str] = Counter()
+        self._alarms = Alarms(context.clock, self.queue.add)
+        self._evictions = Evictions(context, self.recorder, _CAUSE, self._count)
+        self._doubts = Doubts(context.registry, _CAUSE.subsystem)
+        self._judged = lru_cache(maxsize=_KEPT)(self._judge)
+        self._claims.index(_DEVICE, lambda claim: [_id(each) for each in _devices_of(claim)])
+        self._slices.index(_POOL, lambda item: [_pool(item)])
+        self._pods.on_change(self._pod_changed)
+        self._claims.on_change(self._claim_changed)
+        self._slices.on_change(self._slice_changed)
+        self._slices.on_batch(self._settle_pools)
+        self._rules.on_change(self._rule_changed)
+
+    async def run(self) -> None:
+        """Judge and evict until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(super().run())
+                tasks.create_task(self._evictions.run())
+        finally:
+            self._alarms.close()
+
+    async def reconcile(self, key: Key) -> None:
+        """Judge a pod, or tell a rule what it does."""
+        namespace, name = key
+        if not namespace:
+            if rule := self._rules.get("", name):
+                await self._tell(rule)
+        elif pod := self._pods.get(namespace, name):
+            self._settle(pod)
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        if new is None or new.metadata.deletion_timestamp is not None:
+            if gone := new or old:
+                self._evictions.forget(gone)
+        elif new.spec.resource_claims and (old is None or _uses(old) != _uses(new)):
+            self.enqueue(new)
+
+    def _claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        if old is None or new is None or old.status != new.status:
+            self._judge_users(each for each in (old, new) if each is not None)
+
+    def _slice_changed(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+        self._stale_pools.update(_pool(each) for each in (old, new) if each is not None)
+
+    def _rule_changed(self, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> None:
+        if old is not None and new is not None and old.spec == new.spec:
+            return
+        rules = [each for each in (old, new) if each is not None]
+        self._rule_taints.update(rules[-1].metadata.uid, [new.spec.taint] if new else ())
+        if new is None:
+            self._evicted.pop(rules[-1].metadata.uid, None)
+        else:
+            self.enqueue(new)
+        selected = (claim for claim in self._claims if any(_selects(rule, claim) for rule in rules))
+        self._judge_users(selected)
+
+    def _settle_pools(self) -> None:
+        """Find the devices whose taints changed, in the newest generation of each pool that changed."""
+        for pool in self._stale_pools:
+            devices = dict(self._published(pool))
+            tainted = frozenset(name for name, each in devices.items() if any(map(_evicts, each.taints)))
+            for name in tainted | self._tainted.get(pool, frozenset()):
+                taints = devices[name].taints if name in tainted else ()
+                if self._device_taints.update(name, taints):
+                    self._judge_users(list(self._claims.by(_DEVICE, name)))
+            self._tainted[pool] = tainted
+            if not devices:
+                del self._tainted[pool]
+        self._stale_pools.clear()
+
+    def _published(self, pool: str) -> Iterator[tuple[str, Device]]:
+        """The devices of a pool, by their full names."""
+        slices = list(self._slices.by(_POOL, pool))
+        newest = max((each.spec.pool.generation for each in slices), default=0)
+        for each in slices:
+            if each.spec.pool.generation == newest:
+                yield from ((f"{pool}/{device.name}", device) for device in each.spec.devices)
+
+    def _judge_users(self, claims: Iterable[ResourceClaim]) -> None:
+        for claim in claims:
+            for user in claim.status.reserved_for:
+                if user.resource == "pods" and not user.api_group:
+                    self.queue.add((claim.metadata.namespace, user.name))
+
+    def _settle(self, pod: Pod) -> None:
+        if pod.metadata.deletion_timestamp is not None:
+            return
+        exposures = [each for claim in self._claims_of(pod) for each in self._exposures(claim)]
+        if not exposures:
+            self._evictions.cancel(pod)
+            return
+        rules = tuple(sorted({rule.metadata.name for _, rule in exposures if rule is not None}))
+        self._evictions.plan(pod, min(due for due, _ in exposures), rules)
+        for rule in rules:
+            self._alarms.set(("", rule), _STATUS_SECONDS)
+
+    def _claims_of(self, pod: Pod) -> Iterator[ResourceClaim]:
+        """The claims that a pod uses now; none when it is not on a node or has finished."""
+        if not pod.spec.node_name or pod.status.phase in ("Succeeded", "Failed"):
+            return
+        made = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
+        for use in pod.spec.resource_claims:
+            claim = self._claims.get(pod.metadata.namespace, use.resource_claim_name or made.get(use.name) or "")
+            if claim is None or all(each.uid != pod.metadata.uid for each in claim.status.reserved_for):
+                continue
+            owner = controller_of(claim)
+            if use.resource_claim_name or (owner is not None and owner.uid == pod.metadata.uid):
+                yield claim
+
+    def _exposures(self, claim: ResourceClaim) -> Iterator[tuple[datetime, DeviceTaintRule | None]]:
+        """When each taint on the devices of a claim ends its use, and the rule that the taint comes from."""
+        for result in _devices_of(claim):
+            for taint, since in self._device_taints.of(_id(result)).items():
+                yield from ((due, None) for due in self._due(result, taint, since))
+            for rule in self._rules:
+                if _matches(rule, result):
+                    for taint, since in self._rule_taints.of(rule.metadata.uid).items():
+                        yield from ((due, rule) for due in self._due(result, taint, since))
+
+    def _due(self, result: DeviceRequestAllocationResult, taint: Taint, since: datetime) -> Iterator[datetime]:
+        grace, doubt = self._judged(result.tolerations, taint)
+        if doubt is not None:
+            self._doubts.note(doubt, taint)
+        if grace is not None:
+            yield since + timedelta(seconds=min(grace, LONGEST))
+
+    def _judge(self, tolerations: tuple[Toleration, ...], taint: Taint) -> _Judgement:
+        compiled = Tolerations(tolerations, self._gates)
+        verdict = compiled.verdict(taint)
+        return _Judgement(compiled.device_grace_seconds(taint), verdict if verdict.error else None)
+
+    def _count(self, rules: Reasons) -> None:
+        for name in rules:
+            if rule := self._rules.get("", name):
+                self._evicted[rule.metadata.uid] += 1
+                self._alarms.set(("", name), _STATUS_SECONDS)
+
+    async def _tell(self, rule: DeviceTaintRule) -> None:
+        metadata, now = rule.metadata, self.clock.now()
+        old = next((each for each in rule.status.conditions if each.type == IN_PROGRESS), None)
+        if old is not None and old.observed_generation == metadata.generation and old.last_transition_time is not None:
+            wait = _STATUS_SECONDS - (now - old.last_transition_time).total_seconds()
+            if 0 < wait <= _STATUS_SECONDS:
+                self._alarms.set(("", metadata.name), wait)
+                return
+        condition = condition_of(rule.spec.taint.effect, await self._impact(rule))
+        told = condition | {"observedGeneration": metadata.generation, "lastTransitionTime": timestamp(now)}
+        if old is not None and (old.status, old.reason, old.message, old.observed_generation) == (
+            told["status"], told["reason"], told["message"], told["observedGeneration"],
+        ):  # fmt: skip
+            return
+        patch = {"metadata": {"uid": metadata.uid}, "status": {"conditions": [told]}}
+        answer = await self.client.patch(_RULE, "", metadata.name, patch, subresource="status", form=STRATEGIC)
+        await self._rules.caught_up(msgspec.json.decode(answer, type=DeviceTaintRule).metadata.resource_version)
+
+    async def _impact(self, rule: DeviceTaintRule) -> Impact:
+        """What a rule does, or would do if it evicted."""
+        taint = msgspec.structs.replace(rule.spec.taint, effect=NO_EXECUTE)
+        published = sum(
+            _matches_device(rule, each.spec.driver, each.spec.pool.name, name.rpartition("/")[2])
+            for pool, each in {_pool(each): each for each in self._slices}.items()
+            for name, _ in self._published(pool)
+        )
+        allocated, pods = 0, set[Key]()
+        for number, claim in enumerate(list(self._claims), 1):
+            selected = [each for each in _devices_of(claim) if _matches(rule, each)]
+            allocated += len(selected)
+            if any(self._judged(each.tolerations, taint).grace is not None for each in selected):
+                pods.update(self._users(claim))
+            if number % _AT_A_TIME == 0:
+                await asyncio.sleep(0)
+        return Impact(
+            published, allocated, len(pods), len({namespace for namespace, _ in pods}),
+            self._evicted[rule.metadata.uid],
+        )  # fmt: skip
+
+    def _users(self, claim: ResourceClaim) -> Iterator[Key]:
+        for user in claim.status.reserved_for:
+            pod = self._pods.get(claim.metadata.namespace, user.name)
+            if pod is None or pod.metadata.deletion_timestamp is not None:
+                continue
+            if any(each is claim for each in self._claims_of(pod)):
+                yield pod.metadata.namespace, pod.metadata.name
+
+
+def _evicts(taint: Taint) -> bool:
+    return taint.effect == NO_EXECUTE
+
+
+def _devices_of(claim: ResourceClaim) -> tuple[DeviceRequestAllocationResult, ...]:
+    allocation = claim.status.allocation
+    return allocation.devices.results if allocation is not None else ()
+
+
+def _id(result: DeviceRequestAllocationResult) -> str:
+    return f"{result.driver}/{result.pool}/{result.device}"
+
+
+def _pool(item: ResourceSlice) -> str:
+    return f"{item.spec.driver}/{item.spec.pool.name}"
+
+
+def _uses(pod: Pod) -> tuple[object, ...]:
+    return pod.spec.node_name, pod.status.resource_claim_statuses
+
+
+def _selects(rule: DeviceTaintRule, claim: ResourceClaim) -> bool:
+    return any(_matches(rule, each) for each in _devices_of(claim))
+
+
+def _matches(rule: DeviceTaintRule, result: DeviceRequestAllocationResult) -> bool:
+    return _matches_device(rule, result.driver, result.pool, result.device)
+
+
+def _matches_device(rule: DeviceTaintRule, driver: str, pool: str, device: str) -> bool:
+    """A rule without a selector picks no device; each field that it sets must be the same."""
+    selector = rule.spec.device_selector
+    if selector is None:
+        return False
+    wanted = (selector.driver, driver), (selector.pool, pool), (selector.device, device)
+    return all(want is None or want == found for want, found in wanted)

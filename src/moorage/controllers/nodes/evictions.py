@@ -1,0 +1,219 @@
+"""Evictions: pods to be deleted at a given time, a bounded number a second, each node's in turn."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from prometheus_client import Counter
+
+from moorage.api.pod import Pod
+from moorage.client import ApiError, Missing
+from moorage.client.clock import Timer
+from moorage.client.events import NORMAL, Recorder
+from moorage.client.informer import Key
+from moorage.controllers.frame.controller import Context
+from moorage.controllers.frame.ratelimit import TokenBucket
+from moorage.controllers.nodes.nodepods import DISRUPTION_TARGET, POD, set_condition
+from moorage.histogram import Histogram
+
+Reasons = tuple[str, ...]
+"""What a controller wants to be told of an eviction that was done."""
+
+_LOG = logging.getLogger(__name__)
+_AT_ONCE = 16
+_RATE, _BURST = 200.0, 400
+_FIRST_RETRY, _LAST_RETRY = 0.05, 60.0
+_BUCKETS = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
+
+
+class Cause(NamedTuple):
+    """Why pods are evicted, in the words that they and their metrics carry; `{pod}` is namespace/name."""
+
+    subsystem: str
+    reason: str
+    message: str
+    event: str
+    marking: str
+    cancelling: str
+
+
+@dataclass(slots=True, eq=False)
+class _Eviction:
+    pod: Key
+    uid: str
+    node: str
+    due: datetime
+    counted_from: datetime
+    because: Reasons
+    failures: int = 0
+    begun: bool = False
+
+
+@dataclass(order=True, slots=True)
+class _Timed:
+    when: datetime
+    number: int
+    eviction: _Eviction = field(compare=False)
+
+
+class Evictions:
+    """Deletes pods when they are due, with the condition and the event that say why.
+
+    An eviction is about six writes: condition, deletion and event, then the pod's end, its replacement and its
+    binding. 200 a second (after a burst of 400) keep about as many writes in flight as one API server takes, and empty
+    a usual node at once; Kubernetes bounds the same by its client's rate. Nodes take turns, so that one with
+    thousands of pods holds up nobody.
+    """
+
+    def __init__(
+        self, context: Context, recorder: Recorder, cause: Cause, evicted: Callable[[Reasons], None] | None = None
+    ) -> None:
+        self._client = context.client
+        self._clock = context.clock
+        self._recorder = recorder
+        self._pods = context.informers.of(Pod)
+        self._cause = cause
+        self._evicted = evicted
+        self._planned: dict[str, _Eviction] = {}
+        self._timed: list[_Timed] = []
+        self._number = 0
+        self._timer: tuple[datetime, Timer] | None = None
+        self._ready: OrderedDict[str, deque[_Eviction]] = OrderedDict()
+        self._wake = asyncio.Event()
+        self._turn = asyncio.Lock()
+        self._bucket = TokenBucket(context.clock, _RATE, _BURST)
+        self._deletions = Counter(
+            f"{cause.subsystem}_pod_deletions", "Pods that were evicted.", registry=context.registry
+        )
+        self._durations = Histogram(
+            context.registry,
+            f"{cause.subsystem}_pod_deletion_duration_seconds",
+            "Time from when an eviction was due to the deletion of the pod.",
+            _BUCKETS,
+        )
+
+    def plan(self, pod: Pod, due: datetime, because: Reasons = ()) -> None:
+        """Evict a pod at some time, at once when that is over; it takes the place of what was planned before."""
+        metadata, now = pod.metadata, self._clock.now()
+        old = self._planned.get(metadata.uid)
+        if old is not None and (old.begun or old.due == due):
+            old.because = because
+            return
+        key = metadata.namespace, metadata.name
+        eviction = _Eviction(key, metadata.uid, pod.spec.node_name, due, max(due, now), because)
+        self._planned[metadata.uid] = eviction
+        self._at(due, eviction)
+
+    def cancel(self, pod: Pod) -> None:
+        """Let a pod stay, unless it is being evicted already."""
+        eviction = self._planned.get(pod.metadata.uid)
+        if eviction is None or eviction.begun:
+            return
+        self.forget(pod)
+        self._say(pod, self._cause.cancelling)
+
+    def forget(self, pod: Pod) -> None:
+        """A pod ends or has ended: nothing is left to be done."""
+        self._planned.pop(pod.metadata.uid, None)
+
+    async def run(self) -> None:
+        """Evict until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(_AT_ONCE):
+                    tasks.create_task(self._work())
+        finally:
+            if self._timer is not None:
+                self._timer[1].cancel()
+
+    async def _work(self) -> None:
+        while True:
+            async with self._turn:
+                await self._bucket.wait()
+                eviction = await self._take()
+            try:
+                await self._evict(eviction)
+            except Exception as error:  # noqa: BLE001 - one pod's trouble must not end the eviction of others
+                self._retry(eviction, error)
+
+    async def _take(self) -> _Eviction:
+        while True:
+            while self._ready:
+                node, line = self._ready.popitem(last=False)
+                eviction = line.popleft()
+                if line:
+                    self._ready[node] = line
+                if self._planned.get(eviction.uid) is eviction:
+                    eviction.begun = True
+                    return eviction
+            self._wake.clear()
+            await self._wake.wait()
+
+    async def _evict(self, eviction: _Eviction) -> None:
+        pod = self._pods.get(*eviction.pod)
+        if pod is None or pod.metadata.uid != eviction.uid or pod.metadata.deletion_timestamp is not None:
+            self._planned.pop(eviction.uid, None)
+            return
+        if not eviction.failures:
+            self._say(pod, self._cause.marking)
+        condition = {
+            "type": DISRUPTION_TARGET, "status": "True", "reason": self._cause.reason, "message": self._cause.message,
+        }  # fmt: skip
+        try:
+            await set_condition(self._client, pod, self._clock.now(), condition)
+            await self._client.delete(POD, *eviction.pod, uid=eviction.uid)
+        except Missing:
+            self._planned.pop(eviction.uid, None)
+            return
+        self._deletions.inc()
+        self._durations.observe((self._clock.now() - eviction.counted_from).total_seconds())
+        if self._evicted is not None:
+            self._evicted(eviction.because)
+
+    def _retry(self, eviction: _Eviction, error: Exception) -> None:
+        delay = min(_FIRST_RETRY * 2.0 ** min(eviction.failures, 20), _LAST_RETRY)
+        eviction.failures += 1
+        eviction.begun = False
+        unexpected = not isinstance(error, ApiError)
+        _LOG.warning("evicting pod %s/%s, again in %g s: %s", *eviction.pod, delay, error, exc_info=unexpected)
+        self._at(self._clock.now() + timedelta(seconds=delay), eviction)
+
+    def _say(self, pod: Pod, words: str) -> None:
+        what = words.format(pod=f"{pod.metadata.namespace}/{pod.metadata.name}")
+        self._recorder.event(pod, NORMAL, self._cause.event, what)
+
+    def _at(self, when: datetime, eviction: _Eviction) -> None:
+        if when <= self._clock.now():
+            self._ready.setdefault(eviction.node, deque()).append(eviction)
+            self._wake.set()
+            return
+        self._number += 1
+        heapq.heappush(self._timed, _Timed(when, self._number, eviction))
+        if len(self._timed) > 2 * len(self._planned) + 1024:
+            self._timed = [each for each in self._timed if self._planned.get(each.eviction.uid) is each.eviction]
+            heapq.heapify(self._timed)
+        self._arm()
+
+    def _arm(self) -> None:
+        """Keep one timer, for what is due first."""
+        if not self._timed or (self._timer is not None and self._timer[0] <= self._timed[0].when):
+            return
+        if self._timer is not None:
+            self._timer[1].cancel()
+        when = self._timed[0].when
+        seconds = (when - self._clock.now()).total_seconds()
+        self._timer = when, self._clock.call_later(seconds, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        now = self._clock.now()
+        while self._timed and self._timed[0].when <= now:
+            self._at(now, heapq.heappop(self._timed).eviction)
+        self._arm()

@@ -1,0 +1,261 @@
+"""Node lifecycle: what nodes report becomes taints, and a node that reports nothing any more becomes unreachable."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
+
+import msgspec
+
+from moorage.api import kinds
+from moorage.api.cluster import Lease
+from moorage.api.meta import Object
+from moorage.api.node import Node, NodeCondition, Taint
+from moorage.api.pod import Pod
+from moorage.client import ApiError, Missing
+from moorage.client.client import STRATEGIC, Data
+from moorage.client.clock import timestamp
+from moorage.client.events import NORMAL, WARNING
+from moorage.client.informer import Key
+from moorage.controllers.frame.controller import Context, Controller
+from moorage.controllers.frame.settling import Settling
+from moorage.controllers.nodes import nodepods
+from moorage.controllers.nodes.heartbeats import Heartbeats
+from moorage.controllers.nodes.nodepods import index_by_node, set_condition
+from moorage.controllers.nodes.zones import Zones
+from moorage.match.tolerations import NO_EXECUTE, NO_SCHEDULE
+
+READY = "Ready"
+TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
+NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
+UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+TAINT_OF_CONDITION = {
+    (READY, FALSE): NOT_READY,
+    (READY, UNKNOWN): UNREACHABLE,
+    ("MemoryPressure", TRUE): "node.kubernetes.io/memory-pressure",
+    ("DiskPressure", TRUE): "node.kubernetes.io/disk-pressure",
+    ("PIDPressure", TRUE): "node.kubernetes.io/pid-pressure",
+    ("NetworkUnavailable", TRUE): "node.kubernetes.io/network-unavailable",
+}
+_OURS = {NO_SCHEDULE: {*TAINT_OF_CONDITION.values(), UNSCHEDULABLE}, NO_EXECUTE: {NOT_READY, UNREACHABLE}}
+_KUBELETS_CONDITIONS = (READY, "MemoryPressure", "DiskPressure", "PIDPressure")
+"""What only the kubelet can know; the network's condition is set by others."""
+_LEASES = "kube-node-lease"
+_PATIENCE, _FIRST_PATIENCE = 50.0, 60.0
+"""Seconds that a node may be silent, and that a new one may take for its first word."""
+_PODS_AT_ONCE = 16
+_NODE, _LEASE = kinds.row("v1", "Node"), kinds.row("coordination.k8s.io/v1", "Lease")
+
+
+class NodeLifecycle(Controller):
+    """Keeps the taints of nodes as their conditions say, and sets those of nodes that have fallen silent.
+
+    A heartbeat is a lease that was renewed or a status that was posted. `NoExecute` taints, which empty a node, are
+    given out slowly, zone by zone; they are exchanged for each other and taken away at once.
+    """
+
+    name = "node-lifecycle-controller"
+    component = "node-controller"
+    workers = 8
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._nodes = context.informers.of(Node)
+        self._leases = context.informers.of(Lease)
+        self._pods = context.informers.of(Pod)
+        self._heartbeats = Heartbeats(context.clock, self._look_at)
+        self._settling = Settling(self._look_at)
+        self._zones = Zones(context.clock, context.registry, self._look_at, self._turned)
+        index_by_node(self._pods)
+        self._nodes.on_change(self._node_changed)
+        self._leases.on_change(self._lease_changed)
+        self._pods.on_change(self._pod_changed)
+
+    async def run(self) -> None:
+        """Look after nodes until cancelled."""
+        try:
+            await super().run()
+        finally:
+            self._heartbeats.stop()
+            self._zones.stop()
+            self._settling.stop()
+
+    async def reconcile(self, key: Key) -> None:
+        """Give a node the conditions and taints that it should have, and tell its pods when it is unreachable."""
+        _, name = key
+        node = self._nodes.get("", name)
+        if node is None:
+            return
+        status = _ready(node)
+        if self._heartbeats.is_silent(name) and status != UNKNOWN:
+            await self._mark_unknown(node)
+            return
+        await self._set_taints(node)
+        if status == UNKNOWN:
+            await self._mark_pods(name)
+
+    def _look_at(self, name: str) -> None:
+        self.queue.add(("", name))
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        if new is None:
+            assert old is not None
+            self._heartbeats.forget(old.metadata.name)
+            self._zones.forget(old)
+            self._say(old, "RemovingNode", f"Removing Node {old.metadata.name} from Controller")
+            return
+        if old is None:
+            self._say(new, "RegisteredNode", f"Registered Node {new.metadata.name} in Controller")
+        if old is None or _heartbeat(old) != _heartbeat(new):
+            self._heartbeats.beat(new.metadata.name, _PATIENCE if _ready(new) else _FIRST_PATIENCE)
+        self._zones.see(new, ready=_ready(new) == TRUE)
+        if old is None or new.metadata.name in self._settling:
+            self._settling.see(new.metadata.name)
+        else:
+            self.enqueue(new)
+
+    def _lease_changed(self, old: Lease | None, new: Lease | None) -> None:
+        if new is None or new.metadata.namespace != _LEASES or new.metadata.name not in self._heartbeats:
+            return
+        if old is None or old.spec.renew_time != new.spec.renew_time:
+            self._heartbeats.again(new.metadata.name)
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        if new is None or (old is not None and old.spec.node_name == new.spec.node_name):
+            return
+        node = self._nodes.get("", new.spec.node_name)
+        if node is not None and _ready(node) == UNKNOWN:
+            self.enqueue(node)
+
+    def _turned(self, cut_off: bool) -> None:
+        """No node is ready any more, or one is again after none was."""
+        if not cut_off:
+            self._heartbeats.restart()
+        for node in self._nodes:
+            if _ready(node) != TRUE:
+                self.enqueue(node)
+
+    def _say(self, node: Node, reason: str, what: str) -> None:
+        self.recorder.event(node, NORMAL, reason, f"Node {node.metadata.name} event: {what}")
+
+    async def _mark_unknown(self, node: Node) -> None:
+        name = node.metadata.name
+        if await self._has_renewed(name):
+            self._heartbeats.again(name)
+            return
+        known = {each.type: each for each in node.status.conditions}
+        now = timestamp(self.clock.now())
+        conditions = [_unknown(node, type_, known.get(type_), now) for type_ in _KUBELETS_CONDITIONS]
+        patch = {
+            "metadata": {"resourceVersion": node.metadata.resource_version},
+            "status": {"conditions": [each for each in conditions if each]},
+        }
+        answer = await self.client.patch(_NODE, "", name, patch, subresource="status", form=STRATEGIC)
+        if _ready(node) == TRUE:
+            self.recorder.event(node, NORMAL, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
+        await self._seen(answer)
+
+    async def _has_renewed(self, name: str) -> bool:
+        """Whether a node's lease was renewed and we have only not heard of it."""
+        try:
+            lease = msgspec.json.decode(await self.client.get(_LEASE, _LEASES, name), type=Lease)
+        except Missing:
+            return False
+        seen = self._leases.get(_LEASES, name)
+        return seen is None or seen.spec.renew_time != lease.spec.renew_time
+
+    async def _set_taints(self, node: Node) -> None:
+        wanted = {(key, NO_SCHEDULE) for key in _no_schedule_keys(node)}
+        if key := self._no_execute_key(node):
+            wanted.add((key, NO_EXECUTE))
+        kept = tuple(
+            each for each in node.spec.taints
+            if each.key not in _OURS.get(each.effect, ()) or (each.key, each.effect) in wanted
+        )  # fmt: skip
+        added = sorted(wanted - {(each.key, each.effect) for each in kept})
+        if not added and len(kept) == len(node.spec.taints):
+            return
+        now = self.clock.now().replace(microsecond=0)
+        taints = kept + tuple(Taint(key, "", effect, now) for key, effect in added)
+        patch = {
+            "metadata": {"resourceVersion": node.metadata.resource_version},
+            "spec": {"taints": msgspec.to_builtins(taints) or None},
+        }
+        answer = await self.client.patch(_NODE, "", node.metadata.name, patch)
+        if any(effect == NO_EXECUTE for _, effect in added):
+            self._zones.used(node)
+        await self._seen(answer)
+
+    def _no_execute_key(self, node: Node) -> str | None:
+        """The taint that empties a node which is not ready, once it may be emptied."""
+        status = _ready(node)
+        if status in ("", TRUE) or self._zones.cut_off:
+            self._zones.withdraw(node)
+            return None
+        is_tainted = any(each.effect == NO_EXECUTE and each.key in _OURS[NO_EXECUTE] for each in node.spec.taints)
+        return TAINT_OF_CONDITION.get((READY, status)) if is_tainted or self._zones.ask(node) else None
+
+    async def _mark_pods(self, name: str) -> None:
+        """Nobody knows how the pods of an unreachable node are: none of them counts as ready."""
+        ready = [each for each in self._pods.by(nodepods.NODE, name) if _is_ready(each)]
+        for start in range(0, len(ready), _PODS_AT_ONCE):
+            batch = ready[start : start + _PODS_AT_ONCE]
+            errors = [each for each in await asyncio.gather(*map(self._mark_pod, batch)) if each is not None]
+            if errors:
+                raise errors[0]
+
+    async def _mark_pod(self, pod: Pod) -> ApiError | None:
+        try:
+            with suppress(Missing):
+                await set_condition(self.client, pod, self.clock.now(), {"type": READY, "status": FALSE})
+                self.recorder.event(pod, WARNING, "NodeNotReady", "Node is not ready")
+        except ApiError as error:
+            return error
+        return None
+
+    async def _seen(self, answer: bytes) -> None:
+        await self._nodes.caught_up(msgspec.json.decode(answer, type=Object).metadata.resource_version)
+
+
+def _condition(node: Node, type_: str) -> NodeCondition | None:
+    return next((each for each in node.status.conditions if each.type == type_), None)
+
+
+def _ready(node: Node) -> str:
+    """What a node says of being ready; nothing when it has not said anything yet."""
+    condition = _condition(node, READY)
+    return condition.status if condition is not None else ""
+
+
+def _heartbeat(node: Node) -> object:
+    condition = _condition(node, READY)
+    return condition and (condition.last_heartbeat_time,)
+
+
+def _is_ready(pod: Pod) -> bool:
+    condition = nodepods.condition_of(pod, READY)
+    return condition is not None and condition.status == TRUE
+
+
+def _no_schedule_keys(node: Node) -> Iterable[str]:
+    for each in node.status.conditions:
+        if key := TAINT_OF_CONDITION.get((each.type, each.status)):
+            yield key
+    # Who has not said that it is ready gets no pods yet.
+    if not _ready(node):
+        yield NOT_READY
+    if node.spec.unschedulable:
+        yield UNSCHEDULABLE
+
+
+def _unknown(node: Node, type_: str, old: NodeCondition | None, now: str) -> Data | None:
+    if old is None:
+        created = node.metadata.creation_timestamp
+        words = {"reason": "NodeStatusNeverUpdated", "message": "Kubelet never posted node status."}
+        heard = {"lastHeartbeatTime": timestamp(created)} if created else {}
+        return {"type": type_, "status": UNKNOWN, **words, **heard, "lastTransitionTime": now}
+    if old.status == UNKNOWN:
+        return None
+    words = {"reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
+    return {"type": type_, "status": UNKNOWN, **words, "lastTransitionTime": now}

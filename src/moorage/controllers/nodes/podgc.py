@@ -1,0 +1,179 @@
+"""Pods that nobody will end: those of nodes that vanished, those that ended long ago, those that never ran."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from prometheus_client import Counter
+
+from moorage.api import kinds
+from moorage.api.node import Node
+from moorage.api.pod import Pod
+from moorage.client import ApiError, Missing
+from moorage.client.client import Data
+from moorage.client.informer import Key
+from moorage.controllers.frame.controller import Context, Controller
+from moorage.controllers.frame.timers import Alarms
+from moorage.controllers.nodes.nodepods import DISRUPTION_TARGET, NODE, POD, index_by_node, set_condition
+
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+_QUARANTINE, _PERIOD = 40.0, 20.0
+"""Seconds that a node may be late, and in which pods that ended are collected together."""
+_ENDED_KEPT = 12_500
+_AT_ONCE = 16
+_ENDED = ("Succeeded", "Failed")
+_SURPLUS = "", ""
+_NODE = kinds.row("v1", "Node")
+_NEVER = datetime.min.replace(tzinfo=UTC)
+_NODE_GONE = {
+    "type": DISRUPTION_TARGET, "status": "True", "reason": "DeletionByPodGC",
+    "message": "PodGC: node no longer exists",
+}  # fmt: skip
+
+
+class PodGC(Controller):
+    """Deletes pods by force when no kubelet is there to end them, or when too many have ended.
+
+    Keys are pods, nodes that seem to have vanished (without a namespace), and one that stands for all that ended.
+    """
+
+    name = "pod-garbage-collector-controller"
+
+    def __init__(self, context: Context, ended_kept: int = _ENDED_KEPT) -> None:
+        super().__init__(context)
+        self._nodes = context.informers.of(Node)
+        self._pods = context.informers.of(Pod)
+        self._ended_kept = ended_kept
+        self._ended: set[Key] = set()
+        self._alarms = Alarms(context.clock, self.queue.add)
+        self._deletions = Counter(
+            "pod_gc_collector_force_delete_pods", "Pods that were deleted by force.", ["namespace", "reason"],
+            registry=context.registry,
+        )  # fmt: skip
+        self._errors = Counter(
+            "pod_gc_collector_force_delete_pod_errors", "Pods that could not be deleted by force.",
+            ["namespace", "reason"], registry=context.registry,
+        )  # fmt: skip
+        index_by_node(self._pods)
+        self._pods.on_change(self._pod_changed)
+        self._nodes.on_change(self._node_changed)
+
+    async def run(self) -> None:
+        """Collect until cancelled."""
+        try:
+            await super().run()
+        finally:
+            self._alarms.close()
+
+    async def reconcile(self, key: Key) -> None:
+        """Collect the pods of a node that vanished, or a pod that no kubelet will end."""
+        namespace, name = key
+        if key == _SURPLUS:
+            await self._collect_surplus()
+        elif not namespace:
+            await self._collect_orphans(name)
+        elif (pod := self._pods.get(namespace, name)) and (reason := self._stranded(pod)):
+            await self._collect(pod, reason)
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        pod = new or old
+        assert pod is not None
+        key = pod.metadata.namespace, pod.metadata.name
+        if new is None or new.status.phase not in _ENDED:
+            self._ended.discard(key)
+        else:
+            self._ended.add(key)
+            if len(self._ended) > self._ended_kept:
+                self._alarms.set(_SURPLUS, _PERIOD)
+        if new is None:
+            return
+        if self._stranded(new):
+            self.queue.add(key)
+        node = new.spec.node_name
+        if node and (old is None or old.spec.node_name != node) and self._nodes.get("", node) is None:
+            self._alarms.set(("", node), _QUARANTINE)
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        if new is None:
+            assert old is not None
+            self._alarms.set(("", old.metadata.name), _QUARANTINE)
+        elif _is_out_of_service(new) and not (old and _is_out_of_service(old)):
+            for pod in self._pods.by(NODE, new.metadata.name):
+                if self._stranded(pod):
+                    self.enqueue(pod)
+
+    def _stranded(self, pod: Pod) -> str:
+        """Why a pod that is to end would not end by itself; empty when it would, or when all was done already."""
+        metadata = pod.metadata
+        if metadata.deletion_timestamp is None:
+            return ""
+        if pod.status.phase in _ENDED and not metadata.deletion_grace_period_seconds:
+            return ""
+        if not pod.spec.node_name:
+            return "unscheduled"
+        node = self._nodes.get("", pod.spec.node_name)
+        return "out-of-service" if node is not None and _is_out_of_service(node) else ""
+
+    async def _collect_orphans(self, node: str) -> None:
+        orphans = list(self._pods.by(NODE, node))
+        if not orphans or self._nodes.get("", node) is not None:
+            return
+        try:
+            await self.client.get(_NODE, "", node)
+        except Missing:
+            await self._collect_all(orphans, "orphaned", _NODE_GONE)
+
+    async def _collect_surplus(self) -> None:
+        """Collect the oldest of the pods that ended, those first that a kubelet evicted."""
+        ended = [pod for key in self._ended if (pod := self._pods.get(*key))]
+        ended.sort(key=lambda pod: (pod.status.reason != "Evicted", _created(pod), pod.metadata.name))
+        await self._collect_all(ended[: max(0, len(ended) - self._ended_kept)], "terminated")
+
+    async def _collect_all(self, pods: list[Pod], reason: str, condition: Data | None = None) -> None:
+        errors: list[ApiError] = []
+        for start in range(0, len(pods), _AT_ONCE):
+            batch = (self._tried(pod, reason, condition) for pod in pods[start : start + _AT_ONCE])
+            errors += [each for each in await asyncio.gather(*batch) if each is not None]
+        if errors:
+            raise errors[0]
+
+    async def _tried(self, pod: Pod, reason: str, condition: Data | None) -> ApiError | None:
+        try:
+            await self._collect(pod, reason, condition)
+        except ApiError as error:
+            return error
+        return None
+
+    async def _collect(self, pod: Pod, reason: str, condition: Data | None = None) -> None:
+        metadata = pod.metadata
+        try:
+            with suppress(Missing):
+                await self._mark_failed(pod, condition)
+                await self.client.delete(POD, metadata.namespace, metadata.name, uid=metadata.uid, grace=0)
+        except ApiError:
+            self._errors.labels(metadata.namespace, reason).inc()
+            raise
+        self._deletions.labels(metadata.namespace, reason).inc()
+
+    async def _mark_failed(self, pod: Pod, condition: Data | None) -> None:
+        """Give a pod its end: nobody else will, and whoever owns it waits for it."""
+        if pod.status.phase in _ENDED:
+            return
+        if condition is not None:
+            await set_condition(self.client, pod, self.clock.now(), condition, phase="Failed")
+            return
+        metadata = pod.metadata
+        patch = {"metadata": {"uid": metadata.uid}, "status": {"phase": "Failed"}}
+        await self.client.patch(POD, metadata.namespace, metadata.name, patch, subresource="status")
+
+
+def _created(pod: Pod) -> datetime:
+    return pod.metadata.creation_timestamp or _NEVER
+
+
+def _is_out_of_service(node: Node) -> bool:
+    """Whether somebody said that a node which is not ready will not come back by itself."""
+    ready = any(each.type == "Ready" and each.status == "True" for each in node.status.conditions)
+    return not ready and any(each.key == OUT_OF_SERVICE for each in node.spec.taints)

@@ -1,0 +1,122 @@
+"""Taint eviction: pods leave a node when it gets a NoExecute taint that they do not tolerate, or not for long."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import NamedTuple
+
+from moorage.api.node import Node, Taint
+from moorage.api.pod import Pod, Toleration
+from moorage.client.informer import Key
+from moorage.controllers.frame.controller import Context, Controller
+from moorage.controllers.nodes.evictions import Cause, Evictions
+from moorage.controllers.nodes.nodepods import NODE, bound_at, index_by_node
+from moorage.controllers.nodes.taints import LONGEST, Doubts, SeenTaints
+from moorage.match.tolerations import Tolerations
+from moorage.match.verdict import Verdict
+
+_CAUSE = Cause(
+    subsystem="taint_eviction_controller",
+    reason="DeletionByTaintManager",
+    message="Taint manager: deleting due to NoExecute taint",
+    event="TaintManagerEviction",
+    marking="Marking for deletion Pod {pod}",
+    cancelling="Cancelling deletion of Pod {pod}",
+)
+_AT_A_TIME = 256
+_KEPT = 4096
+
+
+class _Judgement(NamedTuple):
+    """What tolerations say of taints: the seconds that each leaves (None is for good), and what has no answer."""
+
+    graces: tuple[int | None, ...]
+    errors: tuple[tuple[Verdict, Taint], ...]
+
+
+class TaintEviction(Controller):
+    """Evicts the pods of tainted nodes, at once or when the seconds of their tolerations are over.
+
+    The seconds count from when the taint was added, or from when the pod came to the node if that was later: whoever
+    is placed on a tainted node has the time that it tolerates.
+    """
+
+    name = "taint-eviction-controller"
+    workers = 2
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._gates = context.gates.for_eviction()
+        self._nodes = context.informers.of(Node)
+        self._pods = context.informers.of(Pod)
+        self._taints = SeenTaints(context.clock)
+        self._evictions = Evictions(context, self.recorder, _CAUSE)
+        self._doubts = Doubts(context.registry, _CAUSE.subsystem)
+        self._judged = lru_cache(maxsize=_KEPT)(self._judge)
+        index_by_node(self._pods)
+        self._nodes.on_change(self._node_changed)
+        self._pods.on_change(self._pod_changed)
+
+    async def run(self) -> None:
+        """Judge and evict until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(super().run())
+            tasks.create_task(self._evictions.run())
+
+    async def reconcile(self, key: Key) -> None:
+        """Judge all pods of a node again."""
+        _, name = key
+        for number, pod in enumerate(list(self._pods.by(NODE, name)), 1):
+            self._settle(pod)
+            if number % _AT_A_TIME == 0:
+                await asyncio.sleep(0)
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        node = new or old
+        assert node is not None
+        changed = self._taints.update(node.metadata.name, new.spec.taints if new else ())
+        # The pods of a node that vanished are not cleared: they keep what was planned until they are collected.
+        if new is not None and (changed or old is None):
+            self.enqueue(new)
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        if new is None or new.metadata.deletion_timestamp is not None:
+            if gone := new or old:
+                self._evictions.forget(gone)
+        elif old is None or (old.spec.node_name, old.spec.tolerations) != (new.spec.node_name, new.spec.tolerations):
+            self._settle(new)
+
+    def _settle(self, pod: Pod) -> None:
+        if pod.metadata.deletion_timestamp is not None:
+            return
+        due = self._due(pod, self._taints.of(pod.spec.node_name))
+        if due is None:
+            self._evictions.cancel(pod)
+        else:
+            self._evictions.plan(pod, due)
+
+    def _due(self, pod: Pod, taints: Mapping[Taint, datetime]) -> datetime | None:
+        """When a pod must leave; None when it may stay."""
+        if not taints:
+            return None
+        judgement = self._judged(pod.spec.tolerations, tuple(taints))
+        for verdict, taint in judgement.errors:
+            self._doubts.note(verdict, taint)
+        arrived = bound_at(pod)
+        return min(
+            (
+                max(since, arrived) + timedelta(seconds=min(grace, LONGEST)) if grace else since
+                for since, grace in zip(taints.values(), judgement.graces, strict=True)
+                if grace is not None
+            ),
+            default=None,
+        )
+
+    def _judge(self, tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...]) -> _Judgement:
+        compiled = Tolerations(tolerations, self._gates)
+        verdicts = [(compiled.verdict(taint), taint) for taint in taints]
+        graces = tuple(compiled.grace_seconds((taint,)) for taint in taints)
+        return _Judgement(graces, tuple((verdict, taint) for verdict, taint in verdicts if verdict.error))

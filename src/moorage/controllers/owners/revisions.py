@@ -1,0 +1,143 @@
+"""ControllerRevisions: every template that a StatefulSet or DaemonSet has had, so that one can go back."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import suppress
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from moorage.api import kinds
+from moorage.api.meta import Object
+from moorage.api.workload import ControllerRevision
+from moorage.client import Exists, Missing
+from moorage.client.client import Data
+from moorage.controllers.frame.controller import Context
+from moorage.controllers.owners.podcontrol import OWNER, controller_of, index_by_owner, reference_to
+
+_REVISION = kinds.row("apps/v1", "ControllerRevision")
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_LONGEST_PREFIX = 223
+
+
+def template_hash(template: Data, collisions: int) -> str:
+    """Ten letters that stand for a template; other ones when these have been taken by another template."""
+    digest = blake2b(msgspec.json.encode(template, order="sorted"), digest_size=8, salt=str(collisions).encode())
+    number = int.from_bytes(digest.digest())
+    letters = []
+    for _ in range(10):
+        number, letter = divmod(number, len(_LETTERS))
+        letters.append(_LETTERS[letter])
+    return "".join(letters)
+
+
+class History:
+    """The revisions of the owners of one kind, labelled with their hash."""
+
+    def __init__(self, context: Context, label: str) -> None:
+        self._client = context.client
+        self._label = label
+        self._revisions = context.informers.of(ControllerRevision)
+        index_by_owner(self._revisions)
+        self._revisions.on_change(self._forget)
+        self._templates: dict[str, Data] = {}
+
+    def _forget(self, old: ControllerRevision | None, new: ControllerRevision | None) -> None:
+        if old is not None and new is None:
+            self._templates.pop(old.metadata.uid, None)
+
+    def of(self, owner: Object) -> list[ControllerRevision]:
+        """All revisions of an owner, the newest last."""
+        return sorted(
+            self._revisions.by(OWNER, owner.metadata.uid), key=lambda each: (each.revision, each.metadata.name)
+        )
+
+    def hash_of(self, revision: ControllerRevision) -> str:
+        """The hash in the labels of a revision."""
+        return revision.metadata.labels.get(self._label, "")
+
+    async def template(self, revision: ControllerRevision) -> Data:
+        """The template that a revision keeps, which never changes."""
+        uid = revision.metadata.uid
+        if uid not in self._templates:
+            data = await self._client.get(_REVISION, revision.metadata.namespace, revision.metadata.name)
+            self._templates[uid] = _template_in(msgspec.json.decode(data))
+        return self._templates[uid]
+
+    async def latest(self, owner: Object, template: Data, collisions: int) -> tuple[ControllerRevision, int]:
+        """The revision of the template that an owner has now, made the newest, and how many hashes were taken."""
+        revisions = self.of(owner)
+        equal = [each for each in revisions if await self.template(each) == template]
+        if not equal:
+            number = revisions[-1].revision + 1 if revisions else 1
+            return await self._create(owner, template, number, collisions)
+        if equal[-1] is revisions[-1]:
+            return equal[-1], collisions
+        return await self._change(equal[-1], {"revision": revisions[-1].revision + 1}), collisions
+
+    async def _create(
+        self, owner: Object, template: Data, number: int, collisions: int
+    ) -> tuple[ControllerRevision, int]:
+        while True:
+            letters = template_hash(template, collisions)
+            name = f"{owner.metadata.name[:_LONGEST_PREFIX]}-{letters}"
+            labels = {**((template.get("metadata") or {}).get("labels") or {}), self._label: letters}
+            data = {
+                "metadata": {
+                    "name": name,
+                    "labels": labels,
+                    "annotations": owner.metadata.annotations,
+                    "ownerReferences": [reference_to(owner)],
+                },
+                "data": _in_order({"spec": {"template": {**template, "$patch": "replace"}}}),
+                "revision": number,
+            }
+            try:
+                return await self._seen(
+                    await self._client.create(_REVISION, data, owner.metadata.namespace)
+                ), collisions
+            except Exists:
+                found = await self._found(owner, name, template)
+            if found is not None:
+                return found, collisions
+            collisions += 1
+
+    async def _found(self, owner: Object, name: str, template: Data) -> ControllerRevision | None:
+        """A revision that is there already, if it keeps this template and is the owner's or nobody's."""
+        answer = await self._client.get(_REVISION, owner.metadata.namespace, name)
+        if _template_in(msgspec.json.decode(answer)) != template:
+            return None
+        revision = msgspec.json.decode(answer, type=ControllerRevision)
+        held_by = controller_of(revision)
+        if held_by is None:
+            return await self._change(revision, {"metadata": {"ownerReferences": [reference_to(owner)]}})
+        return revision if held_by.uid == owner.metadata.uid else None
+
+    async def _change(self, revision: ControllerRevision, patch: Data) -> ControllerRevision:
+        metadata = revision.metadata
+        return await self._seen(await self._client.patch(_REVISION, metadata.namespace, metadata.name, patch))
+
+    async def _seen(self, answer: bytes) -> ControllerRevision:
+        revision = msgspec.json.decode(answer, type=ControllerRevision)
+        await self._revisions.caught_up(revision.metadata.resource_version)
+        return revision
+
+    async def truncate(self, owner: Object, limit: int, live: Collection[str]) -> None:
+        """Delete the oldest revisions that nobody uses (`live` are names), but for some."""
+        unused = [each for each in self.of(owner) if each.metadata.name not in live]
+        for each in unused[: max(0, len(unused) - limit)]:
+            with suppress(Missing):
+                await self._client.delete(_REVISION, each.metadata.namespace, each.metadata.name, uid=each.metadata.uid)
+
+
+def _template_in(revision: dict[str, Any]) -> Data:
+    template = ((revision.get("data") or {}).get("spec") or {}).get("template") or {}
+    return {name: value for name, value in template.items() if name != "$patch"}
+
+
+def _in_order(data: Data) -> Data:
+    """The same with its fields in the order of their names: clients compare revisions byte by byte."""
+    ordered: Data = msgspec.json.decode(msgspec.json.encode(data, order="sorted"))
+    return ordered

@@ -1,0 +1,111 @@
+"""Makes the claims of ephemeral volumes, which belong to their pod and go with it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from moorage.api import kinds
+from moorage.api.claims import ClaimUse, claims_of, not_made_for
+from moorage.api.pod import Pod
+from moorage.api.volume import PersistentVolumeClaim
+from moorage.client import ApiError, Exists, Missing
+from moorage.client.client import Data
+from moorage.client.events import WARNING
+from moorage.client.informer import Key
+from moorage.controllers.frame.controller import Context, Controller
+from moorage.controllers.storage.volumes import USERS, index_by_claim
+
+_CLAIM, _POD = kinds.row("v1", "PersistentVolumeClaim"), kinds.row("v1", "Pod")
+
+
+class NotMade(Exception):
+    """A claim cannot be made; the sentence says why."""
+
+
+class EphemeralVolumes(Controller):
+    """Keys are pods. What becomes of a claim after its pod, the owner reference says."""
+
+    name = "ephemeral-volume"
+    component = "ephemeral_volume"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._pods = context.informers.of(Pod)
+        self._claims = context.informers.of(PersistentVolumeClaim)
+        index_by_claim(self._pods)
+        self._pods.on_change(self._pod_changed)
+        self._claims.on_change(self._claim_changed)
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        if old is None and new is not None and any(each.ephemeral for each in new.spec.volumes):
+            self.enqueue(new)
+
+    def _claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
+        if old is not None and new is None:
+            for pod in self._pods.by(USERS, f"{old.metadata.namespace}/{old.metadata.name}"):
+                self._pod_changed(None, pod)
+
+    async def reconcile(self, key: Key) -> None:
+        """Make the claims that a pod lacks."""
+        pod = self._pods.get(*key)
+        if pod is None or pod.metadata.deletion_timestamp is not None:
+            return
+        for use in claims_of(pod):
+            if not use.ephemeral:
+                continue
+            try:
+                await self._make(pod, use)
+            except (NotMade, ApiError) as error:
+                self.recorder.event(pod, WARNING, "FailedBinding", f"ephemeral volume {use.volume}: {error}")
+                raise
+
+    def failed(self, key: Key, error: Exception) -> None:
+        """What stands in the way of a claim, an event has said."""
+        if not isinstance(error, NotMade):
+            super().failed(key, error)
+
+    async def _make(self, pod: Pod, use: ClaimUse) -> None:
+        namespace = pod.metadata.namespace
+        claim = self._claims.get(namespace, use.claim)
+        if claim is None:
+            template = await self._template(pod, use)
+            if template is None:
+                return
+            try:
+                await self.client.create(_CLAIM, _claim(pod, use, template), namespace)
+            except Exists:
+                found = await self.client.get(_CLAIM, namespace, use.claim)
+                claim = msgspec.json.decode(found, type=PersistentVolumeClaim)
+            except ApiError as error:
+                raise NotMade(f"create PVC {use.claim}: {error}") from error
+        if claim is not None and (problem := not_made_for(pod, claim)):
+            raise NotMade(problem)
+
+    async def _template(self, pod: Pod, use: ClaimUse) -> Data | None:
+        """What a pod says of the claim, with all fields; None when the pod is gone."""
+        try:
+            data: Data = msgspec.json.decode(await self.client.get(_POD, pod.metadata.namespace, pod.metadata.name))
+        except Missing:
+            return None
+        if data["metadata"]["uid"] != pod.metadata.uid:
+            return None
+        volume = next(each for each in data["spec"]["volumes"] if each["name"] == use.volume)
+        template: Data = volume["ephemeral"]["volumeClaimTemplate"]
+        return template
+
+
+def _claim(pod: Pod, use: ClaimUse, template: Data) -> Data:
+    owner = {
+        "apiVersion": "v1", "kind": "Pod", "name": pod.metadata.name, "uid": pod.metadata.uid,
+        "controller": True, "blockOwnerDeletion": True,
+    }  # fmt: skip
+    given = template.get("metadata") or {}
+    return {
+        "metadata": {
+            "name": use.claim,
+            "ownerReferences": [owner],
+            "labels": given.get("labels") or {},
+            "annotations": given.get("annotations") or {},
+        },
+        "spec": template["spec"],
+    }

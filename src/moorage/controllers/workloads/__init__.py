@@ -1,0 +1,1 @@
+"""Controllers of workloads: Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs and CronJobs."""

@@ -1,0 +1,358 @@
+"""Jobs: pods that run until enough of them have succeeded or too many have failed."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from moorage.api.meta import Object
+from moorage.api.pod import Pod
+from moorage.api.workload import Job
+from moorage.client import ApiError, Missing
+from moorage.client.client import STRATEGIC, Data
+from moorage.client.clock import timestamp
+from moorage.client.events import NORMAL, WARNING
+from moorage.client.informer import Key
+from moorage.client.workqueue import WorkQueue, work
+from moorage.controllers.frame.controller import Context
+from moorage.controllers.owners.owner import PodOwner, in_batches, is_ending
+from moorage.controllers.owners.podcontrol import OWNER, POD, controller_of, is_active, is_terminating, ready_condition
+from moorage.controllers.workloads.jobindexes import FAILURES, IGNORED_FAILURES, INDEX, failures, index_of
+from moorage.controllers.workloads.jobpolicy import is_failed, meaning
+from moorage.controllers.workloads.jobstate import FINALIZER, Backoff, Outcome, State, has_ended
+
+_CONTROLLER = "kubernetes.io/job-controller"
+_AT_ONCE = 500
+_LONGEST_PREFIX = 58
+_INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
+
+
+class Jobs(PodOwner[Job]):
+    """Counts how the pods of Jobs end, each once, and makes the pods that are still needed."""
+
+    name = "job-controller"
+    struct = Job
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._backoffs: dict[str, Backoff] = {}
+        self._uncared: WorkQueue[Key] = WorkQueue(last_delay=60.0)
+        self.pods.on_change(lambda _, new: self._look_after(new))
+        self.owners.on_change(self._job_changed)
+
+    async def run(self) -> None:
+        """Reconcile, and free the pods of Jobs that are no more, until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(super().run())
+                tasks.create_task(work(self._uncared, self._free_uncared, self.failed))
+        finally:
+            self._uncared.close()
+
+    def _job_changed(self, old: Job | None, new: Job | None) -> None:
+        job = new or old
+        if job is not None and (new is None or has_ended(new)):
+            self._backoffs.pop(job.metadata.uid, None)
+            for pod in self.pods.by(OWNER, job.metadata.uid):
+                self._look_after(pod)
+
+    def _look_after(self, pod: Pod | None) -> None:
+        if pod is not None and self._is_uncared(pod):
+            self._uncared.add((pod.metadata.namespace, pod.metadata.name))
+
+    def _is_uncared(self, pod: Pod) -> bool:
+        """Whether a pod waits to be counted by a Job that will not do so any more."""
+        if FINALIZER not in pod.metadata.finalizers:
+            return False
+        reference = controller_of(pod)
+        if reference is None:
+            return True
+        if reference.kind != self.kind.kind:
+            return False
+        job = self.owners.get(pod.metadata.namespace, reference.name)
+        if job is None or job.metadata.uid != reference.uid:
+            return True
+        return has_ended(job) and _is_ours(job)
+
+    async def _free_uncared(self, key: Key) -> None:
+        pod = self.pods.get(*key)
+        if pod is not None and self._is_uncared(pod):
+            await self._free(pod)
+
+    async def _free(self, pod: Pod) -> None:
+        """Let a pod that has been counted, or need not be, go when it is deleted."""
+        await self._patch(pod, {"$deleteFromPrimitiveList/finalizers": [FINALIZER]})
+
+    async def _patch(self, pod: Pod, metadata: Data) -> None:
+        patch = {"metadata": {"uid": pod.metadata.uid, **metadata}}
+        with suppress(Missing):
+            answer = await self.client.patch(POD, pod.metadata.namespace, pod.metadata.name, patch, form=STRATEGIC)
+            await self.pods.caught_up(msgspec.json.decode(answer, type=Object).metadata.resource_version)
+
+    async def sync(self, owner: Job) -> None:
+        """Bring a Job nearer to its end."""
+        if has_ended(owner):
+            await self._expire(owner)
+            return
+        if not _is_ours(owner):
+            return
+        if is_ending(owner):
+            await asyncio.gather(*map(self._free, filter(_is_tracked, self.owned(owner))))
+            return
+        try:
+            data: Data = msgspec.json.decode(await self.client.get(self.kind, *_key(owner)))
+        except Missing:
+            return
+        job = msgspec.convert(data, Job)
+        # What is newer than the informer knows will be told by it.
+        if job.metadata.uid == owner.metadata.uid and not has_ended(job) and not is_ending(job):
+            await self._advance(data, job)
+
+    async def _advance(self, data: Data, job: Job) -> None:
+        now, status = self.clock.now(), dict(data.get("status") or {})
+        if job.status.start_time is None and not job.spec.suspend:
+            status["startTime"] = timestamp(now)
+            job = msgspec.convert({**data, "status": status}, Job)
+        known = self._backoffs.get(job.metadata.uid, Backoff())
+        state = State(job, await self._tracked_pods(job), now, known)
+        outcome, problem = state.outcome(), None
+        if outcome is not None:
+            await self.children.delete_many(job, state.active)
+        else:
+            if (left := state.seconds_left()) is not None:
+                self.alarms.set(_key(job), left)
+            try:
+                await self._manage(state, data["spec"].get("template") or {})
+            except ApiError as error:
+                problem = error
+            outcome = state.outcome_without(sum(map(is_active, self.owned(job))))
+            if outcome is None:
+                self._tell_suspension(state, status)
+        await self._track(data, status, state, outcome)
+        if problem is not None:
+            raise problem
+
+    async def _tracked_pods(self, job: Job) -> list[Pod]:
+        """The pods of a Job; those that are active, adopted ones too, stay until they are counted."""
+        pods = await self.claimed(job)
+        untracked = [pod for pod in pods if is_active(pod) and not _is_tracked(pod)]
+        await asyncio.gather(*(self._patch(pod, {"finalizers": [FINALIZER]}) for pod in untracked))
+        return await self.claimed(job) if untracked else pods
+
+    async def _manage(self, state: State, template: Data) -> None:
+        """Delete pods that are too many, or make pods that are too few."""
+        job = state.job
+        if surplus := state.surplus()[:_AT_ONCE]:
+            # Freed first, they do not count as failed.
+            await asyncio.gather(*map(self._free, surplus))
+            await self.children.delete_many(job, surplus)
+            return
+        count = min(_AT_ONCE, state.missing())
+        wait = 0.0 if job.spec.backoff_limit_per_index is not None else state.backoff.remaining(state.now)
+        if not count or wait:
+            if count:
+                self.alarms.set(_key(job), wait)
+            return
+        if not state.is_indexed:
+            metadata = {"generateName": f"{job.metadata.name}-", "finalizers": _finalizers(template)}
+            await self.children.create_many(job, template, [metadata] * count)
+            return
+        waits = {index: state.wait_for_index(index) for index in state.next_indexes(count)}
+        if later := [wait for wait in waits.values() if wait]:
+            self.alarms.set(_key(job), min(later))
+        due = [index for index, wait in waits.items() if not wait]
+        template = _knowing_index(template)
+        await in_batches([partial(self._create_indexed, state, template, index) for index in due])
+
+    async def _create_indexed(self, state: State, template: Data, index: int) -> None:
+        name, suffix = state.job.metadata.name, f"-{index}-"
+        annotations = {INDEX: str(index)}
+        if state.job.spec.backoff_limit_per_index is not None:
+            annotations |= _failure_counts(state, index)
+        metadata: Data = {
+            "generateName": name[: _LONGEST_PREFIX - len(suffix)] + suffix,
+            "labels": {INDEX: str(index)},
+            "annotations": annotations,
+            "finalizers": _finalizers(template),
+        }
+        spec = {**(template.get("spec") or {}), "hostname": f"{name}-{index}"}
+        await self.children.create(state.job, {**template, "spec": spec}, metadata)
+
+    def _tell_suspension(self, state: State, status: Data) -> None:
+        now = timestamp(state.now)
+        if state.is_suspended:
+            if _set_condition(status, "Suspended", "True", "JobSuspended", "Job suspended", now):
+                status.pop("startTime", None)
+                self.recorder.event(state.job, NORMAL, "Suspended", "Job suspended")
+        elif _set_condition(status, "Suspended", "False", "JobResumed", "Job resumed", now):
+            status["startTime"] = now
+            self.recorder.event(state.job, NORMAL, "Resumed", "Job resumed")
+
+    async def _track(self, data: Data, status: Data, state: State, outcome: Outcome | None) -> None:
+        """Count the pods that have ended: note them, free them, count those that are free. So each counts once.
+
+        A Job that is over is told so when all are counted and none is left.
+        """
+        job = state.job
+        uncounted = {part: list(getattr(state.uncounted, part)) for part in ("succeeded", "failed")}
+        self._count(job, status, uncounted)
+        freed = self._note(state, uncounted, outcome)
+        if outcome is not None:
+            kind = "SuccessCriteriaMet" if outcome.is_success else "FailureTarget"
+            _set_condition(status, kind, "True", outcome.reason, outcome.message, timestamp(state.now))
+        data = await self._write(data, self._described(state, status, uncounted))
+        self._backoffs[job.metadata.uid] = state.backoff
+        answers: list[Any] = await asyncio.gather(*map(self._free, freed), return_exceptions=True)
+        status = dict(data["status"])
+        self._count(job, status, uncounted)
+        status = self._described(state, status, uncounted)
+        if outcome is not None and len(freed) < _AT_ONCE and not any(uncounted.values()) and not status["terminating"]:
+            _finish(status, outcome, timestamp(self.clock.now()))
+            await self._write(data, status)
+            told = ("Completed", "Job completed") if outcome.is_success else (outcome.reason, outcome.message)
+            self.recorder.event(job, NORMAL if outcome.is_success else WARNING, *told)
+        else:
+            await self._write(data, status)
+        for problem in answers:
+            if isinstance(problem, BaseException):
+                raise problem
+
+    def _count(self, job: Job, status: Data, uncounted: dict[str, list[str]]) -> None:
+        """Count the pods that were noted and are free."""
+        tracked = {pod.metadata.uid for pod in self.owned(job) if _is_tracked(pod)}
+        for part, uids in uncounted.items():
+            left = [uid for uid in uids if uid in tracked]
+            if len(left) < len(uids):
+                status[part] = status.get(part, 0) + len(uids) - len(left)
+                uncounted[part] = left
+
+    def _note(self, state: State, uncounted: dict[str, list[str]], outcome: Outcome | None) -> list[Pod]:
+        """Note the pods that are to be counted. Returns those that need not be kept any longer."""
+        freed: list[Pod] = []
+        delayed = {pod.metadata.uid for pod in state.delayed.values()}
+        for pod in filter(_is_tracked, state.pods):
+            has_failed = is_failed(state.job, pod)
+            has_succeeded = pod.status.phase == "Succeeded" and pod.metadata.uid not in uncounted["failed"]
+            if not (outcome or has_succeeded or (has_failed and pod.metadata.uid not in delayed)):
+                continue
+            freed.append(pod)
+            if has_succeeded:
+                if not state.is_indexed and pod.metadata.uid not in uncounted["succeeded"]:
+                    uncounted["succeeded"].append(pod.metadata.uid)
+            elif has_failed or (outcome and not outcome.is_success):
+                index = index_of(pod)
+                is_valid = not state.is_indexed or (index is not None and index < state.completions)
+                if is_valid and meaning(state.job, pod).counts and pod.metadata.uid not in uncounted["failed"]:
+                    uncounted["failed"].append(pod.metadata.uid)
+            if len(freed) >= _AT_ONCE:
+                break
+        return freed
+
+    def _described(self, state: State, status: Data, uncounted: dict[str, list[str]]) -> Data:
+        """The status with how many pods there are of each sort, as of now."""
+        pods = self.owned(state.job)
+        active = [pod for pod in pods if is_active(pod)]
+        numbers: Data = {
+            "active": len(active),
+            "ready": sum(ready_condition(pod) is not None for pod in active),
+            "terminating": sum(map(is_terminating, pods)),
+            "uncountedTerminatedPods": {part: uids for part, uids in uncounted.items() if uids},
+        }
+        if state.is_indexed:
+            numbers |= {"succeeded": len(state.done), "completedIndexes": str(state.done)}
+            if state.failed_indexes is not None:
+                numbers["failedIndexes"] = str(state.failed_indexes)
+        absent = {name for name in ("active", "succeeded", "completedIndexes") if not numbers.get(name, True)}
+        return {name: value for name, value in {**status, **numbers}.items() if name not in absent}
+
+    async def _write(self, data: Data, status: Data) -> Data:
+        """Write the status if it is not so already; nobody else may have changed the Job meanwhile."""
+        if status == data.get("status"):
+            return data
+        written: Data = msgspec.json.decode(
+            await self.client.update(self.kind, {**data, "status": status}, subresource="status")
+        )
+        await self.owners.caught_up(written["metadata"]["resourceVersion"])
+        return written
+
+    async def _expire(self, job: Job) -> None:
+        """Delete a Job that has been over for long enough."""
+        seconds = job.spec.ttl_seconds_after_finished
+        ends = [each.last_transition_time for each in job.status.conditions if each.type in ("Complete", "Failed")]
+        if seconds is None or is_ending(job) or not ends or ends[0] is None:
+            return
+        left = (ends[0] + timedelta(seconds=seconds) - self.clock.now()).total_seconds()
+        if left > 0:
+            self.alarms.set(_key(job), left)
+            return
+        with suppress(Missing):
+            metadata = job.metadata
+            await self.client.delete(
+                self.kind, *_key(job), uid=metadata.uid, revision=metadata.resource_version, propagation="Foreground"
+            )
+
+
+def _key(job: Job) -> Key:
+    return job.metadata.namespace, job.metadata.name
+
+
+def _is_ours(job: Job) -> bool:
+    return job.spec.managed_by in (None, _CONTROLLER)
+
+
+def _is_tracked(pod: Pod) -> bool:
+    return FINALIZER in pod.metadata.finalizers
+
+
+def _finalizers(template: Data) -> list[str]:
+    given = (template.get("metadata") or {}).get("finalizers") or ()
+    return [*(each for each in given if each != FINALIZER), FINALIZER]
+
+
+def _knowing_index(template: Data) -> Data:
+    """A template whose containers find their index in the environment, unless they have something else there."""
+    spec = dict(template.get("spec") or {})
+    for part in ("initContainers", "containers"):
+        if part in spec:
+            spec[part] = [{**each, "env": _with_index(each.get("env") or [])} for each in spec[part]]
+    return {**template, "spec": spec}
+
+
+def _with_index(env: list[Data]) -> list[Data]:
+    if any(each.get("name") == _INDEX_VARIABLE for each in env):
+        return env
+    source = {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}
+    return [*env, {"name": _INDEX_VARIABLE, "valueFrom": source}]
+
+
+def _failure_counts(state: State, index: int) -> dict[str, str]:
+    """What a pod must know of those of its index that failed before it."""
+    before = state.delayed.get(index)
+    if before is None:
+        return {FAILURES: "0"}
+    counts = meaning(state.job, before).counts
+    counted, ignored = failures(before) + counts, failures(before, IGNORED_FAILURES) + (not counts)
+    return {FAILURES: str(counted), **({IGNORED_FAILURES: str(ignored)} if ignored else {})}
+
+
+def _finish(status: Data, outcome: Outcome, now: str) -> None:
+    kind = "Complete" if outcome.is_success else "Failed"
+    _set_condition(status, kind, "True", outcome.reason, outcome.message, now)
+    if outcome.is_success:
+        status["completionTime"] = now
+
+
+def _set_condition(status: Data, kind: str, value: str, reason: str, message: str, now: str) -> bool:
+    """Set a condition. Returns whether that changed anything; one that was never there need not be said to be false."""
+    told = {"type": kind, "status": value, "reason": reason, "message": message}
+    known = [each for each in status.get("conditions") or () if each.get("type") == kind]
+    if (not known and value == "False") or any(told.items() <= each.items() for each in known):
+        return False
+    others = [each for each in status.get("conditions") or () if each.get("type") != kind]
+    status["conditions"] = [*others, {**told, "lastProbeTime": now, "lastTransitionTime": now}]
+    return True

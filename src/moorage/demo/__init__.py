@@ -1,0 +1,1 @@
+"""The user stories of the design documents, played on a control plane."""

@@ -1,0 +1,1 @@
+"""A whole control plane in one process."""

@@ -1,0 +1,123 @@
+"""A whole control plane in one process: the API server, the scheduler, the controllers, and hollow nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from moorage.api import kinds
+from moorage.apiserver.run import AUTHORITY, APIServer, start
+from moorage.client import Client, Exists
+from moorage.client.clock import Clock
+from moorage.client.leases import LeadershipLost, identity, lead
+from moorage.controllers.cluster.serviceaccounts import root_ca
+from moorage.controllers.hollow import HollowNodes, ensure_nodes
+from moorage.controllers.run import CONTROLLERS, prepare
+from moorage.controllers.storage.provisioner import PROVISIONER
+from moorage.features import NONE_ON, Gates
+from moorage.scheduler.config import Configuration
+from moorage.scheduler.scheduler import Scheduler
+from moorage.store import SQLITE, EtcdFiles
+
+_LOG = logging.getLogger(__name__)
+_RESTART_SECONDS = 1.0
+_STORAGE_CLASS = kinds.row("storage.k8s.io/v1", "StorageClass")
+_STANDARD = {
+    "metadata": {"name": "standard", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+    "provisioner": PROVISIONER,
+}
+
+
+@dataclass(slots=True)
+class Settings:
+    """What a control plane is told to be."""
+
+    directory: Path
+    store: str = "sqlite"
+    bind: str = "127.0.0.1"
+    port: int = 6443
+    apiserver_gates: Gates = NONE_ON
+    scheduler_gates: Gates = NONE_ON
+    controllers_gates: Gates = NONE_ON
+    etcd_files: EtcdFiles = (None, None, None)
+    scheduling: Configuration = field(default_factory=Configuration)
+    nodes: int = 3
+    """How many hollow nodes there are to begin with."""
+    clock: Clock = field(default_factory=Clock)
+
+
+async def furnish(client: Client, nodes: int) -> None:
+    """Give a new cluster what people expect to find: nodes, and a class of volumes."""
+    with suppress(Exists):
+        await client.create(_STORAGE_CLASS, _STANDARD)
+    await ensure_nodes(client, nodes)
+
+
+class ControlPlane:
+    """A control plane that runs."""
+
+    def __init__(self, server: APIServer) -> None:
+        self.server = server
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @classmethod
+    async def start(cls, settings: Settings) -> ControlPlane:
+        """Start everything. Raises CannotStart when the API server cannot."""
+        server = await start(
+            settings.directory, settings.store, settings.apiserver_gates, settings.bind, settings.port,
+            etcd_files=settings.etcd_files, clock=settings.clock,
+        )  # fmt: skip
+        plane = cls(server)
+
+        async def schedule(client: Client) -> None:
+            scheduler = Scheduler(client, settings.scheduler_gates, settings.scheduling, clock=settings.clock)
+            with server.measuring(scheduler.metrics.registry):
+                await scheduler.run()
+
+        async def control(client: Client) -> None:
+            authority = (settings.directory / AUTHORITY).read_text()
+            made = (*CONTROLLERS, HollowNodes, root_ca(authority))
+            controllers = prepare(client, settings.controllers_gates, made, clock=settings.clock)
+            with server.measuring(controllers.context.registry):
+                await controllers.run()
+
+        await furnish(server.client("moorage"), settings.nodes)
+        alone = settings.store == SQLITE
+        plane.run("scheduler", schedule, lease="" if alone else "kube-scheduler")
+        plane.run("controllers", control, lease="" if alone else "kube-controller-manager")
+        return plane
+
+    def run(self, component: str, work: Callable[[Client], Awaitable[None]], lease: str = "") -> None:
+        """Keep a component running, where others may, too, only while the lease is held.
+
+        One that fails is started anew, with the failure in the log.
+        """
+        client = self.server.client(f"moorage-{component}")
+
+        async def kept() -> None:
+            while True:
+                try:
+                    if lease:
+                        await lead(client, lease, identity(), Clock(), lambda: work(client))
+                    else:
+                        await work(client)
+                except LeadershipLost as lost:
+                    _LOG.warning("%s: %s", component, lost)
+                except Exception:  # noqa: BLE001 - the log has it, and the others go on
+                    _LOG.exception("%s failed and is started again", component)
+                await asyncio.sleep(_RESTART_SECONDS)
+
+        self._tasks.append(asyncio.create_task(kept(), name=component))
+
+    async def stop(self) -> None:
+        """Stop everything, the API server last."""
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+        await self.server.stop()

@@ -1,0 +1,1 @@
+"""How objects are printed in tables."""

@@ -1,0 +1,119 @@
+"""What the statuses of its containers make of a pod: ready, starting, crashing, done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from moorage.registry.printing.ages import moment
+
+Item = Mapping[str, Any]
+_ENDED = ("Succeeded", "Failed")
+
+
+class _Restarts:
+    """How often, and when last."""
+
+    __slots__ = ("count", "last")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.last: datetime | None = None
+
+    def add(self, container: Item) -> None:
+        self.count += container.get("restartCount") or 0
+        terminated = (container.get("lastState") or {}).get("terminated")
+        finished = moment(terminated.get("finishedAt")) if terminated else None
+        if finished and (self.last is None or finished > self.last):
+            self.last = finished
+
+
+class PodSummary:
+    """The word, the counts and the time that a list shows of a pod."""
+
+    __slots__ = ("last_restart", "ready", "reason", "restarts", "total")
+
+    def __init__(self, pod: Item) -> None:
+        spec, status = pod.get("spec") or {}, pod.get("status") or {}
+        conditions = status.get("conditions") or ()
+        init_containers = spec.get("initContainers") or ()
+        sidecars = {each["name"] for each in init_containers if each.get("restartPolicy") == "Always"}
+        self.total = len(spec.get("containers") or ()) + len(sidecars)
+        self.ready = 0
+        self.reason: str = status.get("reason") or status.get("phase") or ""
+        for condition in conditions:
+            if condition.get("reason") == "SchedulingGated" and condition.get("type") == "PodScheduled":
+                self.reason = "SchedulingGated"
+
+        restarts, sidecar_restarts = _Restarts(), _Restarts()
+        waiting_for = self._initialise(
+            status.get("initContainerStatuses") or (), sidecars, len(init_containers), restarts, sidecar_restarts
+        )
+        if waiting_for:
+            self.reason = waiting_for
+        if not waiting_for or _is_true(conditions, "Initialized"):
+            restarts = sidecar_restarts
+            self._run(status.get("containerStatuses") or (), conditions, restarts)
+        self.restarts = restarts.count
+        self.last_restart = restarts.last
+
+        if (pod.get("metadata") or {}).get("deletionTimestamp"):
+            if status.get("reason") == "NodeLost":
+                self.reason = "Unknown"
+            elif status.get("phase") not in _ENDED:
+                self.reason = "Terminating"
+
+    def _initialise(
+        self, statuses: Iterable[Item], sidecars: set[str], total: int, all_: _Restarts, of_sidecars: _Restarts
+    ) -> str:
+        """What the first init container that is not done is at; empty when there is none."""
+        for index, container in enumerate(statuses):
+            is_sidecar = container.get("name") in sidecars
+            all_.add(container)
+            if is_sidecar:
+                of_sidecars.add(container)
+            state = container.get("state") or {}
+            terminated = state.get("terminated")
+            if terminated is not None and not terminated.get("exitCode"):
+                continue
+            if is_sidecar and container.get("started"):
+                self.ready += bool(container.get("ready"))
+                continue
+            if terminated is not None:
+                return f"Init:{_ending(terminated)}"
+            reason = (state.get("waiting") or {}).get("reason")
+            return f"Init:{reason}" if reason and reason != "PodInitializing" else f"Init:{index}/{total}"
+        return ""
+
+    def _run(self, statuses: Iterable[Item], conditions: Iterable[Item], restarts: _Restarts) -> None:
+        """Let the containers say what the pod is at; the first of them has the last word."""
+        running, failure = False, ""
+        for container in reversed(list(statuses)):
+            restarts.add(container)
+            state = container.get("state") or {}
+            reason = (state.get("waiting") or {}).get("reason")
+            terminated = state.get("terminated")
+            if reason:
+                self.reason = reason
+            elif terminated is not None:
+                self.reason = _ending(terminated)
+                failure = self.reason if terminated.get("exitCode") else failure
+            elif container.get("ready") and state.get("running") is not None:
+                running = True
+                self.ready += 1
+        if self.reason == "Completed":
+            if running and _is_true(conditions, "Ready"):
+                self.reason = "Running"
+            else:
+                self.reason = failure or ("NotReady" if running else self.reason)
+
+
+def _ending(terminated: Item) -> str:
+    """How a container ended."""
+    signal = terminated.get("signal")
+    return terminated.get("reason") or (f"Signal:{signal}" if signal else f"ExitCode:{terminated.get('exitCode', 0)}")
+
+
+def _is_true(conditions: Iterable[Item], type_: str) -> bool:
+    return any(each.get("status") == "True" for each in conditions if each.get("type") == type_)

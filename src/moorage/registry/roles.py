@@ -1,0 +1,85 @@
+"""What is wrong with roles and with what binds them."""
+
+from __future__ import annotations
+
+from moorage.registry import namesyntax
+from moorage.registry.checks import Errors, label_selector, syntax
+from moorage.registry.schema import Data
+from moorage.validation.field import invalid, not_supported, required
+
+_GROUP = "rbac.authorization.k8s.io"
+_SUBJECTS = ("ServiceAccount", "User", "Group")
+
+
+def role_errors(new: Data, _: Data | None) -> Errors:
+    """What is wrong with a Role."""
+    yield from _rule_errors(new, is_namespaced=True)
+
+
+def cluster_role_errors(new: Data, _: Data | None) -> Errors:
+    """What is wrong with a ClusterRole."""
+    yield from _rule_errors(new, is_namespaced=False)
+    aggregation = new.get("aggregationRule")
+    if aggregation is None:
+        return
+    selectors = aggregation.get("clusterRoleSelectors", ())
+    path = "aggregationRule.clusterRoleSelectors"
+    if not selectors:
+        yield required(path, "at least one clusterRoleSelector required if aggregationRule is non-nil")
+    for index, selector in enumerate(selectors):
+        yield from label_selector(f"{path}[{index}]", selector)
+
+
+def _rule_errors(role: Data, *, is_namespaced: bool) -> Errors:
+    for index, rule in enumerate(role.get("rules", ())):
+        path = f"rules[{index}]"
+        if not rule.get("verbs"):
+            yield required(f"{path}.verbs", "verbs must contain at least one value")
+        if urls := rule.get("nonResourceURLs"):
+            if is_namespaced:
+                yield invalid(f"{path}.nonResourceURLs", urls, "namespaced rules cannot apply to non-resource URLs")
+            if any(rule.get(name) for name in ("apiGroups", "resources", "resourceNames")):
+                detail = "rules cannot apply to both regular resources and non-resource URLs"
+                yield invalid(f"{path}.nonResourceURLs", urls, detail)
+            continue
+        if not rule.get("apiGroups"):
+            yield required(f"{path}.apiGroups", "resource rules must supply at least one api group")
+        if not rule.get("resources"):
+            yield required(f"{path}.resources", "resource rules must supply at least one resource")
+
+
+def binding_errors(new: Data, old: Data | None) -> Errors:
+    """What is wrong with a RoleBinding or ClusterRoleBinding, or with changing one."""
+    is_namespaced = bool(new.get("metadata", {}).get("namespace"))
+    role = new.get("roleRef", {})
+    if role.get("apiGroup") != _GROUP:
+        yield not_supported("roleRef.apiGroup", role.get("apiGroup", ""), (_GROUP,))
+    roles = ("Role", "ClusterRole") if is_namespaced else ("ClusterRole",)
+    if role.get("kind") not in roles:
+        yield not_supported("roleRef.kind", role.get("kind", ""), roles)
+    name = role.get("name", "")
+    if not name:
+        yield required("roleRef.name")
+    else:
+        yield from syntax("roleRef.name", name, namesyntax.path_segment(name))
+    for index, subject in enumerate(new.get("subjects", ())):
+        yield from _subject_errors(f"subjects[{index}]", subject, is_namespaced=is_namespaced)
+    if old is not None and role != old.get("roleRef", {}):
+        yield invalid("roleRef", role, "cannot change roleRef")
+
+
+def _subject_errors(path: str, subject: Data, *, is_namespaced: bool) -> Errors:
+    name, kind, group = (subject.get(field, "") for field in ("name", "kind", "apiGroup"))
+    if not name:
+        yield required(f"{path}.name")
+    if kind == "ServiceAccount":
+        if name:
+            yield from syntax(f"{path}.name", name, namesyntax.subdomain(name))
+        if group:
+            yield not_supported(f"{path}.apiGroup", group, ("",))
+        if not is_namespaced and not subject.get("namespace"):
+            yield required(f"{path}.namespace")
+    elif kind not in _SUBJECTS:
+        yield not_supported(f"{path}.kind", kind, _SUBJECTS)
+    elif group != _GROUP:
+        yield not_supported(f"{path}.apiGroup", group, (_GROUP,))

@@ -1,0 +1,359 @@
+"""The fields of every kind: what does not fit is refused, what is not known is named, null counts as absent."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cache, lru_cache
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+
+from moorage.api.kinds import Kind
+from moorage.gotext import quote
+from moorage.quantity import Quantity, QuantityError
+
+Data = dict[str, Any]
+Place = tuple[Any, ...]
+"""Where a value is: the place around it, a name, index or key, and the Go type that has the name; () is the top."""
+Check = Callable[[Any, Place, list[str]], Any]
+
+_TOP: Place = ()
+_MAX_DEPTH = 100
+_GO_NAMES = {str: "string", int: "number", float: "number", bool: "bool", dict: "object", list: "array"}
+_ANYTHING = frozenset(_GO_NAMES)
+_TIME = re.compile(r"[-\dT:]{19}Z", re.ASCII)
+_MICRO_TIME = re.compile(r"[-\dT:]{19}\.\d{6}Z", re.ASCII)
+_TIME_PARTS = (
+    ("2006", r"\d{4}"), ("-", "-"), ("01", r"\d\d"), ("-", "-"), ("02", r"\d\d"), ("T", "T"), ("15", r"\d\d"),
+    (":", ":"), ("04", r"\d\d"), (":", ":"), ("05", r"\d\d(?:[.,]\d+)?"), ("Z07:00", r"Z|[+-]\d\d:\d\d"),
+)  # fmt: skip
+_RFC3339 = re.compile("".join(f"(?:{pattern})" for _, pattern in _TIME_PARTS), re.ASCII)
+_NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/=]")
+
+
+class ShapeError(ValueError):
+    """A field holds what it cannot hold, in the words of Kubernetes' decoder."""
+
+
+class Shape:
+    """What a field may hold."""
+
+    __slots__ = ("accepts", "check", "fields", "go", "item", "pointer", "zero")
+
+    def __init__(
+        self,
+        accepts: frozenset[type],
+        go: str,
+        check: Check | None = None,
+        zero: Callable[[], Any] = dict,
+        *,
+        item: Shape | None = None,
+        fields: Callable[[], dict[str, Shape]] | None = None,
+    ) -> None:
+        self.accepts = accepts
+        self.go = go
+        self.check = check
+        self.zero = zero
+        """What null is where nothing can be absent: in a list or a map."""
+        self.item = item
+        self.fields = fields
+        self.pointer = False
+        """Whether Kubernetes tells an empty value from none."""
+
+    def read(self, value: Any, place: Place, unknown: list[str]) -> Any:
+        """The value as Kubernetes would write it."""
+        if value is None:
+            return self.zero()
+        if type(value) not in self.accepts:
+            raise _misfit(_described(value, self), self.go, place)
+        return value if self.check is None else self.check(value, place, unknown)
+
+    def same(self, left: Any, right: Any) -> bool:
+        """Whether two values mean the same; None is a value that is absent."""
+        if left is None or right is None:
+            value = right if left is None else left
+            return value is None or (not self.pointer and self._is_zero(value))
+        if type(left) is not type(right):
+            return self.go == "resource.Quantity" and _same_quantity(left, right)
+        if self.fields is not None:
+            return _same_fields(self.fields(), left, right)
+        if self.item is not None and type(left) is list:
+            return len(left) == len(right) and all(map(self.item.same, left, right))
+        if self.item is not None:
+            return left.keys() == right.keys() and all(self.item.same(left[key], right[key]) for key in left)
+        return bool(left == right) or (self.go == "resource.Quantity" and _same_quantity(left, right))
+
+    def _is_zero(self, value: Any) -> bool:
+        if self.fields is None or not value:
+            return not value or (self.go == "resource.Quantity" and value == "0")
+        return _same_fields(self.fields(), value, {})
+
+
+def read(kind: Kind, obj: Data) -> list[str]:
+    """Bring an object to the form in which Kubernetes keeps it, and name the fields that its kind does not have."""
+    return read_as(_group(kind, obj), kind.kind, obj)
+
+
+def read_as(group: str, kind: str, obj: Data) -> list[str]:
+    """The same for what is no stored object: a Scale, an Eviction, a Binding."""
+    unknown: list[str] = []
+    _read_struct(_fields(_table()["kinds"][f"{group}/{kind}"]), kind, obj, _TOP, unknown)
+    return unknown
+
+
+def same(kind: Kind, new: Data, old: Data, *path: str) -> bool:
+    """Whether two objects, or what they have at a path, mean the same: an empty list is no list, 1 CPU is 1000m."""
+    shape = _shape(_table()["kinds"][f"{_group(kind, new)}/{kind.kind}"])
+    left: Any = new
+    right: Any = old
+    for name in path:
+        shape = (shape.fields or dict)()[name]
+        left = left.get(name) if left else None
+        right = right.get(name) if right else None
+    return bool(left == right and type(left) is type(right)) or shape.same(left, right)
+
+
+def _group(kind: Kind, obj: Data) -> str:
+    """Events are in two groups and differ in their fields: there, what an object says of itself counts."""
+    return "" if kind.group == "events.k8s.io" and obj.get("apiVersion") == "v1" else kind.group
+
+
+def _read_struct(fields: dict[str, Shape], owner: str, obj: Data, place: Place, unknown: list[str]) -> None:
+    nulls = []
+    for name, value in obj.items():
+        shape = fields.get(name)
+        if shape is None:
+            _shallow(value, (place, name, owner), unknown)
+            unknown.append(_dotted((place, name, owner)))
+        elif type(value) in shape.accepts:
+            if shape.check is not None:
+                checked = shape.check(value, (place, name, owner), unknown)
+                if checked is not value:
+                    obj[name] = checked
+        elif value is None:
+            nulls.append(name)
+        else:
+            raise _misfit(_described(value, shape), shape.go, (place, name, owner))
+    for name in nulls:
+        del obj[name]
+
+
+def _same_fields(fields: dict[str, Shape], left: Data, right: Data) -> bool:
+    for name in left.keys() | right.keys():
+        before, after = left.get(name), right.get(name)
+        shape = fields.get(name)
+        if shape is None:
+            if before != after:
+                return False
+        elif not shape.same(before, after):
+            return False
+    return True
+
+
+def _same_quantity(left: Any, right: Any) -> bool:
+    try:
+        return Quantity.of(left) == Quantity.of(right)
+    except QuantityError:
+        return False
+
+
+@cache
+def _table() -> dict[str, dict[str, Any]]:
+    table: dict[str, dict[str, Any]] = msgspec.json.decode(
+        files("moorage.registry").joinpath("fields.json").read_bytes()
+    )
+    return table
+
+
+@cache
+def _fields(name: str) -> dict[str, Shape]:
+    return {field: _shape(code) for field, code in _table()["types"][name].items()}
+
+
+def _shape(code: str) -> Shape:
+    """Read a code of the table: `?` a pointer, `[` a list, `{` a map, a letter or a type, and its name in Go."""
+    if code[0] == "?":
+        shape = _shape(code[1:])
+        shape.pointer = True
+        return shape
+    if code[0] in "[{":
+        item = _shape(code[1:])
+        if code[0] == "[":
+            return Shape(frozenset((list,)), f"[]{item.go}", _list_of(item), list, item=item)
+        return Shape(frozenset((dict,)), f"map[string]{item.go}", _map_of(item), dict, item=item)
+    letter, _, go = code.partition("=")
+    if letter in _LETTERS:
+        accepts, name, check, zero = _LETTERS[letter]
+        return Shape(accepts, go or name, check, zero)
+    return Shape(frozenset((dict,)), code, _struct_of(code), fields=lambda: _fields(code))
+
+
+def _struct_of(name: str) -> Check:
+    owner = name.rpartition(".")[2]
+
+    def check(value: Data, place: Place, unknown: list[str]) -> Data:
+        _read_struct(_fields(name), owner, value, place, unknown)
+        return value
+
+    return check
+
+
+def _list_of(item: Shape) -> Check:
+    def check(values: list[Any], place: Place, unknown: list[str]) -> list[Any]:
+        for index, value in enumerate(values):
+            if item.check is not None or type(value) not in item.accepts:
+                values[index] = item.read(value, (place, index, ""), unknown)
+        return values
+
+    return check
+
+
+def _map_of(item: Shape) -> Check:
+    def check(values: Data, place: Place, unknown: list[str]) -> Data:
+        for key, value in values.items():
+            if item.check is not None or type(value) not in item.accepts:
+                values[key] = item.read(value, (place, key, ""), unknown)
+        return values
+
+    return check
+
+
+def _int(bits: int) -> Check:
+    limit: int = 1 << (bits - 1)
+
+    def check(value: int, place: Place, _: list[str]) -> int:
+        if not -limit <= value < limit:
+            raise _misfit(f"number {value}", f"int{bits}", place)
+        return value
+
+    return check
+
+
+def _int_or_string(value: Any, place: Place, unknown: list[str]) -> Any:
+    return value if type(value) is str else _INT32(value, place, unknown)
+
+
+def _quantity(value: Any, place: Place, _: list[str]) -> str:
+    try:
+        return _canonical(value)
+    except QuantityError as error:
+        raise ShapeError(f"{_bracketed(place)}: {error}") from None
+
+
+@lru_cache(maxsize=65536, typed=True)
+def _canonical(value: Any) -> str:
+    return str(Quantity.of(value))
+
+
+def _bytes(value: str, place: Place, _: list[str]) -> str:
+    text = value.replace("\r", "").replace("\n", "")
+    odd = _NOT_BASE64.search(text)
+    at = len(text) // 4 * 4 if odd is None else odd.start()
+    try:
+        b64decode(text, validate=True)
+    except ValueError:
+        raise ShapeError(f"{_bracketed(place)}: illegal base64 data at input byte {at}") from None
+    return text
+
+
+def _time(value: str, place: Place, _: list[str]) -> str:
+    instant = _instant(value, place)
+    return value if _TIME.fullmatch(value) else f"{instant.isoformat(timespec='seconds')}Z"
+
+
+def _micro_time(value: str, place: Place, _: list[str]) -> str:
+    instant = _instant(value, place)
+    return value if _MICRO_TIME.fullmatch(value) else f"{instant.isoformat(timespec='microseconds')}Z"
+
+
+def _instant(value: str, place: Place) -> datetime:
+    if _RFC3339.fullmatch(value):
+        try:
+            return datetime.fromisoformat(value.replace(",", ".")).astimezone(UTC).replace(tzinfo=None)
+        except (ValueError, OverflowError):
+            problem = _out_of_range(value)
+    else:
+        problem = _unreadable(value)
+    raise ShapeError(f"{_bracketed(place)}: parsing time {quote(value)}{problem}")
+
+
+def _unreadable(value: str) -> str:
+    rest = value
+    for name, pattern in _TIME_PARTS:
+        found = re.match(pattern, rest, re.ASCII)
+        if found is None:
+            return f' as "2006-01-02T15:04:05Z07:00": cannot parse {quote(rest)} as "{name}"'
+        rest = rest[found.end() :]
+    return f": extra text: {quote(rest)}"
+
+
+def _out_of_range(value: str) -> str:
+    limits = (("month", 5, 1, 12), ("hour", 11, 0, 23), ("minute", 14, 0, 59), ("second", 17, 0, 59))
+    wrong = [name for name, at, least, most in limits if not least <= int(value[at : at + 2]) <= most]
+    return f": {wrong[0] if wrong else 'day'} out of range"
+
+
+def _described(value: Any, shape: Shape) -> str:
+    return f"number {value}" if type(value) is float and shape.accepts == _NUMBER else _GO_NAMES[type(value)]
+
+
+def _shallow(value: Any, place: Place, _: list[str], room: int = _MAX_DEPTH) -> Any:
+    """Refuse what nobody could walk through: here alone the table does not say how deep things go."""
+    if type(value) is dict or type(value) is list:
+        if room == 0:
+            raise ShapeError(f"{_bracketed(place)}: nested deeper than {_MAX_DEPTH} levels")
+        for child in value.values() if type(value) is dict else value:
+            _shallow(child, place, _, room - 1)
+    return value
+
+
+def _misfit(value: str, go: str, place: Place) -> ShapeError:
+    owner, names = "", []
+    while place:
+        place, step, struct = place
+        if struct:
+            owner = owner or struct
+            names.append(step)
+    where = f"struct field {owner}.{'.'.join(reversed(names))}" if names else "value"
+    return ShapeError(f"json: cannot unmarshal {value} into Go {where} of type {go}")
+
+
+def _dotted(place: Place) -> str:
+    """A place as the strict decoder spells it: `spec.containers[0].foo`."""
+    return "".join(_steps(place, ".{}"))
+
+
+def _bracketed(place: Place) -> str:
+    """A place as field errors spell it: `spec.containers[0].resources.limits[cpu]`."""
+    return "".join(_steps(place, "[{}]"))
+
+
+def _steps(place: Place, key: str) -> list[str]:
+    steps = []
+    while place:
+        place, step, struct = place
+        if struct:
+            steps.append(f".{step}" if place else step)
+        else:
+            steps.append(f"[{step}]" if type(step) is int else key.format(step))
+    return steps[::-1]
+
+
+_INT32 = _int(32)
+_TEXT, _NUMBER = frozenset((str,)), frozenset((int,))
+_LETTERS: dict[str, tuple[frozenset[type], str, Check | None, Callable[[], Any]]] = {
+    "s": (_TEXT, "string", None, str),
+    "b": (frozenset((bool,)), "bool", None, bool),
+    "i": (_NUMBER, "int32", _INT32, int),
+    "l": (_NUMBER, "int64", _int(64), int),
+    "q": (frozenset((str, int, float)), "resource.Quantity", _quantity, lambda: "0"),
+    "x": (_TEXT | _NUMBER, "intstr.IntOrString", _int_or_string, int),
+    "t": (_TEXT, "v1.Time", _time, str),
+    "m": (_TEXT, "v1.MicroTime", _micro_time, str),
+    "B": (_TEXT, "[]uint8", _bytes, str),
+    "*": (_ANYTHING, "any", _shallow, lambda: None),
+}

@@ -1,0 +1,167 @@
+"""What is wrong with Services."""
+
+from __future__ import annotations
+
+from moorage.names import label_key_errors
+from moorage.registry import namesyntax
+from moorage.registry.checks import Errors, one_of, port, port_number, syntax
+from moorage.registry.metadata import label_errors
+from moorage.registry.schema import Data
+from moorage.registry.serviceupdates import needs_health_port
+from moorage.validation.field import duplicate, forbidden, invalid, not_supported, required
+
+_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+_AFFINITIES = ("ClientIP", "None")
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
+_POLICIES = ("Cluster", "Local")
+_FAMILIES = ("IPv4", "IPv6")
+_FAMILY_POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
+_DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
+_MAX_AFFINITY_SECONDS = 86400
+_HEALTH = "healthCheckNodePort"
+
+
+def service_errors(new: Data, old: Data | None) -> Errors:
+    """What is wrong with a Service, or with changing one."""
+    spec = new.get("spec", {})
+    kind, ports = spec.get("type", ""), spec.get("ports", [])
+    headless = spec.get("clusterIP") == "None"
+    if not ports and not headless and kind != "ExternalName":
+        yield required("spec.ports")
+    yield from _type_errors(spec, kind, headless=headless)
+    yield from _port_list_errors(ports, kind)
+    yield from label_errors("spec.selector", spec.get("selector", {}))
+    yield from _affinity_errors(spec)
+    if kind != "ExternalName":
+        yield from _address_errors(spec)
+    yield from one_of("spec.type", kind, _TYPES)
+    yield from _traffic_errors(spec, kind)
+    if old is not None:
+        yield from _update_errors(spec, old.get("spec", {}))
+
+
+def _type_errors(spec: Data, kind: str, *, headless: bool) -> Errors:
+    if headless and kind in ("LoadBalancer", "NodePort"):
+        yield invalid("spec.clusterIPs[0]", "None", f"may not be set to 'None' for {kind} services")
+    if kind == "ExternalName":
+        for name in ("clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+            if spec.get(name):
+                yield forbidden(f"spec.{name}", "may not be set for ExternalName services")
+        alias = spec.get("externalName", "").removesuffix(".")
+        if not alias:
+            yield required("spec.externalName")
+        else:
+            yield from syntax("spec.externalName", alias, namesyntax.subdomain(alias))
+    if "allocateLoadBalancerNodePorts" in spec and kind != "LoadBalancer":
+        yield forbidden("spec.allocateLoadBalancerNodePorts", "may only be used when `type` is 'LoadBalancer'")
+    if spec.get("loadBalancerSourceRanges") and kind != "LoadBalancer":
+        yield forbidden("spec.LoadBalancerSourceRanges", "may only be used when `type` is 'LoadBalancer'")
+
+
+def _port_list_errors(ports: list[Data], kind: str) -> Errors:
+    names: set[str] = set()
+    seen: set[tuple[str, int]] = set()
+    on_nodes: set[tuple[str, int]] = set()
+    for index, each in enumerate(ports):
+        path = f"spec.ports[{index}]"
+        yield from _port_errors(path, each, names, is_named=len(ports) > 1)
+        if each.get("nodePort"):
+            if kind == "ClusterIP":
+                yield forbidden(f"{path}.nodePort", "may not be used when `type` is 'ClusterIP'")
+            node_key = (each.get("protocol", ""), each["nodePort"])
+            if node_key in on_nodes:
+                yield duplicate(f"{path}.nodePort", each["nodePort"])
+            on_nodes.add(node_key)
+        key = (each.get("protocol", ""), each.get("port", 0))
+        if key in seen:
+            yield duplicate(path, {"protocol": key[0], "port": key[1]})
+        seen.add(key)
+
+
+def _port_errors(path: str, each: Data, names: set[str], *, is_named: bool) -> Errors:
+    name = each.get("name", "")
+    if not name:
+        if is_named:
+            yield required(f"{path}.name")
+    else:
+        yield from syntax(f"{path}.name", name, namesyntax.label(name))
+        if name in names:
+            yield duplicate(f"{path}.name", name)
+        names.add(name)
+    yield from port_number(f"{path}.port", each.get("port", 0))
+    yield from one_of(f"{path}.protocol", each.get("protocol"), _PROTOCOLS)
+    yield from port(f"{path}.targetPort", each.get("targetPort"))
+    if protocol := each.get("appProtocol"):
+        yield from syntax(f"{path}.appProtocol", protocol, label_key_errors(protocol))
+
+
+def _affinity_errors(spec: Data) -> Errors:
+    affinity, config = spec.get("sessionAffinity"), spec.get("sessionAffinityConfig")
+    yield from one_of("spec.sessionAffinity", affinity, _AFFINITIES)
+    if affinity == "None" and config is not None:
+        yield forbidden("spec.sessionAffinityConfig", "must not be set when session affinity is None")
+    if affinity == "ClientIP":
+        seconds = (config or {}).get("clientIP", {}).get("timeoutSeconds", 0)
+        if not 0 < seconds <= _MAX_AFFINITY_SECONDS:
+            path = "spec.sessionAffinityConfig.clientIP.timeoutSeconds"
+            yield invalid(path, seconds, f"must be greater than 0 and less than {_MAX_AFFINITY_SECONDS}")
+
+
+def _address_errors(spec: Data) -> Errors:
+    first, addresses = spec.get("clusterIP", ""), spec.get("clusterIPs", [])
+    if first and addresses and addresses[0] != first:
+        yield invalid("spec.clusterIPs", addresses, "first value must match `clusterIP`")
+    if not first and addresses:
+        yield invalid("spec.clusterIPs", addresses, "must be empty when `clusterIP` is not specified")
+    yield from _family_errors(spec)
+    if "None" in addresses and len(addresses) > 1:
+        yield invalid("spec.clusterIPs", addresses, "'None' must be the first and only value")
+    for index, address in enumerate(addresses or ([first] if first else [])):
+        if address != "None":
+            yield from syntax(f"spec.clusterIPs[{index}]", address, namesyntax.address(address))
+    if len(addresses) > 2:
+        yield invalid("spec.clusterIPs", addresses, "may only hold up to 2 values")
+
+
+def _family_errors(spec: Data) -> Errors:
+    for index, family in enumerate(spec.get("ipFamilies", ())):
+        if family not in _FAMILIES:
+            yield not_supported(f"spec.ipFamilies[{index}]", family, _FAMILIES)
+        if family in spec["ipFamilies"][:index]:
+            yield duplicate(f"spec.ipFamilies[{index}]", family)
+    policy = spec.get("ipFamilyPolicy")
+    if policy is not None and policy not in _FAMILY_POLICIES:
+        yield not_supported("spec.ipFamilyPolicy", policy, _FAMILY_POLICIES)
+
+
+def _traffic_errors(spec: Data, kind: str) -> Errors:
+    outside, inside = spec.get("externalTrafficPolicy"), spec.get("internalTrafficPolicy")
+    is_reachable = kind in ("LoadBalancer", "NodePort") or (kind == "ClusterIP" and bool(spec.get("externalIPs")))
+    if is_reachable:
+        yield from one_of("spec.externalTrafficPolicy", outside, _POLICIES)
+    elif outside:
+        yield invalid("spec.externalTrafficPolicy", outside, "may only be set for externally-accessible services")
+    if inside is not None and inside not in _POLICIES:
+        yield not_supported("spec.internalTrafficPolicy", inside, _POLICIES)
+    if spec.get(_HEALTH) and not needs_health_port(spec):
+        why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+        yield invalid(f"spec.{_HEALTH}", spec[_HEALTH], why)
+    for index, address in enumerate(spec.get("externalIPs", ())):
+        yield from syntax(f"spec.externalIPs[{index}]", address, namesyntax.address(address))
+    distribution = spec.get("trafficDistribution")
+    if distribution is not None and distribution not in _DISTRIBUTIONS:
+        yield not_supported("spec.trafficDistribution", distribution, _DISTRIBUTIONS)
+
+
+def _update_errors(spec: Data, before: Data) -> Errors:
+    """A service keeps its addresses unless it becomes an alias, or was one."""
+    if "ExternalName" in (spec.get("type"), before.get("type")):
+        return
+    if needs_health_port(spec) and needs_health_port(before) and spec.get(_HEALTH) != before.get(_HEALTH):
+        yield forbidden(f"spec.{_HEALTH}", "field is immutable")
+    addresses, known = spec.get("clusterIPs", []), before.get("clusterIPs", [])
+    if known and not addresses:
+        yield invalid("spec.clusterIPs[0]", addresses, "primary clusterIP can not be unset")
+    for index, (address, old) in enumerate(zip(addresses, known, strict=False)):
+        if address != old and (index == 0 or len(addresses) == len(known)):
+            yield invalid(f"spec.clusterIPs[{index}]", addresses, "may not change once set")

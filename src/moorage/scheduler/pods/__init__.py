@@ -1,0 +1,1 @@
+"""Pods in relation to others: counts by topology, affinity terms, spread constraints, owners."""

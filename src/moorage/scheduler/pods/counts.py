@@ -1,0 +1,257 @@
+"""Where the pods are that others speak of, and where the pods are that speak of others: kept as pods come and go."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moorage.scheduler.pods.terms import Label, Labels, Pick, TermsOfPods
+from moorage.scheduler.table.columns import Codes
+from moorage.scheduler.table.nodes import NodeTable, PodObserver
+from moorage.scheduler.table.shape import PodInfo
+
+Counts = NDArray[np.int32]
+V = TypeVar("V")
+Observer = TypeVar("Observer", bound=PodObserver)
+
+_BYTES = 64 * 1024 * 1024
+"""What the counts of all picks may take together."""
+_FEW = 64
+"""Up to so many rows, pods that hold a term are kept row by row; beyond, as an array of all rows."""
+
+
+class Anchored(Generic[V]):
+    """Things that are about pods with a certain label, found by the labels of a pod without asking all of them."""
+
+    def __init__(self) -> None:
+        self._places: dict[Label | None, dict[Hashable, V]] = {}
+
+    def put(self, anchor: Label | None, key: Hashable, value: V) -> None:
+        """Keep something; without an anchor it is about any pod."""
+        self._places.setdefault(anchor, {})[key] = value
+
+    def drop(self, anchor: Label | None, key: Hashable) -> None:
+        """Forget it."""
+        place = self._places[anchor]
+        del place[key]
+        if not place:
+            del self._places[anchor]
+
+    def get(self, anchor: Label | None, key: Hashable) -> V | None:
+        """What is kept."""
+        place = self._places.get(anchor)
+        return place.get(key) if place else None
+
+    def of(self, labels: Labels) -> Iterator[V]:
+        """What could be about a pod with these labels."""
+        places = self._places
+        if not places:
+            return
+        if None in places:
+            yield from places[None].values()
+        for label in labels.items():
+            if label in places:
+                yield from places[label].values()
+
+    def __iter__(self) -> Iterator[V]:
+        for place in self._places.values():
+            yield from place.values()
+
+    def __bool__(self) -> bool:
+        return bool(self._places)
+
+
+class _Question(NamedTuple):
+    picks: tuple[Pick, ...]
+    terminating: bool
+
+    def counts(self, info: PodInfo) -> bool:
+        pod = info.pod.metadata
+        if not self.terminating and pod.deletion_timestamp is not None:
+            return False
+        return all(pick.matches(pod.namespace, pod.labels) for pick in self.picks)
+
+    @property
+    def anchor(self) -> Label | None:
+        return next(filter(None, (pick.anchor for pick in self.picks)), None)
+
+
+@dataclass(slots=True, eq=False)
+class _Answer:
+    question: _Question
+    counts: Counts
+
+
+class PodCounts:
+    """How many pods are on each row, of those that somebody has asked for."""
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._answers: OrderedDict[_Question, _Answer] = OrderedDict()
+        self._places: Anchored[_Answer] = Anchored()
+
+    def of(self, picks: tuple[Pick, ...], *, terminating: bool = True) -> Counts:
+        """How many pods that all of these pick are on each row, with or without those that are being deleted."""
+        question = _Question(picks, terminating)
+        answer = self._answers.get(question)
+        if answer is not None:
+            self._answers.move_to_end(question)
+            return answer.counts
+        answer = self._answers[question] = _Answer(question, self._counted(question))
+        self._places.put(question.anchor, question, answer)
+        self._forget()
+        return answer.counts
+
+    def _counted(self, question: _Question) -> Counts:
+        counts = np.zeros(self._table.size, np.int32)
+        key, value = question.anchor or ("", None)
+        for row in self._table.rows.values():
+            for info in self._table.pods[row].values():
+                if info.pod.metadata.labels.get(key) == value and question.counts(info):
+                    counts[row] += 1
+        return counts
+
+    def _forget(self) -> None:
+        while len(self._answers) > max(16, _BYTES // (4 * self._table.size)):
+            question, _ = self._answers.popitem(last=False)
+            self._places.drop(question.anchor, question)
+
+    def pod_added(self, row: int, info: PodInfo) -> None:
+        """Count a pod."""
+        self._change(row, info, 1)
+
+    def pod_removed(self, row: int, info: PodInfo) -> None:
+        """Count a pod no more."""
+        self._change(row, info, -1)
+
+    def _change(self, row: int, info: PodInfo, by: int) -> None:
+        for answer in self._places.of(info.pod.metadata.labels):
+            if answer.question.counts(info):
+                answer.counts[row] += by
+
+    def table_grown(self, size: int) -> None:
+        """Make room for more rows."""
+        for answer in self._answers.values():
+            answer.counts = np.concatenate([answer.counts, np.zeros(size - len(answer.counts), np.int32)])
+        self._forget()
+
+
+class Held:
+    """A term, and the rows with pods that hold it."""
+
+    __slots__ = ("_all", "_rows", "pick", "topology_key")
+
+    def __init__(self, pick: Pick, topology_key: str) -> None:
+        self.pick = pick
+        self.topology_key = topology_key
+        self._rows: dict[int, int] = {}
+        self._all: NDArray[np.int64] | None = None
+
+    def change(self, row: int, by: int) -> bool:
+        """A pod with this term comes or goes; the amount is what its term weighs. Whether any is left."""
+        amount = self._rows.get(row, 0) + by
+        if amount:
+            self._rows[row] = amount
+        else:
+            del self._rows[row]
+        if self._all is not None:
+            self._all[row] = amount
+        return bool(self._rows)
+
+    def rows(self, size: int) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+        """The rows, and how much the term weighs there."""
+        if len(self._rows) <= _FEW:
+            self._all = None
+            rows = np.fromiter(self._rows.keys(), np.intp, len(self._rows))
+            return rows, np.fromiter(self._rows.values(), np.int64, len(self._rows))
+        if self._all is None:
+            self._all = np.zeros(size, np.int64)
+            self._all[list(self._rows)] = list(self._rows.values())
+        rows = self._all.nonzero()[0]
+        return rows, self._all[rows]
+
+    def table_grown(self) -> None:
+        """The array has too few rows now: it is made again when somebody asks."""
+        self._all = None
+
+
+class Holders:
+    """The pods that speak of others, by their terms."""
+
+    def __init__(self, table: NodeTable) -> None:
+        self.terms = TermsOfPods()
+        self.anti_affinity: Anchored[Held] = Anchored()
+        """Each pod counts as one."""
+        self.affinity: Anchored[Held] = Anchored()
+        """Each pod counts as one."""
+        self.preferred: Anchored[Held] = Anchored()
+        """Each pod counts as much as its preference weighs."""
+        for row in table.rows.values():
+            for info in table.pods[row].values():
+                self.pod_added(row, info)
+
+    def pod_added(self, row: int, info: PodInfo) -> None:
+        """Keep the terms of a pod."""
+        if info.shape.spec.affinity is not None:
+            self._change(row, info, 1)
+
+    def pod_removed(self, row: int, info: PodInfo) -> None:
+        """Forget them."""
+        if info.shape.spec.affinity is not None:
+            self._change(row, info, -1)
+
+    def _change(self, row: int, info: PodInfo, sign: int) -> None:
+        terms = self.terms.of(info)
+        kinds = (
+            (self.anti_affinity, terms.anti_affinity),
+            (self.affinity, terms.affinity),
+            (self.preferred, terms.preferred),
+        )
+        for held, given in kinds:
+            for pick, topology_key, weight in given:
+                _hold(held, pick, topology_key, row, sign * weight)
+
+    def table_grown(self, size: int) -> None:
+        """Make room for more rows."""
+        for kind in (self.anti_affinity, self.affinity, self.preferred):
+            for held in kind:
+                held.table_grown()
+
+
+def _hold(terms: Anchored[Held], pick: Pick, topology_key: str, row: int, by: int) -> None:
+    if not by:
+        return
+    key = pick, topology_key
+    held = terms.get(pick.anchor, key)
+    if held is None:
+        held = Held(pick, topology_key)
+        terms.put(pick.anchor, key, held)
+    if not held.change(row, by):
+        terms.drop(pick.anchor, key)
+
+
+def pod_counts(table: NodeTable) -> PodCounts:
+    """The counts that everybody who reads a table shares."""
+    known = next((each for each in table.observers if isinstance(each, PodCounts)), None)
+    return known or _observing(table, PodCounts(table))
+
+
+def holders(table: NodeTable) -> Holders:
+    """The holders of terms that everybody who reads a table shares."""
+    known = next((each for each in table.observers if isinstance(each, Holders)), None)
+    return known or _observing(table, Holders(table))
+
+
+def _observing(table: NodeTable, observer: Observer) -> Observer:
+    table.observers.append(observer)
+    return observer
+
+
+def by_value(codes: Codes, amounts: NDArray[np.integer[Any]], size: int) -> NDArray[np.float64]:
+    """Amounts on rows, added up for each value of a label: `codes` says which value each row has, of so many."""
+    return np.bincount(codes, amounts, size).astype(np.float64, copy=False)

@@ -1,0 +1,1 @@
+"""The node table: nodes in columns, shapes of pods, selectors over rows."""

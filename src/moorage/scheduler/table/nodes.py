@@ -1,0 +1,324 @@
+"""The nodes in columns, and the pods on them: what every plugin reads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moorage.api.node import Node, Taint
+from moorage.api.requests import CPU, EPHEMERAL, MEMORY, PODS, HostPort, amounts, normalized_image
+from moorage.scheduler.table.columns import Column
+from moorage.scheduler.table.shape import PodInfo
+
+Rows = slice | NDArray[np.intp]
+"""Some rows of the table: all of them, or those of an index array."""
+Index = NDArray[np.intp]
+Mask = NDArray[np.bool_]
+Scores = NDArray[np.int64]
+ALL = slice(None)
+
+_FIRST = (CPU, MEMORY, EPHEMERAL, PODS)
+_PODS = _FIRST.index(PODS)
+_LOG = 65_536
+_SIZE = 64
+
+
+class PodObserver(Protocol):
+    """Somebody who counts pods."""
+
+    def pod_added(self, row: int, info: PodInfo) -> None:
+        """A pod is on a node now."""
+
+    def pod_removed(self, row: int, info: PodInfo) -> None:
+        """A pod is no longer on a node."""
+
+    def table_grown(self, size: int) -> None:
+        """The table has more rows now."""
+
+
+class NodeTable:
+    """One row a node. Rows of nodes that are gone are used again; `alive` tells which rows count.
+
+    Everything that changes a row is noted in a log, so that whoever keeps answers can ask anew for just these rows:
+    `changed_since(position)` gives them.
+    """
+
+    def __init__(self) -> None:
+        self.size = _SIZE
+        self.alive: Mask = np.zeros(_SIZE, np.bool_)
+        self.unschedulable: Mask = np.zeros(_SIZE, np.bool_)
+        self.taints: Column[tuple[Taint, ...]] = Column(_SIZE, ())
+        self.resources: dict[str, int] = {name: number for number, name in enumerate(_FIRST)}
+        """The place that a resource has in the matrices, which hold one line a resource and one column a node."""
+        self.allocatable: Scores = np.zeros((len(_FIRST), _SIZE), np.int64)
+        self.requested: Scores = np.zeros((len(_FIRST), _SIZE), np.int64)
+        self.scored: Scores = np.zeros((len(_FIRST), _SIZE), np.int64)
+        """What is requested as scores count it: a container that asks for no cpu or memory counts as a small one."""
+        self.nodes: list[Node | None] = [None] * _SIZE
+        self.pods: list[dict[str, PodInfo]] = [{} for _ in range(_SIZE)]
+        """The pods of each row, by uid."""
+        self.ports: dict[int, dict[HostPort, int]] = {}
+        """The host ports in use, of the rows that have any."""
+        self.images: dict[str, dict[int, int]] = {}
+        """The size of each image in the rows that have it."""
+        self.rows: dict[str, int] = {}
+        """The row of each node, by name. A row may also wait for a node of which only pods are known yet."""
+        self.priorities: Counter[int] = Counter()
+        """How many pods of each priority there are."""
+        self.observers: list[PodObserver] = []
+        self.epoch = 0
+        """Changes when everything that was kept about rows is void."""
+        self.count = 0
+        """How many nodes there are."""
+        self.places = 0
+        """Changes when a node comes or goes, or when its labels or taints change."""
+        self._labels: dict[str, Column[str | None]] = {}
+        self._label_sets: Column[frozenset[tuple[str, str]]] | None = None
+        self._free = list(range(_SIZE - 1, -1, -1))
+        self._log: list[int] = []
+        self._log_start = 0
+
+    # -- changes ------------------------------------------------------------------------------------------------
+
+    @property
+    def position(self) -> int:
+        """How much has been changed so far."""
+        return self._log_start + len(self._log)
+
+    def changed_since(self, position: int) -> list[int] | None:
+        """The rows that were changed after a position, perhaps some twice; None when that is no longer known."""
+        if position < self._log_start:
+            return None
+        return self._log[position - self._log_start :]
+
+    def see_node(self, node: Node) -> None:
+        """A node has changed in nothing that placement depends on."""
+        row = self.rows.get(node.metadata.name)
+        if row is not None and self.nodes[row] is not None:
+            self.nodes[row] = node
+
+    def touch(self, row: int) -> None:
+        """Note that a row has changed."""
+        self._log.append(row)
+        if len(self._log) > _LOG:
+            self._log_start += len(self._log) - _LOG // 2
+            del self._log[: -(_LOG // 2)]
+
+    # -- nodes --------------------------------------------------------------------------------------------------
+
+    def set_node(self, node: Node) -> int:
+        """Add a node, or change what is known of it. Returns its row."""
+        row = self._row(node.metadata.name)
+        old = self.nodes[row]
+        self.nodes[row] = node
+        if old is None:
+            self.alive[row] = True
+            self.count += 1
+        self.unschedulable[row] = node.spec.unschedulable
+        if old is None or old.spec.taints != node.spec.taints:
+            self.places += 1
+            self.taints.set(row, node.spec.taints)
+        if old is None or old.metadata.labels != node.metadata.labels:
+            self.places += 1
+            for key, column in self._labels.items():
+                column.set(row, node.metadata.labels.get(key))
+            if self._label_sets is not None:
+                self._label_sets.set(row, frozenset(node.metadata.labels.items()))
+        if old is None or old.status.allocatable != node.status.allocatable:
+            self._set_allocatable(row, amounts(node.status.allocatable))
+        if (old.status.images if old else ()) != node.status.images:
+            self._set_images(row, node)
+        self._renew_stale_columns()
+        self.touch(row)
+        return row
+
+    def remove_node(self, name: str) -> int | None:
+        """Forget a node. Its pods stay known until they are removed themselves. Returns its row."""
+        row = self.rows.get(name)
+        if row is None or self.nodes[row] is None:
+            return None
+        for image in list(self.images):
+            self.images[image].pop(row, None)
+            if not self.images[image]:
+                del self.images[image]
+        self.nodes[row] = None
+        self.alive[row] = False
+        self.count -= 1
+        self.places += 1
+        self.allocatable[:, row] = 0
+        self.taints.set(row, ())
+        for column in self._labels.values():
+            column.set(row, None)
+        if self._label_sets is not None:
+            self._label_sets.set(row, frozenset())
+        self.touch(row)
+        self._release(name, row)
+        return row
+
+    def _set_allocatable(self, row: int, room: Mapping[str, int]) -> None:
+        for name in room:
+            self.column_of(name)
+        self.allocatable[:, row] = 0
+        for name, value in room.items():
+            self.allocatable[self.resources[name], row] = value
+
+    def _set_images(self, row: int, node: Node) -> None:
+        for rows in self.images.values():
+            rows.pop(row, None)
+        for image in node.status.images:
+            for name in image.names:
+                self.images.setdefault(normalized_image(name), {})[row] = image.size_bytes
+        for name in [name for name, rows in self.images.items() if not rows]:
+            del self.images[name]
+
+    def _renew_stale_columns(self) -> None:
+        """Values that no row has any more are forgotten now and then; all that was kept by number is void then."""
+        if self.taints.is_stale(self.size):
+            self.taints = Column(self.size, ())
+            for row in self.rows.values():
+                node = self.nodes[row]
+                self.taints.set(row, node.spec.taints if node else ())
+            self.epoch += 1
+        for key in [key for key, column in self._labels.items() if column.is_stale(self.size)]:
+            del self._labels[key]
+            self.epoch += 1
+        if self._label_sets is not None and self._label_sets.is_stale(self.size):
+            self._label_sets = None
+            self.epoch += 1
+
+    # -- columns ------------------------------------------------------------------------------------------------
+
+    def labels(self, key: str) -> Column[str | None]:
+        """The values of a label; None where a node has none."""
+        column = self._labels.get(key)
+        if column is None:
+            column = self._labels[key] = Column(self.size, None)
+            for row in self.rows.values():
+                node = self.nodes[row]
+                column.set(row, node.metadata.labels.get(key) if node else None)
+        return column
+
+    def label_sets(self) -> Column[frozenset[tuple[str, str]]]:
+        """All labels of a node as one value."""
+        if self._label_sets is None:
+            self._label_sets = Column(self.size, frozenset())
+            for row in self.rows.values():
+                node = self.nodes[row]
+                self._label_sets.set(row, frozenset(node.metadata.labels.items()) if node else frozenset())
+        return self._label_sets
+
+    def column_of(self, resource: str) -> int:
+        """The column of a resource in the matrices; a new one gets a new column."""
+        column = self.resources.get(resource)
+        if column is None:
+            column = self.resources[resource] = len(self.resources)
+            more = np.zeros((1, self.size), np.int64)
+            self.allocatable = np.vstack([self.allocatable, more])
+            self.requested = np.vstack([self.requested, more])
+            self.scored = np.vstack([self.scored, more])
+        return column
+
+    # -- pods ---------------------------------------------------------------------------------------------------
+
+    def add_pod(self, info: PodInfo) -> int:
+        """Count a pod on its node. Returns the row."""
+        row = self._row(info.node_name)
+        self.pods[row][info.uid] = info
+        self._count(row, info, 1)
+        for observer in self.observers:
+            observer.pod_added(row, info)
+        self.touch(row)
+        return row
+
+    def remove_pod(self, info: PodInfo) -> int | None:
+        """Count a pod no more, as it was counted. Returns the row."""
+        row = self.rows.get(info.node_name)
+        if row is None:
+            return None
+        counted = self.pods[row].pop(info.uid, None)
+        if counted is None:
+            return None
+        self._count(row, counted, -1)
+        for observer in self.observers:
+            observer.pod_removed(row, counted)
+        self.touch(row)
+        self._release(info.node_name, row)
+        return row
+
+    def replace_pod(self, info: PodInfo) -> int | None:
+        """A pod is known better now. Returns the row when what it takes has changed, None when nothing has."""
+        row = self.rows.get(info.node_name)
+        old = self.pods[row].get(info.uid) if row is not None else None
+        if row is None or old is None:
+            return self.add_pod(info)
+        same = old.shape is info.shape and old.key == info.key and old.pod.metadata.labels == info.pod.metadata.labels
+        if same and old.pod.metadata.deletion_timestamp == info.pod.metadata.deletion_timestamp:
+            self.pods[row][info.uid] = info
+            return None
+        self.remove_pod(old)
+        return self.add_pod(info)
+
+    def _count(self, row: int, info: PodInfo, sign: int) -> None:
+        shape = info.shape
+        for name, value in shape.requests.items():
+            line = self.column_of(name)  # which may make room for it, and so a new matrix
+            self.requested[line, row] += sign * value
+        for name, value in shape.scored.items():
+            line = self.column_of(name)
+            self.scored[line, row] += sign * value
+        self.requested[_PODS, row] += sign
+        self.priorities[info.priority] += sign
+        if not self.priorities[info.priority]:
+            del self.priorities[info.priority]
+        if shape.ports:
+            self._count_ports(row, shape.ports, sign)
+
+    def _count_ports(self, row: int, ports: Iterable[HostPort], sign: int) -> None:
+        used = self.ports.setdefault(row, {})
+        for port in ports:
+            used[port] = used.get(port, 0) + sign
+            if not used[port]:
+                del used[port]
+        if not used:
+            del self.ports[row]
+
+    # -- rows ---------------------------------------------------------------------------------------------------
+
+    def _row(self, name: str) -> int:
+        row = self.rows.get(name)
+        if row is None:
+            if not self._free:
+                self._grow()
+            row = self.rows[name] = self._free.pop()
+        return row
+
+    def _release(self, name: str, row: int) -> None:
+        """A row that has neither a node nor pods may be used again."""
+        if self.nodes[row] is None and not self.pods[row]:
+            del self.rows[name]
+            self._free.append(row)
+
+    def _grow(self) -> None:
+        more = self.size
+        self.alive = np.concatenate([self.alive, np.zeros(more, np.bool_)])
+        self.unschedulable = np.concatenate([self.unschedulable, np.zeros(more, np.bool_)])
+        width = len(self.resources)
+        self.allocatable = np.hstack([self.allocatable, np.zeros((width, more), np.int64)])
+        self.requested = np.hstack([self.requested, np.zeros((width, more), np.int64)])
+        self.scored = np.hstack([self.scored, np.zeros((width, more), np.int64)])
+        self.nodes += [None] * more
+        self.pods += [{} for _ in range(more)]
+        self._free = list(range(self.size + more - 1, self.size - 1, -1))
+        self.size += more
+        self.taints.grow(self.size)
+        for column in self._labels.values():
+            column.grow(self.size)
+        if self._label_sets is not None:
+            self._label_sets.grow(self.size)
+        for observer in self.observers:
+            observer.table_grown(self.size)
+        self.epoch += 1

@@ -1,0 +1,1 @@
+"""Volumes for pods: claims, volumes that suit them, attachments, and what is written about them."""

@@ -1,0 +1,191 @@
+"""Claims and volumes: as informers tell of them, as decisions under way assume them, and which pods use them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from moorage.api.claims import (
+    SELECTED_NODE,
+    claims_of,
+    class_of,
+    is_for,
+    waits_for_consumer,
+)
+from moorage.api.volume import (
+    CSIDriver,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from moorage.client.informer import Key
+from moorage.quantity import Quantity
+from moorage.scheduler.framework import Handle
+from moorage.scheduler.table.reach import Reach, Reaches
+from moorage.scheduler.table.shape import PodInfo
+from moorage.scheduler.volumes.supply import Layout, Supplies, fits
+
+_PROMISED, _CLASS = "promised to", "class"
+K = TypeVar("K")
+
+
+@dataclass(slots=True)
+class Decision:
+    """What must be done so that a pod has its volumes on a node."""
+
+    node: str
+    bindings: list[tuple[PersistentVolumeClaim, PersistentVolume]] = field(default_factory=list)
+    """Claims, and the volumes that they are to have."""
+    provisions: list[PersistentVolumeClaim] = field(default_factory=list)
+    """Claims for which volumes are to be made."""
+
+
+class Volumes:
+    """What every plugin that looks at volumes shares."""
+
+    def __init__(self, handle: Handle) -> None:
+        informers = handle.informers
+        self.claims = informers.of(PersistentVolumeClaim)
+        self.volumes = informers.of(PersistentVolume)
+        self.classes = informers.of(StorageClass)
+        self.drivers = informers.of(CSIDriver)
+        self.capacities = informers.of(CSIStorageCapacity)
+        self.reaches = Reaches(handle.table, handle.gates)
+        self._supplies = Supplies(handle.table, self.reaches)
+        self._promised: dict[str, dict[str, Key]] = {}
+        """The claims that volumes are to be bound to, by the volume's name and the uid of the pod that wants it."""
+        self._given: dict[Key, dict[str, str]] = {}
+        """The volumes that claims are to be bound to, by claim and the uid of the pod that wants it."""
+        self._selected: dict[Key, dict[str, str]] = {}
+        """The nodes that volumes are to be made for, by claim and the uid of the pod that wants it."""
+        self.users: Counter[Key] = Counter()
+        """How many pods on nodes use a claim that is not only theirs."""
+        self.volumes.index(_PROMISED, _claim_named_by)
+        self.capacities.index(_CLASS, lambda each: [each.storage_class_name])
+        self.volumes.on_change(self._supplies.volume_changed)
+        for row in handle.table.rows.values():
+            for info in handle.table.pods[row].values():
+                self.pod_added(row, info)
+
+    # -- pods ---------------------------------------------------------------------------------------------------
+
+    def pod_added(self, row: int, info: PodInfo) -> None:
+        """Count the claims of a pod."""
+        if info.shape.spec.volumes:
+            self.users.update(shared_claims(info))
+
+    def pod_removed(self, row: int, info: PodInfo) -> None:
+        """Count them no more."""
+        if info.shape.spec.volumes:
+            for key in shared_claims(info):
+                self.users[key] -= 1
+                if not self.users[key]:
+                    del self.users[key]
+
+    def table_grown(self, size: int) -> None:
+        """Claims are not counted by row."""
+
+    # -- what decisions assume ----------------------------------------------------------------------------------
+
+    def assume(self, pod: str, decision: Decision) -> None:
+        """Let other decisions know what is going to be done for a pod, by its uid."""
+        for claim, volume in decision.bindings:
+            self._promised.setdefault(volume.metadata.name, {})[pod] = key_of(claim)
+            self._given.setdefault(key_of(claim), {})[pod] = volume.metadata.name
+        for claim in decision.provisions:
+            self._selected.setdefault(key_of(claim), {})[pod] = decision.node
+
+    def forget(self, pod: str, decision: Decision) -> None:
+        """It has been done, or will not be done."""
+        for claim, volume in decision.bindings:
+            _drop(self._promised, volume.metadata.name, pod)
+            _drop(self._given, key_of(claim), pod)
+        for claim in decision.provisions:
+            _drop(self._selected, key_of(claim), pod)
+
+    def selected_node(self, claim: PersistentVolumeClaim) -> str:
+        """The node that a volume is to be made for, empty when none has been chosen."""
+        return claim.metadata.annotations.get(SELECTED_NODE) or next(
+            iter(self._selected.get(key_of(claim), {}).values()), ""
+        )
+
+    # -- questions ----------------------------------------------------------------------------------------------
+
+    def waits(self, claim: PersistentVolumeClaim) -> bool:
+        """Whether a claim is bound only when a pod that uses it is placed."""
+        return not claim.spec.volume_name and waits_for_consumer(self.classes.get("", class_of(claim)))
+
+    def promised(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
+        """The volume that was given to a claim before the claim knows of it, or is going to be."""
+        key = key_of(claim)
+        assumed = [self.volumes.get("", name) for name in self._given.get(key, {}).values()]
+        here = [each for each in assumed if each is not None and each.spec.claim_ref is None]
+        there = [each for each in self.volumes.by(_PROMISED, "/".join(key)) if is_for(each, claim)]
+        for volume in (*there, *here):
+            if volume.spec.storage_class_name == class_of(claim) and fits(volume, claim):
+                return volume
+        return None
+
+    def layout(self, claim: PersistentVolumeClaim) -> Layout:
+        """The volumes that nobody has, of the class that a claim wants."""
+        return self._supplies.of(class_of(claim)).layout()
+
+    @property
+    def busy(self) -> Collection[str]:
+        """The names of the volumes that claims are to be bound to."""
+        return self._promised.keys()
+
+    def pools(self, storage_class: StorageClass, claim: PersistentVolumeClaim) -> list[Reach] | None:
+        """From where the room can be reached that is enough for a new volume; None when nobody keeps count of room."""
+        driver = self.drivers.get("", storage_class.provisioner)
+        wanted = claim.spec.resources.requests.get("storage")
+        if driver is None or not driver.spec.storage_capacity or wanted is None:
+            return None
+        size = Quantity.of(wanted)
+        return [
+            self.reaches.of_labels(each.node_topology)
+            for each in self.capacities.by(_CLASS, storage_class.metadata.name)
+            if each.node_topology is not None and (room := room_of(each)) is not None and room >= size
+        ]
+
+
+def volumes_of(handle: Handle) -> Volumes:
+    """What all plugins of a scheduler share."""
+    observers = handle.table.observers
+    known = next((each for each in observers if isinstance(each, Volumes)), None)
+    if known is None:
+        known = Volumes(handle)
+        observers.append(known)
+    return known
+
+
+def key_of(claim: PersistentVolumeClaim) -> Key:
+    """Namespace and name."""
+    return claim.metadata.namespace, claim.metadata.name
+
+
+def shared_claims(info: PodInfo) -> set[Key]:
+    """The claims of a pod that others could use too."""
+    return {(info.key[0], use.claim) for use in claims_of(info.pod) if not use.ephemeral}
+
+
+def room_of(capacity: CSIStorageCapacity) -> Quantity | None:
+    """How big a new volume may be; None when nobody knows."""
+    limit = capacity.maximum_volume_size
+    limit = capacity.capacity if limit is None else limit
+    return None if limit is None else Quantity.of(limit)
+
+
+def _claim_named_by(volume: PersistentVolume) -> list[str]:
+    reference = volume.spec.claim_ref
+    return [f"{reference.namespace}/{reference.name}"] if reference is not None else []
+
+
+def _drop(kept: dict[K, dict[str, Any]], key: K, pod: str) -> None:
+    holders = kept.get(key, {})
+    holders.pop(pod, None)
+    if not holders:
+        kept.pop(key, None)

@@ -1,0 +1,451 @@
+"""Who is asking: tokens, certificates, service accounts, nobody; and who they ask to be taken for."""
+
+from __future__ import annotations
+
+import base64
+import json
+import stat
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moorage.apiserver.access import accounttokens, authentication, certificates, tokens
+from moorage.apiserver.access.accounttokens import Bound, Reference, ServiceAccountTokens, UntrustedError
+from moorage.apiserver.access.authentication import Authenticator, impersonate
+from moorage.apiserver.access.certificates import prepare
+from moorage.apiserver.access.defaultroles import DEFAULTS
+from moorage.apiserver.access.rbac import Rbac
+from moorage.apiserver.access.reviews import user_info
+from moorage.apiserver.access.tokens import TokenError, Tokens
+from moorage.apiserver.base.users import ANONYMOUS, User, split_service_account
+from moorage.apiserver.http.messages import Refused, Request, Response
+from tests.apiserver.access.test_authorization import binding, role, rule, user
+from tests.apiserver.edge import made, scenario, serving, told, trust
+
+NOW = 1_800_000_000
+BOT = Bound("ci", Reference("bot", "uid-bot"), pod=Reference("web", "uid-web"), node=Reference("n1", "uid-n1"))
+
+
+class World:
+    """What exists, and what time it is."""
+
+    def __init__(self) -> None:
+        self.now = float(NOW)
+        self.there = {("ServiceAccount", "ci", "bot", "uid-bot"), ("Pod", "ci", "web", "uid-web")}
+        self.accounts = self.issuer(made().service_account_key)
+
+    def issuer(self, key: ec.EllipticCurvePrivateKey, **more: Any) -> ServiceAccountTokens:
+        return ServiceAccountTokens(key, lambda *each: each in self.there, clock=lambda: self.now, **more)
+
+    def authenticator(self) -> Authenticator:
+        known = Tokens({"secret": User("ann", ("dev",), "7"), "master": tokens.ADMIN})
+        return Authenticator(known, self.accounts, made().authority.certificate)
+
+    def user(self, **headers: str) -> User:
+        named = [(name.replace("_", "-"), value) for name, value in headers.items()]
+        return self.authenticator().authenticate(Request.of("GET", "/api", named))
+
+
+def refusal(ask: Callable[[], object]) -> dict[str, Any]:
+    with pytest.raises(Refused) as caught:
+        ask()
+    return told(caught.value.response)
+
+
+def test_a_token_says_who_one_is() -> None:
+    request = Request.of("GET", "/api", [("authorization", "Bearer secret")])
+    expected = User("ann", ("dev", "system:authenticated"), "7")
+    assert World().authenticator().authenticate(request) == expected
+    assert request.user == expected
+    assert World().user(Authorization="bearer  master").privileged
+
+
+@pytest.mark.parametrize(
+    "credentials",
+    [
+        "Bearer wrong",
+        "Bearer ",
+        "Bearer",
+        "Basic YTpi",
+        "secret",
+        "Bearer a.b.c",
+        "Bearer ..",
+        "Bearer é",
+        "Bearer secre",
+    ],
+)
+def test_bad_credentials_are_unauthorized_and_learn_nothing(credentials: str) -> None:
+    assert refusal(lambda: World().user(Authorization=credentials)) == {
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "Unauthorized", "reason": "Unauthorized", "code": 401,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/version", "/livez?verbose"])
+def test_nobody_may_read_health_and_version(path: str) -> None:
+    authenticator = World().authenticator()
+    assert authenticator.authenticate(Request.of("GET", path)) == ANONYMOUS
+    assert authenticator.authenticate(Request.of("HEAD", path)) == ANONYMOUS
+    assert refusal(lambda: authenticator.authenticate(Request.of("POST", path)))["code"] == 401
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/api", "/metrics", "/healthz/etcd", "/version/x", "/openapi/v2", "/api/v1/pods"]
+)
+def test_nobody_may_read_anything_else(path: str) -> None:
+    assert refusal(lambda: World().authenticator().authenticate(Request.of("GET", path)))["code"] == 401
+
+
+def test_a_certificate_says_who_one_is() -> None:
+    pair = made().client("ann", ["dev", "ops"])
+    request = Request.of("GET", "/api")
+    request.certificate = pair.certificate.public_bytes(Encoding.DER)
+    authenticator = World().authenticator()
+    found = authenticator.authenticate(request)
+    assert (found.name, found.groups) == ("ann", ("dev", "ops", "system:authenticated"))
+    assert found.extra["authentication.kubernetes.io/credential-id"][0].startswith("X509SHA256=")
+    assert authenticator.authenticate(request) is found
+
+
+def test_a_certificate_of_another_authority_or_past_its_end_proves_nothing(tmp_path: Path) -> None:
+    foreign = prepare(tmp_path).client("ann")
+    late = made().client("ann", life=timedelta(seconds=-1))
+    for pair in (foreign, late):
+        request = Request.of("GET", "/healthz")
+        request.certificate = pair.certificate.public_bytes(Encoding.DER)
+        assert refusal(lambda request=request: World().authenticator().authenticate(request))["code"] == 401  # type: ignore[misc]
+    request = Request.of("GET", "/healthz")
+    request.certificate = b"rubbish"
+    assert refusal(lambda: World().authenticator().authenticate(request))["code"] == 401
+
+
+def test_a_certificate_without_a_name_proves_nothing() -> None:
+    subject = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, "system:masters")])
+    key = ec.generate_private_key(ec.SECP256R1())
+    pair = certificates._leaf(made().authority, subject, key, ExtendedKeyUsageOID.CLIENT_AUTH, timedelta(days=1))
+    request = Request.of("GET", "/api")
+    request.certificate = pair.certificate.public_bytes(Encoding.DER)
+    assert refusal(lambda: World().authenticator().authenticate(request))["code"] == 401
+
+
+@scenario
+async def test_certificates_work_through_tls(tmp_path_factory: pytest.TempPathFactory) -> None:
+    authenticator = World().authenticator()
+
+    async def whoami(request: Request) -> Response:
+        return Response(200, msgspec.json.encode(user_info(authenticator.authenticate(request))))
+
+    async with serving(whoami) as server:
+
+        async def ask(context: Any, **headers: str) -> Any:
+            connector = aiohttp.TCPConnector(ssl=context)
+            async with (
+                aiohttp.ClientSession(f"https://127.0.0.1:{server.port}", connector=connector) as session,
+                session.get("/api", headers=headers) as answer,
+            ):
+                return await answer.json()
+
+        assert (await ask(trust(made().client("ann", ["dev"]))))["groups"] == ["dev", "system:authenticated"]
+        assert (await ask(trust(), Authorization="Bearer secret"))["username"] == "ann"
+        assert (await ask(trust()))["code"] == 401
+        foreign = prepare(tmp_path_factory.mktemp("other")).client("ann", ["system:masters"])
+        with pytest.raises(aiohttp.ClientError):
+            await ask(trust(foreign))
+        with pytest.raises(aiohttp.ClientError):
+            await ask(trust(made().server))
+        assert (await ask(trust(), Authorization="Bearer secret"))["username"] == "ann"
+
+
+def test_a_service_account_token_says_who_it_is_for() -> None:
+    world = World()
+    token = world.accounts.issue(BOT, 3600)
+    assert token.expires == NOW + 3600
+    header, claims, _ = (part + "=" * (-len(part) % 4) for part in token.text.split("."))
+    assert json.loads(base64.urlsafe_b64decode(header))["alg"] == "ES256"
+    content = json.loads(base64.urlsafe_b64decode(claims))
+    jti = content.pop("jti")
+    assert content == {
+        "aud": ["https://kubernetes.default.svc.cluster.local"],
+        "exp": NOW + 3600,
+        "iat": NOW,
+        "iss": "https://kubernetes.default.svc.cluster.local",
+        "kubernetes.io": {
+            "namespace": "ci",
+            "serviceaccount": {"name": "bot", "uid": "uid-bot"},
+            "pod": {"name": "web", "uid": "uid-web"},
+            "node": {"name": "n1", "uid": "uid-n1"},
+        },
+        "nbf": NOW,
+        "sub": "system:serviceaccount:ci:bot",
+    }
+    who = world.user(Authorization=f"Bearer {token.text}")
+    assert who.name == "system:serviceaccount:ci:bot"
+    assert who.groups == ("system:serviceaccounts", "system:serviceaccounts:ci", "system:authenticated")
+    assert who.uid == "uid-bot"
+    assert who.extra == {
+        "authentication.kubernetes.io/credential-id": (f"JTI={jti}",),
+        "authentication.kubernetes.io/node-name": ("n1",),
+        "authentication.kubernetes.io/node-uid": ("uid-n1",),
+        "authentication.kubernetes.io/pod-name": ("web",),
+        "authentication.kubernetes.io/pod-uid": ("uid-web",),
+    }
+
+
+def test_a_token_ends() -> None:
+    world = World()
+    token = world.accounts.issue(BOT, 600).text
+    for offset, good in ((0, True), (599, True), (600, False), (-60, True), (-61, False)):
+        world.now = NOW + offset
+        if good:
+            world.accounts.verify(token)
+        else:
+            with pytest.raises(UntrustedError):
+                world.accounts.verify(token)
+
+
+@pytest.mark.parametrize("gone", [("ServiceAccount", "ci", "bot", "uid-bot"), ("Pod", "ci", "web", "uid-web")])
+def test_a_token_ends_with_what_it_is_bound_to(gone: tuple[str, str, str, str]) -> None:
+    world = World()
+    token = world.accounts.issue(BOT).text
+    world.accounts.verify(token)
+    world.there.remove(gone)
+    with pytest.raises(UntrustedError, match="is gone"):
+        world.accounts.verify(token)
+    world.there.add((*gone[:3], "a new one of the same name"))
+    with pytest.raises(UntrustedError, match="is gone"):
+        world.accounts.verify(token)
+
+
+def test_a_token_may_be_bound_to_a_secret_or_a_node() -> None:
+    world = World()
+    account = Reference("bot", "uid-bot")
+    for kind, namespace, bound in (
+        ("Secret", "ci", Bound("ci", account, secret=Reference("s", "u"))),
+        ("Node", "", Bound("ci", account, node=Reference("s", "u"))),
+    ):
+        token = world.accounts.issue(bound).text
+        with pytest.raises(UntrustedError, match="is gone"):
+            world.accounts.verify(token)
+        world.there.add((kind, namespace, "s", "u"))
+        world.accounts.verify(token)
+
+
+def test_a_token_for_somebody_else_is_not_accepted_here() -> None:
+    world = World()
+    token = world.accounts.issue(BOT, audiences=["vault"]).text
+    with pytest.raises(UntrustedError, match="it is for vault"):
+        world.accounts.verify(token)
+    assert world.accounts.verify(token, ["vault"]).name == "system:serviceaccount:ci:bot"
+    with pytest.raises(UntrustedError, match="issued by"):
+        world.issuer(made().service_account_key, issuer="https://other", audiences=["vault"]).verify(token)
+
+
+def test_a_token_of_another_key_is_not_accepted_unless_it_is_an_older_one() -> None:
+    world = World()
+    old = ec.generate_private_key(ec.SECP256R1())
+    token = world.issuer(old).issue(BOT).text
+    with pytest.raises(UntrustedError, match="a key that is not known here"):
+        world.accounts.verify(token)
+    world.issuer(made().service_account_key, older=[old.public_key()]).verify(token)
+
+
+@pytest.mark.parametrize("seconds", [0, 599, 2**32 + 1])
+def test_a_token_lives_neither_too_short_nor_too_long(seconds: int) -> None:
+    with pytest.raises(ValueError, match="a token lives from 600"):
+        World().accounts.issue(BOT, seconds)
+
+
+def forged(token: str, **header: Any) -> str:
+    claims, signature = token.split(".")[1:]
+    encoded = base64.urlsafe_b64encode(json.dumps(header).encode()).decode().rstrip("=")
+    return f"{encoded}.{claims}.{signature}"
+
+
+def test_no_other_way_of_signing_is_accepted() -> None:
+    world = World()
+    token = world.accounts.issue(BOT).text
+    kid = accounttokens.key_id(made().service_account_key.public_key())
+    for alg in ("none", "None", "HS256", "RS256", "ES384", ""):
+        with pytest.raises(UntrustedError):
+            world.accounts.verify(forged(token, alg=alg, kid=kid))
+        with pytest.raises(UntrustedError):
+            world.accounts.verify(forged(token, alg=alg, kid=kid).rpartition(".")[0] + ".")
+
+
+def test_a_token_that_speaks_for_two_is_not_accepted() -> None:
+    world = World()
+    header, text, _ = world.accounts.issue(BOT).text.split(".")
+    claims = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+    claims["sub"] = "system:serviceaccount:kube-system:other"
+    signed = f"{header}.{base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip('=')}"
+    r, s = decode_dss_signature(made().service_account_key.sign(signed.encode(), ec.ECDSA(hashes.SHA256())))
+    signature = base64.urlsafe_b64encode(r.to_bytes(32, "big") + s.to_bytes(32, "big")).decode().rstrip("=")
+    with pytest.raises(UntrustedError, match="two service accounts"):
+        world.accounts.verify(f"{signed}.{signature}")
+
+
+TOKEN = World().accounts.issue(BOT, 2**31).text
+
+
+@given(st.integers(0, len(TOKEN) - 1), st.characters(max_codepoint=255))
+def test_a_token_with_one_other_character_is_not_accepted(place: int, character: str) -> None:
+    changed = TOKEN[:place] + character + TOKEN[place + 1 :]
+    if changed != TOKEN:
+        with pytest.raises(UntrustedError):
+            World().accounts.verify(changed)
+
+
+@given(st.text(max_size=50) | st.lists(st.text("ab-_=", max_size=9), min_size=3, max_size=3).map(".".join))
+def test_rubbish_is_not_accepted(text: str) -> None:
+    with pytest.raises(UntrustedError):
+        World().accounts.verify(text)
+
+
+def test_what_was_verified_is_remembered_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accounttokens, "REMEMBERED", 3)
+    monkeypatch.setattr(authentication, "REMEMBERED", 3)
+    world = World()
+    for _ in range(10):
+        token = world.accounts.issue(BOT).text
+        assert world.accounts.verify(token) is world.accounts.verify(token)
+    assert len(world.accounts._believed) <= 3
+
+
+def test_tokens_are_made_once_and_kept_private(tmp_path: Path) -> None:
+    first = tokens.prepare(tmp_path)
+    file = tmp_path / tokens.FILE
+    assert set(first) == {"admin", "system:kube-scheduler", "system:kube-controller-manager"}
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert len({*first.values()}) == 3
+    assert min(map(len, first.values())) >= 43
+    assert tokens.prepare(tmp_path) == first
+    more = tokens.prepare(tmp_path, [User("node", ("system:nodes", "other"))])
+    assert more.items() > first.items()
+    known = Tokens(tokens.load(file))
+    assert known.find(more["node"]) == User("node", ("system:nodes", "other", "system:authenticated"))
+    admin = known.find(first["admin"])
+    assert admin is not None
+    assert admin.privileged
+
+
+@pytest.mark.parametrize("text", ["token-only\n", ",user\n", "a,b\na,c\n"])
+def test_a_bad_file_of_tokens_is_an_error_that_says_where(tmp_path: Path, text: str) -> None:
+    file = tmp_path / tokens.FILE
+    file.write_text(text)
+    with pytest.raises(TokenError, match=r"tokens.csv, line \d"):
+        tokens.prepare(tmp_path)
+
+
+def test_a_file_of_tokens_may_be_written_by_hand(tmp_path: Path) -> None:
+    file = tmp_path / tokens.FILE
+    file.write_text('abc,ann,1,"dev, ops"\n\ndef,zoe\n')
+    assert tokens.load(file) == {"abc": User("ann", ("dev", "ops"), "1"), "def": User("zoe")}
+
+
+RBAC = Rbac(
+    [
+        *DEFAULTS,
+        role(
+            "act-as",
+            rule("impersonate", "users", names="zoe system:anonymous"),
+            rule("impersonate", "groups", names="dev"),
+        ),
+        role(
+            "act-as-more",
+            rule("impersonate", "serviceaccounts"),
+            rule("impersonate", "userextras/scopes uids", "authentication.k8s.io"),
+        ),
+        binding("a", "act-as", user("ann")),
+        binding("b", "act-as-more", user("ann")),
+    ]
+)
+
+
+def acting(*headers: tuple[str, str], who: str = "ann") -> User:
+    request = Request.of("GET", "/api", headers)
+    request.user = User(who, ("system:authenticated",))
+    return impersonate(request, RBAC)
+
+
+def test_who_asks_for_nothing_stays_who_they_are() -> None:
+    assert acting().name == "ann"
+
+
+def test_who_may_is_taken_for_another() -> None:
+    assert acting(("Impersonate-User", "zoe")) == User("zoe", ("system:authenticated",))
+    assert acting(("Impersonate-User", "zoe"), ("Impersonate-Group", "dev")) == User(
+        "zoe", ("dev", "system:authenticated")
+    )
+    assert acting(("Impersonate-User", "system:anonymous")) == ANONYMOUS
+    full = acting(
+        ("Impersonate-User", "zoe"),
+        ("Impersonate-Uid", "7"),
+        ("Impersonate-Extra-Scopes", "a"),
+        ("Impersonate-Extra-scop%65s", "b"),
+    )
+    assert full == User("zoe", ("system:authenticated",), "7", {"scopes": ("a", "b")})
+    assert acting(("Impersonate-User", "zoe"), ("Impersonate-Extra-scopes", "50%")).extra == {"scopes": ("50%",)}
+    account = acting(("Impersonate-User", "system:serviceaccount:ci:bot"))
+    assert account.groups == ("system:serviceaccounts", "system:serviceaccounts:ci", "system:authenticated")
+
+
+@pytest.mark.parametrize(
+    ("headers", "message"),
+    [
+        (
+            [("Impersonate-User", "root")],
+            'users "root" is forbidden: User "ann" cannot impersonate resource "users" in API group "" '
+            "at the cluster scope",
+        ),
+        (
+            [("Impersonate-User", "zoe"), ("Impersonate-Group", "dev"), ("Impersonate-Group", "system:masters")],
+            'groups "system:masters" is forbidden: User "ann" cannot impersonate resource "groups" in API group "" '
+            "at the cluster scope",
+        ),
+        (
+            [("Impersonate-User", "zoe"), ("Impersonate-Extra-Other%", "x")],
+            'userextras.authentication.k8s.io "x" is forbidden: User "ann" cannot impersonate resource '
+            '"userextras/other%" in API group "authentication.k8s.io" at the cluster scope',
+        ),
+    ],
+)
+def test_who_may_not_is_refused(headers: list[tuple[str, str]], message: str) -> None:
+    said = refusal(lambda: acting(*headers))
+    assert (said["code"], said["message"]) == (403, message)
+
+
+def test_groups_alone_cannot_be_impersonated() -> None:
+    for header in ("Impersonate-Group", "Impersonate-Uid", "Impersonate-Extra-X"):
+        assert refusal(lambda header=header: acting((header, "dev")))["code"] == 400  # type: ignore[misc]
+
+
+def test_nobody_acts_as_anybody_by_default() -> None:
+    assert refusal(lambda: acting(("Impersonate-User", "zoe"), who="zed"))["code"] == 403
+
+
+@pytest.mark.parametrize(
+    ("name", "split"),
+    [
+        ("system:serviceaccount:ci:bot", ("ci", "bot")),
+        ("system:serviceaccount:ci", None),
+        ("system:serviceaccount:ci:", None),
+        ("system:serviceaccount::bot", None),
+        ("system:serviceaccount:ci:bot:x", None),
+        ("ann", None),
+    ],
+)
+def test_names_of_service_accounts_are_recognised(name: str, split: tuple[str, str] | None) -> None:
+    assert split_service_account(name) == split

@@ -1,0 +1,138 @@
+"""What a deletion makes of an object, the first time and every other time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from moorage.api import kinds
+from moorage.apiserver.request.options import read_delete_options
+from moorage.apiserver.verbs import deletion
+from tests.apiserver.asked import Asked, Data
+
+NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
+MAP, POD, JOB = kinds.row("v1", "ConfigMap"), kinds.row("v1", "Pod"), kinds.row("batch/v1", "Job")
+CONTROLLER = kinds.row("v1", "ReplicationController")
+EVENT, NAMESPACE = kinds.row("v1", "Event"), kinds.row("v1", "Namespace")
+FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
+
+
+def item(*finalizers: str, **metadata: Any) -> Data:
+    return {"metadata": {"name": "x", **({"finalizers": [*finalizers]} if finalizers else {}), **metadata}}
+
+
+def running(**metadata: Any) -> Data:
+    return {"metadata": {"name": "x", **metadata}, "spec": {"nodeName": "n", "terminationGracePeriodSeconds": 30}}
+
+
+def marked(kind: kinds.Kind, data: Data, after: int = 0, **options: Any) -> Data | None:
+    """The metadata of what stays; None when nothing does."""
+    stays = deletion.mark(kind, data, read_delete_options(options), NOW + timedelta(seconds=after))
+    return data["metadata"] if stays else None
+
+
+@pytest.mark.parametrize(
+    ("finalizers", "options", "left"),
+    [
+        ([], {}, []),
+        (["a/b"], {}, ["a/b"]),
+        ([ORPHAN], {}, [ORPHAN]),
+        ([], {"propagationPolicy": "Foreground"}, [FOREGROUND]),
+        (["a/b"], {"propagationPolicy": "Orphan"}, ["a/b", ORPHAN]),
+        ([ORPHAN, "a/b"], {"propagationPolicy": "Foreground"}, ["a/b", FOREGROUND]),
+        ([FOREGROUND, "a/b"], {"propagationPolicy": "Foreground"}, [FOREGROUND, "a/b"]),
+        ([FOREGROUND, "a/b"], {"propagationPolicy": "Orphan"}, ["a/b", ORPHAN]),
+        ([FOREGROUND], {"propagationPolicy": "Background"}, []),
+        ([ORPHAN], {"orphanDependents": False}, []),
+        ([FOREGROUND], {"orphanDependents": True}, [ORPHAN]),
+    ],
+)
+@pytest.mark.parametrize("again", [False, True])
+def test_what_becomes_of_dependents_is_what_was_said_last(
+    finalizers: list[str], options: Data, left: list[str], again: bool
+) -> None:
+    then = {"deletionTimestamp": "2026-01-01T11:00:00Z", "deletionGracePeriodSeconds": 0} if again else {}
+    found = marked(MAP, item(*finalizers, **then), **options)
+    assert (found or {}).get("finalizers", []) == left
+    if found is not None:
+        assert found["deletionTimestamp"] == ("2026-01-01T11:00:00Z" if again else "2026-01-01T12:00:00Z")
+
+
+def test_the_pods_of_jobs_and_replication_controllers_stay_unless_it_is_said_otherwise() -> None:
+    assert (marked(JOB, item()) or {})["finalizers"] == [ORPHAN]
+    assert (marked(JOB, item(FOREGROUND)) or {})["finalizers"] == [FOREGROUND]
+    assert marked(JOB, item(), propagationPolicy="Background") is None
+    assert (marked(CONTROLLER, item()) or {})["finalizers"] == [ORPHAN]
+    assert "child pods are preserved" in deletion.warnings(JOB, read_delete_options({}))[0]
+    assert not deletion.warnings(JOB, read_delete_options({"propagationPolicy": "Orphan"}))
+    assert not deletion.warnings(MAP, read_delete_options({}))
+
+
+def test_nothing_can_belong_to_an_event() -> None:
+    assert marked(EVENT, item(), propagationPolicy="Foreground") is None
+
+
+def test_a_pod_that_runs_is_given_its_time() -> None:
+    found = marked(POD, running(generation=1)) or {}
+    assert (found["deletionTimestamp"], found["deletionGracePeriodSeconds"]) == ("2026-01-01T12:00:30Z", 30)
+    assert found["generation"] == 2
+    assert (marked(POD, running(), gracePeriodSeconds=-5) or {})["deletionGracePeriodSeconds"] == 1
+    assert marked(POD, running(), gracePeriodSeconds=0) is None
+    assert marked(POD, {"metadata": {}, "spec": {}}) is None
+    assert marked(POD, running() | {"status": {"phase": "Failed"}}) is None
+
+
+def test_the_generation_of_what_has_none_is_not_counted() -> None:
+    assert "generation" not in (marked(MAP, item("a/b")) or {})
+
+
+@pytest.mark.parametrize(
+    ("after", "options", "until", "seconds"),
+    [
+        (5, {}, "12:01:00", 60),
+        (5, {"gracePeriodSeconds": 60}, "12:01:00", 60),
+        (5, {"gracePeriodSeconds": 90, "propagationPolicy": "Orphan"}, "12:01:00", 60),
+        (5, {"gracePeriodSeconds": 20}, "12:00:20", 20),
+        (30, {"gracePeriodSeconds": 20}, "12:00:30", 1),
+    ],
+)
+def test_time_that_was_given_can_only_be_shortened(after: int, options: Data, until: str, seconds: int) -> None:
+    pod = running()
+    marked(POD, pod, gracePeriodSeconds=60)
+    found = marked(POD, pod, after, **options) or {}
+    assert (found["deletionTimestamp"], found["deletionGracePeriodSeconds"]) == (f"2026-01-01T{until}Z", seconds)
+    assert "finalizers" not in found
+    assert marked(POD, pod, after, gracePeriodSeconds=0) is None
+
+
+def test_a_pod_with_finalizers_outlives_its_time() -> None:
+    pod = running(finalizers=["a/b"])
+    marked(POD, pod)
+    found = marked(POD, pod, 5, gracePeriodSeconds=0) or {}
+    assert (found["deletionTimestamp"], found["deletionGracePeriodSeconds"]) == ("2026-01-01T12:00:05Z", 0)
+    assert not deletion.is_over(POD, pod)
+    del pod["metadata"]["finalizers"]
+    assert deletion.is_over(POD, pod)
+
+
+def test_a_namespace_stays_until_it_is_emptied() -> None:
+    namespace = {**item(), "spec": {"finalizers": ["kubernetes"]}}
+    assert marked(NAMESPACE, namespace) is not None
+    assert namespace["status"] == {"phase": "Terminating"}
+    assert not deletion.is_over(NAMESPACE, namespace)
+    assert deletion.is_over(NAMESPACE, {**namespace, "spec": {}})
+
+
+async def test_a_second_deletion_changes_what_becomes_of_dependents(ask: Asked) -> None:
+    maps = "/api/v1/namespaces/default/configmaps"
+    await ask("POST", maps, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}})
+    _, told = await ask.told("DELETE", f"{maps}/x?propagationPolicy=Foreground&dryRun=All")
+    assert told["metadata"]["finalizers"] == [FOREGROUND]
+    assert "finalizers" not in (await ask.told("GET", f"{maps}/x"))[1]["metadata"]
+    for policy, finalizer in {"Foreground": FOREGROUND, "Orphan": ORPHAN}.items():
+        _, told = await ask.told("DELETE", f"{maps}/x?propagationPolicy={policy}")
+        assert told["metadata"]["finalizers"] == [finalizer]
+    assert (await ask("DELETE", f"{maps}/x?propagationPolicy=Background")).status == 200
+    assert (await ask("GET", f"{maps}/x")).status == 404
