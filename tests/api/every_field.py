@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from msgspec import inspect as types
 
 from moorage.api import kinds
+from moorage.api.meta import Data
 
 KEY = "example.com/key"
 TIME = "2024-05-06T07:08:09Z"
@@ -61,7 +62,7 @@ def filled(type_: types.Type) -> Any:
     raise AssertionError(f"no sample for {first}")
 
 
-SAMPLES: dict[str, Any] = {
+SAMPLES: Data = {
     "a string": "text", "an integer": 7, "a number": 1.5, "true or false": True, "a list": [], "a map": {},
 }  # fmt: skip
 _FITS: dict[type, set[str]] = {
@@ -77,7 +78,7 @@ _FITS: dict[type, set[str]] = {
 }
 
 
-def misfits(type_: types.Type) -> dict[str, Any]:
+def misfits(type_: types.Type) -> Data:
     """Values of all the sorts that a type does not take, by the name of the sort."""
     fits = set().union(*(_FITS[type(each)] for each in alternatives(type_)))
     return {name: value for name, value in SAMPLES.items() if name not in fits}

@@ -11,7 +11,7 @@ from msgspec import inspect as types
 
 from moorage.api.decode import DecodeError, convert, decode, from_manifest, without_nulls
 from moorage.api.kinds import KINDS, Kind
-from moorage.api.meta import Object
+from moorage.api.meta import Data, Object
 from moorage.api.node import Node, Taint
 from moorage.api.pod import Pod, Toleration
 from tests.api.every_field import Place, alternatives, document, filled, misfits, places
@@ -252,7 +252,7 @@ def test_a_manifest_of_another_kind_is_nobodys(api_version: str, kind: str) -> N
 
 
 @pytest.mark.parametrize("missing", [{}, {"apiVersion": None}, {"apiVersion": ""}])
-def test_a_manifest_must_say_its_api_version(missing: dict[str, Any]) -> None:
+def test_a_manifest_must_say_its_api_version(missing: Data) -> None:
     with pytest.raises(DecodeError, match="apiVersion: is missing: every object says its apiVersion and kind"):
         from_manifest({"kind": "Pod", **missing})
 
@@ -263,7 +263,7 @@ def test_a_manifest_must_say_its_kind() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"kind": ["Pod"]}, {"kind": {"a": 1}}, {"kind": 1}, {"apiVersion": 1.1}])
-def test_a_manifest_says_its_type_in_words(wrong: dict[str, Any]) -> None:
+def test_a_manifest_says_its_type_in_words(wrong: Data) -> None:
     with pytest.raises(DecodeError, match="expected a string"):
         from_manifest({"apiVersion": "v1", "kind": "Pod", **wrong})
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import Any
 
 import msgspec
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from moorage.api import kinds
 from moorage.api.decode import convert, from_manifest
 from moorage.api.kinds import KINDS, Kind
-from moorage.api.meta import Object, wire_name
+from moorage.api.meta import Data, Object, wire_name
 from moorage.api.pod import Toleration
 from tests.api.every_field import document
 
@@ -145,6 +144,6 @@ def test_a_field_is_spelled_as_in_kubernetes(name: str, spelled: str) -> None:
         ("ResourceSlice", {"spec": {"devices": [{"name": "a", "attributes": {"x": {"int": 3}, "y": {"bool": True}}}]}}),
     ],
 )
-def test_fields_with_odd_spellings_are_read(kind: str, data: dict[str, Any]) -> None:
+def test_fields_with_odd_spellings_are_read(kind: str, data: Data) -> None:
     struct = next(each.struct for each in KINDS if each.kind == kind)
     assert json.loads(msgspec.json.encode(convert(data, struct))) == data

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from msgspec import inspect as types
 
 from moorage.api.decode import convert
 from moorage.api.kinds import KINDS, Kind
+from moorage.api.meta import Data
 from moorage.api.node import NodeSelectorTerm
 from moorage.api.places import terms_of, tolerations_of
 from moorage.api.pod import Toleration
@@ -59,7 +59,7 @@ def test_an_empty_object_holds_none(kind: Kind) -> None:
     assert not list(terms_of(item))
 
 
-def found(kind: str, data: dict[str, Any]) -> tuple[list[str], list[str]]:
+def found(kind: str, data: Data) -> tuple[list[str], list[str]]:
     item = convert(data, next(each.struct for each in KINDS if each.kind == kind))
     return [path for path, _ in tolerations_of(item)], [path for path, _ in terms_of(item)]
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from moorage.api.decode import DecodeError, from_manifest
 from moorage.api.kinds import KINDS
-from moorage.api.meta import Object
+from moorage.api.meta import Data, Object
 from moorage.api.node import Taint
 from moorage.api.pod import Toleration
 from moorage.api.resource import (
@@ -109,7 +109,7 @@ def read(text: str) -> list[Object | None]:
     return [from_manifest(each) for each in yaml.safe_load_all(text)]
 
 
-def manifest(kind: str, spec: Any, version: str = "v1") -> dict[str, Any]:
+def manifest(kind: str, spec: Any, version: str = "v1") -> Data:
     return {"apiVersion": f"resource.k8s.io/{version}", "kind": kind, "metadata": {"name": "x"}, "spec": spec}
 
 
@@ -140,7 +140,7 @@ DEVICE_V1 = {
     "capacity": {"memory": {"value": "40Gi"}},
     "taints": [{"key": "a", "effect": "NoExecute"}],
 }
-DEVICE_SPELLINGS: dict[str, dict[str, Any]] = {
+DEVICE_SPELLINGS: dict[str, Data] = {
     "everything under basic": {"name": "gpu-0", "basic": {key: DEVICE_V1[key] for key in DEVICE_V1 if key != "name"}},
     "taints beside basic": {
         "name": "gpu-0",
@@ -155,7 +155,7 @@ DEVICE_SPELLINGS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("version", OLDER)
 @pytest.mark.parametrize("device", DEVICE_SPELLINGS.values(), ids=DEVICE_SPELLINGS)
-def test_older_spellings_of_a_device_mean_the_same_device(device: dict[str, Any], version: str) -> None:
+def test_older_spellings_of_a_device_mean_the_same_device(device: Data, version: str) -> None:
     old = from_manifest(manifest("ResourceSlice", {"devices": [device]}, version))
     new = from_manifest(manifest("ResourceSlice", {"devices": [DEVICE_V1]}))
     assert isinstance(old, ResourceSlice)
@@ -182,7 +182,7 @@ FIRST = {
 REQUEST_V1 = {"name": "r", "exactly": REQUEST}
 
 
-def claim_spec(request: dict[str, Any]) -> dict[str, Any]:
+def claim_spec(request: Data) -> Data:
     return {"devices": {"requests": [request], "constraints": [{"requests": ["r"], "matchAttribute": "x/numa"}]}}
 
 
@@ -192,9 +192,7 @@ def claim_spec(request: dict[str, Any]) -> dict[str, Any]:
     [({"name": "r", **REQUEST}, REQUEST_V1), (REQUEST_V1, REQUEST_V1), (FIRST, FIRST), ({"name": "r"}, {"name": "r"})],
     ids=["flat", "exactly", "first available", "only a name"],
 )
-def test_older_spellings_of_a_request_mean_the_same_request(
-    given_request: dict[str, Any], meant: dict[str, Any], version: str
-) -> None:
+def test_older_spellings_of_a_request_mean_the_same_request(given_request: Data, meant: Data, version: str) -> None:
     for kind, wrap in (("ResourceClaim", claim_spec), ("ResourceClaimTemplate", lambda it: {"spec": claim_spec(it)})):
         old = from_manifest(manifest(kind, wrap(given_request), version))
         new = from_manifest(manifest(kind, wrap(meant)))

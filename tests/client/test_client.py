@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
 from moorage.api import kinds
+from moorage.api.meta import Data
 from moorage.client import (
     ApiError,
     Client,
@@ -34,7 +34,7 @@ _CONFIG_MAP = kinds.row("v1", "ConfigMap")
 _DEPLOYMENT = kinds.row("apps/v1", "Deployment")
 
 
-def _config(name: str, **data: str) -> dict[str, Any]:
+def _config(name: str, **data: str) -> Data:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": data}
 
 

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
+from moorage.api.meta import Data
 from moorage.apiserver.access import certificates
 from moorage.apiserver.access.certificates import Certificates
 from moorage.client.kubeconfig import KubeconfigError, load
-
-Data = dict[str, Any]
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,12 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
 from moorage.api import kinds
+from moorage.api.meta import Data
 from moorage.client import Client, Unavailable
 from moorage.client.clock import ManualClock
 from moorage.client.leases import LeadershipLost, identity, lead
@@ -97,11 +97,9 @@ class Election:
                 await asyncio.sleep(0)
             quiet = quiet + 1 if asked == sum(candidate.way.asked for candidate in self.candidates) else 0
 
-    async def lease(self) -> dict[str, Any]:
+    async def lease(self) -> Data:
         """What the lease says."""
-        spec: dict[str, Any] = (await read(self._client, "Lease", _NAME, "kube-system", "coordination.k8s.io/v1"))[
-            "spec"
-        ]
+        spec: Data = (await read(self._client, "Lease", _NAME, "kube-system", "coordination.k8s.io/v1"))["spec"]
         return spec
 
 
@@ -365,7 +363,7 @@ class Remembering:
     """The least of an API server: one lease, with optimistic concurrency."""
 
     def __init__(self) -> None:
-        self.lease: dict[str, Any] = {}
+        self.lease: Data = {}
         self.revision = 0
 
     async def request(self, method: str, target: str, body: bytes = b"", content_type: str = "") -> Answer:

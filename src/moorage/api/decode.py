@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from moorage.api import kinds
-from moorage.api.meta import Object
+from moorage.api.meta import Data, Object
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ def convert(data: Any, struct: type[T]) -> T:
         raise _explained(str(error)) from None
 
 
-def from_manifest(data: dict[str, Any]) -> Object | None:
+def from_manifest(data: Data) -> Object | None:
     """The typed object that a manifest holds, or None when placement does not depend on its kind."""
     api_version, name = data.get("apiVersion"), data.get("kind")
     for field, value in (("apiVersion", api_version), ("kind", name)):

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from moorage.api import cluster, node, pod, resource, volume, workload
-from moorage.api.meta import Object
+from moorage.api.meta import Data, Object
 from moorage.api.pod import PodSpec
 
 
@@ -30,7 +30,7 @@ class Kind:
     """Versions that are read too, through `upgrade`."""
     alike_versions: tuple[str, ...] = ()
     """Those of them in which objects look the same: other servers may serve no other."""
-    upgrade: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    upgrade: Callable[[Data], Data] | None = None
     pod_spec: str = ""
     """The path of the pod specification that objects of this kind hold, empty when they hold none."""
 

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from moorage.api.meta import Data
 from moorage.api.yamltext import MAX_DEPTH, MAX_EVENTS, Root, Span, YAMLTextError, line_of, parse, too_many_values
 
 MAX_FILE_SIZE = 256 * 2**20
@@ -48,7 +49,7 @@ class Document:
     file: str
     index: int
     line: int
-    data: dict[str, Any]
+    data: Data
     text: str = field(repr=False)
     span: Span = field(repr=False)
     prefix: str = field(default="", repr=False)
@@ -167,7 +168,7 @@ def _is_list(data: Any) -> bool:
     return kind.endswith("List") and (isinstance(items, list) or (kind == "List" and items is None))
 
 
-def _name_items(envelope: dict[str, Any], items: Iterable[Any]) -> None:
+def _name_items(envelope: Data, items: Iterable[Any]) -> None:
     """Say what the entries are: those of a PodList need not, as the API server leaves it out."""
     kind = envelope["kind"].removesuffix("List")
     if kind and "apiVersion" in envelope:
@@ -287,7 +288,7 @@ def _depth_exceeds(data: Any, limit: int) -> bool:
     return any(isinstance(each, (dict, list)) for each in level)
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, Any]]) -> Data:
     data = dict(pairs)
     if len(data) != len(pairs):
         raise ValueError("a key is given twice")

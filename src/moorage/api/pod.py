@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from moorage.api.meta import (
     Condition,
+    Data,
     Int32,
     Int64,
     IntOrString,
@@ -318,7 +317,7 @@ class PodStatus(Wire):
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
-    ephemeral_container_statuses: tuple[dict[str, Any], ...] = ()
+    ephemeral_container_statuses: tuple[Data, ...] = ()
     observed_generation: Int64 = 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moorage.api.meta import Condition, Int64, Object, ObjectMeta, QuantityText, Time, Wire
+from moorage.api.meta import Condition, Data, Int64, Object, ObjectMeta, QuantityText, Time, Wire
 from moorage.api.node import NodeSelector, Taint
 from moorage.api.pod import Toleration
 
@@ -293,7 +293,7 @@ class DeviceTaintRule(Object):
 _REQUEST_FIELDS = ("deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations")
 
 
-def to_v1(data: dict[str, Any]) -> dict[str, Any]:
+def to_v1(data: Data) -> Data:
     """Respell a device object of an older version (`basic:` devices, requests without `exactly:`) as v1.
 
     Parts that are not of the expected shape stay as they are: decoding says what is wrong with them.
@@ -311,14 +311,14 @@ def to_v1(data: dict[str, Any]) -> dict[str, Any]:
     return {**data, "spec": spec}
 
 
-def _each(data: dict[str, Any], name: str, change: Any) -> dict[str, Any]:
+def _each(data: Data, name: str, change: Any) -> Data:
     items = data.get(name)
     if not isinstance(items, list):
         return data
     return {**data, name: [change(item) if isinstance(item, dict) else item for item in items]}
 
 
-def _claim_to_v1(spec: dict[str, Any]) -> dict[str, Any]:
+def _claim_to_v1(spec: Data) -> Data:
     if "requests" in spec and "devices" not in spec:
         spec = {
             **{name: value for name, value in spec.items() if name != "requests"},
@@ -328,14 +328,14 @@ def _claim_to_v1(spec: dict[str, Any]) -> dict[str, Any]:
     return {**spec, "devices": _each(devices, "requests", _request_to_v1)} if isinstance(devices, dict) else spec
 
 
-def _request_to_v1(request: dict[str, Any]) -> dict[str, Any]:
+def _request_to_v1(request: Data) -> Data:
     exactly = {name: request[name] for name in _REQUEST_FIELDS if name in request}
     if not exactly or "exactly" in request:
         return request
     return {**{name: value for name, value in request.items() if name not in exactly}, "exactly": exactly}
 
 
-def _device_to_v1(device: dict[str, Any]) -> dict[str, Any]:
+def _device_to_v1(device: Data) -> Data:
     if isinstance(basic := device.get("basic"), dict):
         device = {**basic, **{name: value for name, value in device.items() if name != "basic"}}
     attributes, capacity = device.get("attributes"), device.get("capacity")

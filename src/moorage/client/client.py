@@ -10,12 +10,12 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from moorage.api import kinds
+from moorage.api import kinds, meta
 from moorage.api.kinds import Kind
 from moorage.client import errors
 from moorage.client.transport import Transport
 
-Data = dict[str, Any]
+Data = meta.Data
 
 MERGE, STRATEGIC, JSON_PATCH, APPLY = (
     "application/merge-patch+json",

@@ -15,8 +15,8 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, TypeVar
 
 from moorage.api import kinds
-from moorage.api.meta import Object
-from moorage.client.client import Client, Data
+from moorage.api.meta import Data, Object
+from moorage.client.client import Client
 from moorage.client.clock import Clock, timestamp
 from moorage.client.errors import ApiError, Exists, Missing, TooManyRequests, Unavailable
 from moorage.client.priority import let_others_go_first

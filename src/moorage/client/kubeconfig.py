@@ -16,6 +16,7 @@ import msgspec
 import yaml
 
 from moorage.api.decode import DecodeError, convert
+from moorage.api.meta import Data
 
 _S = TypeVar("_S", bound=msgspec.Struct)
 
@@ -118,7 +119,7 @@ class _Reader:
             raise KubeconfigError(f"{file}: not YAML: {' '.join(str(error).split())}") from None
         if not isinstance(data, dict):
             raise KubeconfigError(f"{file}: is no kubeconfig: expected a map with clusters, users and contexts")
-        self._data: dict[str, Any] = data
+        self._data: Data = data
 
     def kubeconfig(self, context: str) -> Kubeconfig:
         name = context or self._data.get("current-context")

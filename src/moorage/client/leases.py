@@ -13,7 +13,8 @@ from uuid import uuid4
 import msgspec
 
 from moorage.api import kinds
-from moorage.client.client import Client, Data
+from moorage.api.meta import Data
+from moorage.client.client import Client
 from moorage.client.clock import Clock, timestamp
 from moorage.client.errors import ApiError, Conflict, Exists, Missing
 
