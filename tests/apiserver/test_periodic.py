@@ -9,7 +9,7 @@ from moorage.api import kinds
 from moorage.apiserver.periodic import Chores
 from moorage.client import Missing
 from moorage.client.clock import ManualClock
-from moorage.store.protocol import Unavailable
+from moorage.store.protocol import StoreUnavailable
 from tests.plane import api_server, eventually, read
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -41,7 +41,7 @@ async def test_trouble_with_the_store_ends_no_chore() -> None:
     async def do() -> None:
         nonlocal done
         done += 1
-        raise Unavailable("not now")
+        raise StoreUnavailable("not now")
 
     async def is_done_again() -> bool:
         clock.advance(10)

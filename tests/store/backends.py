@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from moorage.store.etcd import EtcdStore
-from moorage.store.protocol import HEAD, Batch, Event, Item, Store
+from moorage.store.protocol import HEAD, Batch, Item, Store, WatchEvent
 from moorage.store.sqlite import SqliteStore
 
 
@@ -62,9 +62,9 @@ def value(text: object) -> bytes:
     return b'%b"},"text":"%b"}' % (HEAD, str(text).encode())
 
 
-async def take(batches: AsyncIterator[Batch], count: int) -> list[Event]:
+async def take(batches: AsyncIterator[Batch], count: int) -> list[WatchEvent]:
     """The next events of a watch, whatever its batches; no more than were asked for may come."""
-    events: list[Event] = []
+    events: list[WatchEvent] = []
     async with asyncio.timeout(20):
         while len(events) < count:
             events += await anext(batches)
@@ -72,7 +72,7 @@ async def take(batches: AsyncIterator[Batch], count: int) -> list[Event]:
     return events
 
 
-def replayed(items: Iterable[Item], events: Iterable[Event]) -> dict[str, Item]:
+def replayed(items: Iterable[Item], events: Iterable[WatchEvent]) -> dict[str, Item]:
     """What is there after some events, each of which must fit what was there before."""
     state = {item.key: item for item in items}
     for event in events:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from moorage.store.etcd import EtcdStore
-from moorage.store.protocol import Change, Compacted, Event, Item, Page, Store, Unavailable
+from moorage.store.protocol import Change, Compacted, Item, Page, Store, StoreUnavailable, WatchEvent
 from tests.store.backends import Backend, Etcd, Sqlite, opened, replayed, take, value
 from tests.store.cluster import Cluster
 from tests.store.writer import TASKS, operations
@@ -143,7 +143,7 @@ async def test_members_that_are_killed_take_nothing_with_them(three: Cluster, ro
     writers = await EtcdStore.open(three.endpoints)
     watcher = await EtcdStore.open(three.endpoints[::-1])
     start = await writers.revision()
-    acknowledged: dict[int, Event] = {}
+    acknowledged: dict[int, WatchEvent] = {}
     progress = asyncio.Condition()
     stop = False
 
@@ -153,14 +153,14 @@ async def test_members_that_are_killed_take_nothing_with_them(three: Cluster, ro
                 return
             key = f"{root}{task}-{number}"
             # Without an answer nobody knows what became of an object: the task leaves it and goes on with the next.
-            with contextlib.suppress(Unavailable):
+            with contextlib.suppress(StoreUnavailable):
                 first = await writers.create(key, value(number))
-                acknowledged[first.revision] = Event(Change.ADDED, first, None)
+                acknowledged[first.revision] = WatchEvent(Change.ADDED, first, None)
                 second = await writers.update(key, value("changed"), first.revision)
-                acknowledged[second.revision] = Event(Change.MODIFIED, second, first)
+                acknowledged[second.revision] = WatchEvent(Change.MODIFIED, second, first)
                 if number % 2:
                     gone = await writers.delete(key, second.revision)
-                    acknowledged[gone.revision] = Event(Change.DELETED, gone, second)
+                    acknowledged[gone.revision] = WatchEvent(Change.DELETED, gone, second)
             async with progress:
                 progress.notify_all()
 
@@ -180,7 +180,7 @@ async def test_members_that_are_killed_take_nothing_with_them(three: Cluster, ro
         await more(100)
         stop = True
         await asyncio.gather(*tasks)
-        events: list[Event] = []
+        events: list[WatchEvent] = []
         while (events[-1].revision if events else start) < max(acknowledged):
             events += await asyncio.wait_for(anext(batches), 20)
     revisions = [event.revision for event in events]

@@ -10,7 +10,7 @@ import pytest
 
 from moorage.store.etcd import EtcdStore
 from moorage.store.members import Tls
-from moorage.store.protocol import CannotOpen, Compacted, Item, Store, StoreError, Unavailable
+from moorage.store.protocol import CannotOpen, Compacted, Item, Store, StoreError, StoreUnavailable
 from tests.store.backends import Etcd, opened, take, value
 from tests.store.certificates import Authority
 from tests.store.cluster import WHY_SKIPPED, Cluster, binary
@@ -52,7 +52,7 @@ async def settled(store: Store, key: str) -> Item:
     while True:
         try:
             return await store.create(key, value(key))
-        except Unavailable:
+        except StoreUnavailable:
             if (current := await store.get(key)) is not None:
                 return current
 
@@ -69,7 +69,7 @@ async def test_without_a_majority_the_store_is_unavailable_and_then_again_availa
             store.compact(item.revision),
         )
         results = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 10)
-        assert [type(result) for result in results] == [Unavailable] * 4
+        assert [type(result) for result in results] == [StoreUnavailable] * 4
         for member in three.members[:2]:
             member.start()
         for member in three.members[:2]:
@@ -129,7 +129,7 @@ async def test_when_a_lost_answer_cannot_be_found_nobody_guesses(etcd: Cluster, 
         await direct.update(root + "a", value("two"), created.revision)
         await proxy.cut()
         proxy.mend()
-        with pytest.raises(Unavailable, match="did not say whether"):
+        with pytest.raises(StoreUnavailable, match="did not say whether"):
             await creating
         proxy.answers.clear()
         current = await direct.get(root + "a")
@@ -138,7 +138,7 @@ async def test_when_a_lost_answer_cannot_be_found_nobody_guesses(etcd: Cluster, 
         await take(batches, 2)
         await proxy.cut()
         proxy.mend()
-        with pytest.raises(Unavailable, match="did not say whether"):
+        with pytest.raises(StoreUnavailable, match="did not say whether"):
             await deleting
 
 
@@ -149,7 +149,7 @@ async def test_a_write_that_never_arrived_is_not_taken_for_done(etcd: Cluster, o
         await proxy.held.wait()
         await proxy.cut()
         proxy.mend()
-        with pytest.raises(Unavailable, match="did not say whether"):
+        with pytest.raises(StoreUnavailable, match="did not say whether"):
             await creating
         assert await direct.get(root + "a") is None
 
@@ -211,7 +211,7 @@ async def test_when_the_space_is_used_up_the_advice_says_how_to_go_on(tmp_path: 
         pytest.skip(WHY_SKIPPED)
     with Cluster(tmp_path, 1, "--quota-backend-bytes=1000000") as small:
         async with opened(Etcd(small.endpoints)) as store:
-            with pytest.raises(Unavailable, match="--quota-backend-bytes"):
+            with pytest.raises(StoreUnavailable, match="--quota-backend-bytes"):
                 await fill(store, root)
             assert (await store.list(root)).items
 

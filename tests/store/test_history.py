@@ -7,13 +7,13 @@ import asyncio
 import pytest
 
 from moorage.store.history import History
-from moorage.store.protocol import Change, Compacted, Event, Item
+from moorage.store.protocol import Change, Compacted, Item, WatchEvent
 
 pytestmark = pytest.mark.asyncio
 
 
-def added(key: str, revision: int, size: int = 1) -> Event:
-    return Event(Change.ADDED, Item(key, b"x" * size, revision), None)
+def added(key: str, revision: int, size: int = 1) -> WatchEvent:
+    return WatchEvent(Change.ADDED, Item(key, b"x" * size, revision), None)
 
 
 async def test_what_comes_between_waking_and_reading_is_not_taken_for_seen() -> None:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from moorage.store.protocol import Compacted, Item, Page, Store, Unavailable
+from moorage.store.protocol import Compacted, Item, Page, Store, StoreUnavailable
 from tests.store.backends import Backend, opened, value
 
 pytestmark = pytest.mark.asyncio
@@ -149,9 +149,9 @@ async def test_pages_agree_while_others_write(backend: Backend, root: str) -> No
 
 async def test_a_revision_that_is_still_to_come_cannot_be_listed(backend: Backend, root: str) -> None:
     async with opened(backend) as store:
-        with pytest.raises(Unavailable, match="still to come"):
+        with pytest.raises(StoreUnavailable, match="still to come"):
             await store.list(root, revision=await store.revision() + 1)
-        with pytest.raises(Unavailable, match="still to come"):
+        with pytest.raises(StoreUnavailable, match="still to come"):
             await store.compact(await store.revision() + 1)
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from moorage.store.protocol import Conflict, Event, Exists, Item, Missing, Page, Store, StoreError
+from moorage.store.protocol import Item, KeyExists, KeyMissing, Page, RevisionConflict, Store, StoreError, WatchEvent
 from tests.store.backends import Backend, Etcd, Sqlite, replayed, take, value
 from tests.store.cluster import Cluster
 
@@ -44,11 +44,11 @@ class Model:
         current = self.items.get(key)
         if revision is None:
             if current:
-                raise Exists
+                raise KeyExists
         elif current is None:
-            raise Missing
+            raise KeyMissing
         elif current.revision != revision:
-            raise Conflict(current)
+            raise RevisionConflict(current)
 
     def remember(self) -> None:
         self.revision += 1
@@ -163,8 +163,8 @@ async def same(store: Store, model: Model, verb: str, key: str, value: bytes, re
         return
     with pytest.raises(type(expected)) as raised:
         await calls[verb]()
-    if isinstance(expected, Conflict):
-        assert isinstance(raised.value, Conflict)
+    if isinstance(expected, RevisionConflict):
+        assert isinstance(raised.value, RevisionConflict)
         assert raised.value.current == expected.current
 
 
@@ -209,7 +209,7 @@ async def at_once(backend: Backend, series: Sequence[Step]) -> None:
                 else:
                     page = await store.list(root)
                     assert page.items == (await store.list(root, revision=page.revision)).items
-            except (Exists, Missing, Conflict):
+            except (KeyExists, KeyMissing, RevisionConflict):
                 continue
 
     async with stores[0].watch(root, start) as live:
@@ -223,5 +223,5 @@ async def at_once(backend: Backend, series: Sequence[Step]) -> None:
     await asyncio.gather(*(store.close() for store in stores))
 
 
-def replaced(event: Event) -> int:
+def replaced(event: WatchEvent) -> int:
     return event.previous.revision if event.previous else 0

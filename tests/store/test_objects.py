@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from moorage.store.protocol import Conflict, Exists, Item, Missing, Store, StoreError, Unavailable
+from moorage.store.protocol import Item, KeyExists, KeyMissing, RevisionConflict, Store, StoreError, StoreUnavailable
 from tests.store.backends import Backend, opened, value
 
 pytestmark = pytest.mark.asyncio
@@ -39,7 +39,7 @@ async def test_the_body_of_an_item_carries_its_revision(backend: Backend, root: 
 async def test_an_object_is_created_once(backend: Backend, root: str) -> None:
     async with opened(backend) as store:
         first = await store.create(root + "a", value("one"))
-        with pytest.raises(Exists):
+        with pytest.raises(KeyExists):
             await store.create(root + "a", value("two"))
         assert await store.get(root + "a") == first
 
@@ -49,7 +49,7 @@ async def test_an_update_names_the_revision_it_replaces(backend: Backend, root: 
         first = await store.create(root + "a", value("one"))
         second = await store.update(root + "a", value("two"), first.revision)
         assert second == Item(root + "a", value("two"), first.revision + 1)
-        with pytest.raises(Conflict) as refused:
+        with pytest.raises(RevisionConflict) as refused:
             await store.update(root + "a", value("three"), first.revision)
         assert refused.value.current == second
         assert await store.get(root + "a") == second
@@ -59,7 +59,7 @@ async def test_a_deletion_returns_the_object_with_the_revision_of_the_deletion(b
     async with opened(backend) as store:
         first = await store.create(root + "a", value("one"))
         second = await store.update(root + "a", value("two"), first.revision)
-        with pytest.raises(Conflict) as refused:
+        with pytest.raises(RevisionConflict) as refused:
             await store.delete(root + "a", first.revision)
         assert refused.value.current == second
         assert await store.delete(root + "a", second.revision) == second._replace(revision=second.revision + 1)
@@ -69,9 +69,9 @@ async def test_a_deletion_returns_the_object_with_the_revision_of_the_deletion(b
 @pytest.mark.parametrize("revision", [0, 1, 10**12])
 async def test_what_is_not_there_is_neither_updated_nor_deleted(backend: Backend, root: str, revision: int) -> None:
     async with opened(backend) as store:
-        with pytest.raises(Missing):
+        with pytest.raises(KeyMissing):
             await store.update(root + "a", value("one"), revision)
-        with pytest.raises(Missing):
+        with pytest.raises(KeyMissing):
             await store.delete(root + "a", revision)
         assert await store.get(root + "a") is None
 
@@ -79,9 +79,9 @@ async def test_what_is_not_there_is_neither_updated_nor_deleted(backend: Backend
 async def test_no_revision_is_no_licence_to_overwrite(backend: Backend, root: str) -> None:
     async with opened(backend) as store:
         await store.create(root + "a", value("one"))
-        with pytest.raises(Conflict):
+        with pytest.raises(RevisionConflict):
             await store.update(root + "a", value("two"), 0)
-        with pytest.raises(Conflict):
+        with pytest.raises(RevisionConflict):
             await store.delete(root + "a", 0)
 
 
@@ -127,7 +127,7 @@ async def test_of_those_who_create_at_once_one_wins(backend: Backend, root: str)
         *(store.create(root + "a", value(index)) for index, store in enumerate(stores)), return_exceptions=True
     )
     won = [result for result in results if isinstance(result, Item)]
-    assert [type(result) for result in results].count(Exists) == len(stores) - 1
+    assert [type(result) for result in results].count(KeyExists) == len(stores) - 1
     assert won == [await stores[0].get(root + "a")]
     await asyncio.gather(*(store.close() for store in set(stores)))
 
@@ -140,7 +140,7 @@ async def test_of_those_who_update_at_once_one_wins_and_the_others_see_what_won(
         return_exceptions=True,
     )
     (won,) = (result for result in results if isinstance(result, Item))
-    conflicts = [result for result in results if isinstance(result, Conflict)]
+    conflicts = [result for result in results if isinstance(result, RevisionConflict)]
     assert len(conflicts) == len(stores) - 1
     assert all(conflict.current == won for conflict in conflicts)
     await asyncio.gather(*(store.close() for store in set(stores)))
@@ -155,7 +155,7 @@ async def test_no_increment_of_a_shared_counter_is_lost(backend: Backend, root: 
             try:
                 current = await store.update(current.key, b"%d" % (int(current.value) + 1), current.revision)
                 times -= 1
-            except Conflict as conflict:
+            except RevisionConflict as conflict:
                 current = conflict.current
 
     await asyncio.gather(*(increment(store, current, 5) for store in stores))
@@ -171,16 +171,16 @@ async def test_an_object_can_be_created_anew_as_soon_as_its_deletion_was_asked_f
         first = await store.create(root + "a", value("first"))
         deletion = asyncio.create_task(store.delete(root + "a", first.revision))
         await asyncio.sleep(0)
-        while isinstance(again := await attempt(store, root + "a"), Exists):
+        while isinstance(again := await attempt(store, root + "a"), KeyExists):
             await asyncio.sleep(0)
         assert isinstance(again, Item)
         assert (await deletion).revision == again.revision - 1
 
 
-async def attempt(store: Store, key: str) -> Item | Exists:
+async def attempt(store: Store, key: str) -> Item | KeyExists:
     try:
         return await store.create(key, value("again"))
-    except Exists as exists:
+    except KeyExists as exists:
         return exists
 
 
@@ -194,7 +194,7 @@ async def test_a_caller_who_gives_up_leaves_the_key_usable(backend: Backend, roo
         assert caller.cancelled()
         try:
             current = await store.create(root + "a", value("two"))
-        except Exists:
+        except KeyExists:
             current = await store.get(root + "a")
         assert current
         assert (await store.update(root + "a", value("three"), current.revision)).revision > current.revision
@@ -215,7 +215,7 @@ async def test_a_closed_store_says_so(backend: Backend, root: str) -> None:
     await store.close()
     await store.close()
     for refused in (store.create(root + "b", b""), store.update(root + "a", b"", item.revision)):
-        with pytest.raises(Unavailable, match="closed"):
+        with pytest.raises(StoreUnavailable, match="closed"):
             await refused
 
 

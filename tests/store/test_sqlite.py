@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from moorage.store.database import APPLICATION, SCHEMA, TIDY_DELETIONS, Database, Row
-from moorage.store.protocol import CannotOpen, Compacted, Exists, Item, Missing, Unavailable
+from moorage.store.protocol import CannotOpen, Compacted, Item, KeyExists, KeyMissing, StoreUnavailable
 from moorage.store.sqlite import SqliteStore
 from tests.store.backends import Sqlite, opened, take, value
 
@@ -64,7 +64,7 @@ async def test_nobody_hears_of_a_change_before_it_is_on_disk(path: Path, monkeyp
         gate.open.set()
         item = await creating
         assert await store.get("/a") == item
-        with pytest.raises(Exists):
+        with pytest.raises(KeyExists):
             await again
         with pytest.raises(Exception, match="revision"):
             await updating
@@ -100,7 +100,7 @@ async def test_a_commit_that_fails_has_not_happened(path: Path, monkeypatch: pyt
         behind = asyncio.create_task(store.update("/kept", value("after"), kept.revision))
         other = asyncio.create_task(store.create("/other", b""))
         gate.open.set()
-        with pytest.raises(Unavailable, match="disk I/O error"):
+        with pytest.raises(StoreUnavailable, match="disk I/O error"):
             await lost[0]
         # Who waited for the write that failed finds the object as it was.
         after = await behind
@@ -128,7 +128,7 @@ async def test_a_full_database_refuses_writes_until_there_is_room(path: Path, mo
             *(store.create(f"/{index}", b"x" * 20_000) for index in range(20)), return_exceptions=True
         )
         done = [result for result in results if isinstance(result, Item)]
-        refused = [result for result in results if isinstance(result, Unavailable)]
+        refused = [result for result in results if isinstance(result, StoreUnavailable)]
         assert len(done) + len(refused) == 20
         assert refused
         assert "full" in str(refused[0])
@@ -143,7 +143,7 @@ async def test_a_full_database_refuses_writes_until_there_is_room(path: Path, mo
 FULL_DISK = """
 import asyncio, resource, sys
 from pathlib import Path
-from moorage.store.protocol import Unavailable
+from moorage.store.protocol import StoreUnavailable
 from moorage.store.sqlite import SqliteStore
 
 def limit(size):
@@ -157,7 +157,7 @@ async def main():
         try:
             item = await store.create(f"/{index:03}", b"x" * 3000)
             print("done", item.key, item.revision)
-        except Unavailable:
+        except StoreUnavailable:
             failed += 1
     limit(resource.RLIM_INFINITY)
     item = await store.create("/later", b"x" * 3000)
@@ -304,7 +304,7 @@ async def test_the_past_is_forgotten_at_a_restart_and_the_revision_is_not(path: 
     async with opened(Sqlite(path)) as store, store.watch("/", gone.revision) as batches:
         item = await store.create("/b", value("two"))
         assert [event.item for event in await take(batches, 1)] == [item]
-        with pytest.raises(Missing):
+        with pytest.raises(KeyMissing):
             await store.delete("/a", first.revision)
 
 

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from moorage.store.protocol import Batch, Change, Compacted, Event, Item, Store, Unavailable
+from moorage.store.protocol import Batch, Change, Compacted, Item, Store, StoreUnavailable, WatchEvent
 from tests.store.backends import Backend, opened, replayed, take, value
 
 pytestmark = pytest.mark.asyncio
 
 
-async def some_changes(store: Store, root: str) -> list[Event]:
+async def some_changes(store: Store, root: str) -> list[WatchEvent]:
     """Create two objects, update one twice, delete it, create it anew."""
     first = await store.create(root + "a", value("one"))
     other = await store.create(root + "b", value("other"))
@@ -22,12 +22,12 @@ async def some_changes(store: Store, root: str) -> list[Event]:
     gone = await store.delete(root + "a", third.revision)
     again = await store.create(root + "a", value("again"))
     return [
-        Event(Change.ADDED, first, None),
-        Event(Change.ADDED, other, None),
-        Event(Change.MODIFIED, second, first),
-        Event(Change.MODIFIED, third, second),
-        Event(Change.DELETED, gone, third),
-        Event(Change.ADDED, again, None),
+        WatchEvent(Change.ADDED, first, None),
+        WatchEvent(Change.ADDED, other, None),
+        WatchEvent(Change.MODIFIED, second, first),
+        WatchEvent(Change.MODIFIED, third, second),
+        WatchEvent(Change.DELETED, gone, third),
+        WatchEvent(Change.ADDED, again, None),
     ]
 
 
@@ -85,7 +85,7 @@ async def test_a_watch_from_a_revision_still_to_come_waits_for_it(backend: Backe
 async def test_a_watcher_that_resumes_misses_and_repeats_nothing(backend: Backend, root: str) -> None:
     async with opened(backend) as store:
         seen = start = await store.revision()
-        events: list[Event] = []
+        events: list[WatchEvent] = []
         writing = asyncio.create_task(write_many(store, root, 100))
         while len(events) < 100:
             async with store.watch(root, seen) as batches:
@@ -218,11 +218,11 @@ async def test_every_watcher_replays_to_the_same_state(backend: Backend, root: s
             if name < "d":
                 await store.delete(item.key, item.revision)
 
-        async def follow(events: list[Event], total: int) -> None:
+        async def follow(events: list[WatchEvent], total: int) -> None:
             async with store.watch(root, start) as batches:
                 events += await take(batches, total)
 
-        followed: list[list[Event]] = [[] for _ in range(20)]
+        followed: list[list[WatchEvent]] = [[] for _ in range(20)]
         await asyncio.gather(*(follow(events, 6 * 5 + 3) for events in followed), *map(write, "abcdef"))
         assert all(events == followed[0] for events in followed)
         assert sorted(replayed([], followed[0]).values()) == (await store.list(root)).items
@@ -234,8 +234,8 @@ async def test_a_watch_ends_with_its_store(backend: Backend, root: str) -> None:
         reading = asyncio.ensure_future(take(batches, 1))
         await asyncio.sleep(0)
         await store.close()
-        with pytest.raises(Unavailable, match="closed"):
+        with pytest.raises(StoreUnavailable, match="closed"):
             await reading
-    with pytest.raises(Unavailable, match="closed"):
+    with pytest.raises(StoreUnavailable, match="closed"):
         async with store.watch(root, 1) as batches:
             await anext(batches)

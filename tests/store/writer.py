@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 
 from moorage.store.etcd import EtcdStore
-from moorage.store.protocol import Event, Item, Store
+from moorage.store.protocol import Item, Store, WatchEvent
 from moorage.store.sqlite import SqliteStore
 from tests.store.backends import value
 
@@ -54,7 +54,7 @@ async def follow(store: Store, root: str, after: int) -> None:
                 say("saw", event.change.value, event.revision, event.item.key, _before(event))
 
 
-def _before(event: Event) -> int:
+def _before(event: WatchEvent) -> int:
     return event.previous.revision if event.previous else 0
 
 

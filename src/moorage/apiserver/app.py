@@ -31,7 +31,7 @@ from moorage.apiserver.verbs.writing import Writer, timestamp
 from moorage.client.clock import Clock
 from moorage.client.priority import urgent
 from moorage.features import Gates
-from moorage.store.protocol import Store, Unavailable
+from moorage.store.protocol import Store, StoreUnavailable
 
 _LOG = logging.getLogger(__name__)
 _NOT_HERE = {
@@ -101,7 +101,7 @@ class App:
             response = await self._answered(route, request, known)
         except Refused as refused:
             response = refused.response
-        except Unavailable as error:
+        except StoreUnavailable as error:
             details = {"retryAfterSeconds": 1}
             response = status(503, Reason.SERVICE_UNAVAILABLE, f"the store is not available: {error}", details)
         except Exception:  # noqa: BLE001 - the client gets an answer, the log the rest

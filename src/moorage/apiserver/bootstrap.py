@@ -13,7 +13,7 @@ from moorage.apiserver.base.objects import encode, key
 from moorage.apiserver.verbs.writing import new_uid, timestamp
 from moorage.registry.defaults import apply_defaults
 from moorage.registry.metadata import prepare_create
-from moorage.store.protocol import Exists, Store
+from moorage.store.protocol import KeyExists, Store
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -78,5 +78,5 @@ async def _create_missing(store: Store, data: dict[str, Any]) -> None:
     moment = timestamp(datetime.now(UTC))
     apply_defaults(kind, made, moment)
     prepare_create(kind, made, namespace, moment, new_uid())
-    with suppress(Exists):  # another server may have been faster
+    with suppress(KeyExists):  # another server may have been faster
         await store.create(where, encode(made))

@@ -9,7 +9,7 @@ from contextlib import suppress
 from moorage.api import kinds
 from moorage.apiserver.base.objects import prefix
 from moorage.client.clock import Clock
-from moorage.store.protocol import Conflict, Item, Missing, Store
+from moorage.store.protocol import Item, KeyMissing, RevisionConflict, Store
 
 _EVENTS = prefix(kinds.row("v1", "Event"))
 _KEPT_SECONDS = 3600.0
@@ -39,5 +39,5 @@ class Expiry:
 
     async def _remove(self, item: Item) -> None:
         # It may have been repeated at this moment, or removed by another server.
-        with suppress(Conflict, Missing):
+        with suppress(RevisionConflict, KeyMissing):
             await self._store.delete(item.key, item.revision)

@@ -14,13 +14,13 @@ from moorage.store.messages import (
     CompactionRequest,
     Compare,
     DeleteRequest,
+    EtcdEvent,
     KeyValue,
-    Operation,
     PutRequest,
     RangeRequest,
+    RequestOp,
     TxnRequest,
     WatchCreateRequest,
-    WatchEvent,
     WatchRequest,
     WatchResponse,
 )
@@ -28,14 +28,14 @@ from moorage.store.protocol import (
     CannotOpen,
     Change,
     Compacted,
-    Conflict,
-    Event,
-    Exists,
     Item,
-    Missing,
+    KeyExists,
+    KeyMissing,
     Page,
+    RevisionConflict,
     StoreError,
-    Unavailable,
+    StoreUnavailable,
+    WatchEvent,
 )
 
 TIMEOUT_SECONDS = 10.0
@@ -117,7 +117,7 @@ class EtcdStore:
     async def watch(self, prefix: str, after: int) -> AsyncIterator[Watcher]:
         """All changes below a prefix after a revision, in order, in batches."""
         if self._closed:
-            raise Unavailable("the store is closed")
+            raise StoreUnavailable("the store is closed")
         stream = next((each for each in self._streams if each.serves(prefix, after)), None)
         if stream is None:
             history = History(after, max_events=self._max_events, max_bytes=self._max_bytes)
@@ -151,8 +151,8 @@ class EtcdStore:
         put, remove = PutRequest(key=name, value=value or b""), DeleteRequest(key=name, prev_kv=True)
         request = TxnRequest(
             compare=[Compare(target=MOD_REVISION, key=name, mod_revision=revision)],
-            success=[Operation(request_delete_range=remove) if value is None else Operation(request_put=put)],
-            failure=[Operation(request_range=RangeRequest(key=name))],
+            success=[RequestOp(request_delete_range=remove) if value is None else RequestOp(request_put=put)],
+            failure=[RequestOp(request_range=RangeRequest(key=name))],
         )
         try:
             response = await self._members.write(TXN, request)
@@ -169,7 +169,7 @@ class EtcdStore:
         current = await self.get(key)
         if current and current.value == value and current.revision > revision:
             return current
-        raise Unavailable(f"etcd did not say whether {key} was written: {lost}") from lost
+        raise StoreUnavailable(f"etcd did not say whether {key} was written: {lost}") from lost
 
 
 class _Stream:
@@ -194,13 +194,13 @@ class _Stream:
     async def _follow(self) -> None:
         try:
             while True:
-                with contextlib.suppress(Unavailable):
+                with contextlib.suppress(StoreUnavailable):
                     await self._follow_one_member()
                 await asyncio.sleep(PAUSE_SECONDS)
         except Compacted as compacted:
             self.history.fail(compacted)
         finally:
-            self.history.fail(Unavailable("the store is closed"))
+            self.history.fail(StoreUnavailable("the store is closed"))
 
     async def _follow_one_member(self) -> None:
         key, end = _range(self._prefix)
@@ -234,16 +234,16 @@ def _item(kv: KeyValue) -> Item:
     return Item(kv.key.decode(), kv.value, kv.mod_revision)
 
 
-def _event(event: WatchEvent) -> Event:
+def _event(event: EtcdEvent) -> WatchEvent:
     kv = event.kv
     if kv.mod_revision == kv.create_revision:
-        return Event(Change.ADDED, _item(kv), None)
+        return WatchEvent(Change.ADDED, _item(kv), None)
     if not event.prev_kv.mod_revision:
         raise Compacted(f"etcd has forgotten what was there before revision {kv.mod_revision}")
     previous = _item(event.prev_kv)
     if event.type == DELETE:
-        return Event(Change.DELETED, previous._replace(revision=kv.mod_revision), previous)
-    return Event(Change.MODIFIED, _item(kv), previous)
+        return WatchEvent(Change.DELETED, previous._replace(revision=kv.mod_revision), previous)
+    return WatchEvent(Change.MODIFIED, _item(kv), previous)
 
 
 def _range(prefix: str) -> tuple[bytes, bytes]:
@@ -254,5 +254,5 @@ def _range(prefix: str) -> tuple[bytes, bytes]:
 
 def _refusal(key: str, revision: int, found: Sequence[KeyValue]) -> StoreError:
     if not found:
-        return Missing(f"{key} does not exist")
-    return Conflict(_item(found[0])) if revision else Exists(f"{key} exists")
+        return KeyMissing(f"{key} does not exist")
+    return RevisionConflict(_item(found[0])) if revision else KeyExists(f"{key} exists")

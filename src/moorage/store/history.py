@@ -9,7 +9,7 @@ from operator import attrgetter
 from types import TracebackType
 from typing import Self
 
-from moorage.store.protocol import Batch, Compacted, Event, Item, StoreError
+from moorage.store.protocol import Batch, Compacted, Item, StoreError, WatchEvent
 
 MAX_EVENTS = 100_000
 MAX_BYTES = 128 * 1024 * 1024
@@ -30,13 +30,13 @@ class History:
         """Whether somebody has read everything that is here."""
         self.read.set()
         self._max_events, self._max_bytes = max_events, max_bytes
-        self._events: list[Event] = []
+        self._events: list[WatchEvent] = []
         self._bytes = 0
         self._idle: dict[str, set[Watcher]] = {}
         self._shared: dict[tuple[str, int], Batch] = {}
         self._failure: StoreError | None = None
 
-    def append(self, events: list[Event], revision: int) -> None:
+    def append(self, events: list[WatchEvent], revision: int) -> None:
         """Add changes that have become durable, and hand them to those who wait for them."""
         self._events += events
         self._bytes += sum(len(event.item.value) for event in events)
@@ -113,7 +113,7 @@ class History:
             if watcher.woken and not watcher.woken.done():
                 watcher.woken.set_result(nothing)
 
-    def _since(self, revision: int) -> Iterable[Event]:
+    def _since(self, revision: int) -> Iterable[WatchEvent]:
         if revision < self.start:
             raise Compacted(f"revision {revision} is too old: changes are known from revision {self.start} on")
         return self._events[bisect_right(self._events, revision, key=_revision) :]

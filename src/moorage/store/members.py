@@ -12,10 +12,10 @@ import grpc
 from grpc import aio
 
 from moorage.store import messages
-from moorage.store.protocol import CannotOpen, Compacted, StoreError, Unavailable
+from moorage.store.protocol import CannotOpen, Compacted, StoreError, StoreUnavailable
 
-Request = TypeVar("Request")
-Response = TypeVar("Response")
+RequestT = TypeVar("RequestT")
+ResponseT = TypeVar("ResponseT")
 
 PAUSE_SECONDS = 0.05
 _OPTIONS = (
@@ -40,9 +40,9 @@ _TROUBLE = {
 _NOT_BEGUN = {"etcdserver: no leader", "etcdserver: too many requests", "raft proposal dropped"}
 _FINAL: dict[str, tuple[type[StoreError], str]] = {
     "etcdserver: mvcc: required revision has been compacted": (Compacted, "the revision is too old: etcd forgot it"),
-    "etcdserver: mvcc: required revision is a future revision": (Unavailable, "the revision is still to come"),
+    "etcdserver: mvcc: required revision is a future revision": (StoreUnavailable, "the revision is still to come"),
     "etcdserver: mvcc: database space exceeded": (
-        Unavailable,
+        StoreUnavailable,
         "etcd's space is used up: compact and defragment it, raise its --quota-backend-bytes, then disarm its alarm",
     ),
     "etcdserver: request is too large": (
@@ -70,12 +70,12 @@ class Tls:
 
 
 @dataclass(frozen=True, slots=True)
-class Method(Generic[Request, Response]):
+class Method(Generic[RequestT, ResponseT]):
     """A call that etcd answers once."""
 
     path: str
-    request: type[Request]
-    response: type[Response]
+    request: type[RequestT]
+    response: type[ResponseT]
 
 
 RANGE = Method("/etcdserverpb.KV/Range", messages.RangeRequest, messages.RangeResponse)
@@ -98,11 +98,11 @@ class Members:
         self._preferred = 0
         self._closed = False
 
-    async def read(self, method: Method[Request, Response], request: Request) -> Response:
+    async def read(self, method: Method[RequestT, ResponseT], request: RequestT) -> ResponseT:
         """Call a method that changes nothing, or that may be done twice; repeat it until the time is up."""
         return await self._call(method, request, repeat=True)
 
-    async def write(self, method: Method[Request, Response], request: Request) -> Response:
+    async def write(self, method: Method[RequestT, ResponseT], request: RequestT) -> ResponseT:
         """Call a method that must be done once at most. Raises Lost."""
         return await self._call(method, request, repeat=False)
 
@@ -118,7 +118,7 @@ class Members:
             self._leave(member)
         except aio.AioRpcError as error:
             self._leave(member)
-            raise Unavailable(f"the watch was lost: {error.details()}") from error
+            raise StoreUnavailable(f"the watch was lost: {error.details()}") from error
         finally:
             call.cancel()
 
@@ -127,7 +127,7 @@ class Members:
         self._closed = True
         await asyncio.gather(*(member.channel.close(self._timeout) for member in self._members))
 
-    async def _call(self, method: Method[Request, Response], request: Request, *, repeat: bool) -> Response:
+    async def _call(self, method: Method[RequestT, ResponseT], request: RequestT, *, repeat: bool) -> ResponseT:
         deadline = self._now() + self._timeout
         while True:
             member = await self._connected(deadline)
@@ -140,24 +140,24 @@ class Members:
                     kind, sentence = _FINAL[details]
                     raise kind(sentence) from error
                 if error.code() not in _TROUBLE:
-                    raise Unavailable(f"etcd does not do it: {details}") from error
+                    raise StoreUnavailable(f"etcd does not do it: {details}") from error
                 self._leave(member)
                 if not repeat and details not in _NOT_BEGUN:
                     raise Lost(details) from error
                 if self._now() > deadline:
-                    raise Unavailable(f"etcd does not answer: {details}") from error
+                    raise StoreUnavailable(f"etcd does not answer: {details}") from error
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _connected(self, deadline: float) -> _Member:
         while True:
             if self._closed:
-                raise Unavailable("the store is closed")
+                raise StoreUnavailable("the store is closed")
             for index in self._rotation():
                 if self._members[index].ready():
                     self._preferred = index
                     return self._members[index]
             if self._now() > deadline:
-                raise Unavailable(f"no etcd member answers at {', '.join(self.endpoints)}: {await self._reason()}")
+                raise StoreUnavailable(f"no etcd member answers at {', '.join(self.endpoints)}: {await self._reason()}")
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _reason(self) -> str | None:
@@ -197,7 +197,7 @@ class _Member:
         """Whether the member is connected; if not, it is being connected now."""
         return self.channel.get_state(try_to_connect=True) is grpc.ChannelConnectivity.READY
 
-    def call(self, method: Method[Request, Response]) -> aio.UnaryUnaryMultiCallable[Request, Response]:
+    def call(self, method: Method[RequestT, ResponseT]) -> aio.UnaryUnaryMultiCallable[RequestT, ResponseT]:
         """How to call a method of this member."""
         if method.path not in self._calls:
             self._calls[method.path] = self.channel.unary_unary(method.path, _encode, _decoder(method.response))

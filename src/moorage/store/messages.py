@@ -101,7 +101,7 @@ class DeleteResponse:
 
 
 @message
-class Operation:
+class RequestOp:
     """One step of a transaction: one of these."""
 
     request_range: RangeRequest = number(1)
@@ -110,7 +110,7 @@ class Operation:
 
 
 @message
-class Outcome:
+class ResponseOp:
     """What a step of a transaction gave."""
 
     response_range: RangeResponse = number(1)
@@ -134,8 +134,8 @@ class TxnRequest:
     """If the conditions hold do the one, else the other."""
 
     compare: list[Compare] = number(1)
-    success: list[Operation] = number(2)
-    failure: list[Operation] = number(3)
+    success: list[RequestOp] = number(2)
+    failure: list[RequestOp] = number(3)
 
 
 @message
@@ -144,7 +144,7 @@ class TxnResponse:
 
     header: Header = number(1)
     succeeded: bool = number(2)
-    responses: list[Outcome] = number(3)
+    responses: list[ResponseOp] = number(3)
 
 
 @message
@@ -183,7 +183,7 @@ DELETE = 1
 
 
 @message
-class WatchEvent:
+class EtcdEvent:
     """A change: a deletion when DELETE is the type, else a new value."""
 
     type: int = number(1)
@@ -200,4 +200,4 @@ class WatchResponse:
     canceled: bool = number(4)
     compact_revision: int = number(5)
     cancel_reason: str = number(6)
-    events: list[WatchEvent] = number(11)
+    events: list[EtcdEvent] = number(11)

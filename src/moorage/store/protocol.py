@@ -33,7 +33,7 @@ class Change(Enum):
     DELETED = "DELETED"
 
 
-class Event(NamedTuple):
+class WatchEvent(NamedTuple):
     """One change. A deletion carries the last value, with the revision of the deletion."""
 
     change: Change
@@ -47,12 +47,12 @@ class Event(NamedTuple):
         return self.item.revision
 
 
-class Batch(list[Event]):
+class Batch(list[WatchEvent]):
     """Some changes in their order. Batches may be shared between watchers: read only."""
 
     __slots__ = ("revision",)
 
-    def __init__(self, events: Iterable[Event], revision: int) -> None:
+    def __init__(self, events: Iterable[WatchEvent], revision: int) -> None:
         super().__init__(events)
         self.revision = revision
         """The revision up to which the watcher has now seen everything: from here it may resume."""
@@ -75,15 +75,15 @@ class CannotOpen(StoreError):
     """The store cannot be used at all: the sentence says what is wrong with its file or its address."""
 
 
-class Exists(StoreError):
+class KeyExists(StoreError):
     """There is an object under this key already."""
 
 
-class Missing(StoreError):
+class KeyMissing(StoreError):
     """There is no object under this key."""
 
 
-class Conflict(StoreError):
+class RevisionConflict(StoreError):
     """The object has changed since it was read. `current` is what it is now."""
 
     def __init__(self, current: Item) -> None:
@@ -95,7 +95,7 @@ class Compacted(StoreError):
     """The revision is too old: what happened since then is no longer known. List again."""
 
 
-class Unavailable(StoreError):
+class StoreUnavailable(StoreError):
     """The store cannot answer now: its disk is full, its cluster has no leader.
 
     What was asked may or may not be done.
@@ -103,7 +103,7 @@ class Unavailable(StoreError):
 
 
 class Store(Protocol):
-    """Objects by key, in the order of keys. Every method may raise Unavailable."""
+    """Objects by key, in the order of keys. Every method may raise StoreUnavailable."""
 
     async def revision(self) -> int:
         """The revision of the latest change."""
@@ -118,15 +118,18 @@ class Store(Protocol):
         """
 
     async def create(self, key: str, value: bytes) -> Item:
-        """Put a new object; returns once it is durable. Raises Exists."""
+        """Put a new object; returns once it is durable. Raises KeyExists."""
 
     async def update(self, key: str, value: bytes, revision: int) -> Item:
-        """Replace an object that is still at a revision; returns once it is durable. Raises Missing, Conflict."""
+        """Replace an object that is still at a revision; returns once it is durable.
+
+        Raises KeyMissing, RevisionConflict.
+        """
 
     async def delete(self, key: str, revision: int) -> Item:
         """Remove an object that is still at a revision. Returns it with the revision of the deletion.
 
-        Raises Missing, Conflict.
+        Raises KeyMissing, RevisionConflict.
         """
 
     def watch(self, prefix: str, after: int) -> AbstractAsyncContextManager[AsyncIterator[Batch]]:

@@ -13,7 +13,17 @@ from queue import Empty, SimpleQueue
 from moorage.store.database import FIRST_REVISION, Database, Row
 from moorage.store.history import MAX_BYTES, MAX_EVENTS, History, Watcher
 from moorage.store.keys import SortedKeys
-from moorage.store.protocol import Change, Conflict, Event, Exists, Item, Missing, Page, StoreError, Unavailable
+from moorage.store.protocol import (
+    Change,
+    Item,
+    KeyExists,
+    KeyMissing,
+    Page,
+    RevisionConflict,
+    StoreError,
+    StoreUnavailable,
+    WatchEvent,
+)
 
 MAX_BATCH = 512
 PROGRESS_SECONDS = 5.0
@@ -31,13 +41,13 @@ class _Write:
     previous: Item | None
     done: asyncio.Future[Item]
 
-    def event(self, revision: int) -> Event:
+    def event(self, revision: int) -> WatchEvent:
         """The change, once it has happened."""
         if self.value is None:
             assert self.previous is not None
-            return Event(Change.DELETED, self.previous._replace(revision=revision), self.previous)
+            return WatchEvent(Change.DELETED, self.previous._replace(revision=revision), self.previous)
         change = Change.MODIFIED if self.previous else Change.ADDED
-        return Event(change, Item(self.key, self.value, revision), self.previous)
+        return WatchEvent(change, Item(self.key, self.value, revision), self.previous)
 
 
 class SqliteStore:
@@ -97,7 +107,7 @@ class SqliteStore:
     async def create(self, key: str, value: bytes) -> Item:
         """Put a new object; returns once it is durable."""
         if await self._current(key):
-            raise Exists(f"{key} exists")
+            raise KeyExists(f"{key} exists")
         return await self._write(key, value, None)
 
     async def update(self, key: str, value: bytes, revision: int) -> Item:
@@ -126,7 +136,7 @@ class SqliteStore:
 
     def _check_reached(self, revision: int) -> None:
         if revision > self._history.revision:
-            raise Unavailable(f"revision {revision} is still to come: the latest is {self._history.revision}")
+            raise StoreUnavailable(f"revision {revision} is still to come: the latest is {self._history.revision}")
 
     async def _current(self, key: str) -> Item | None:
         while (waiting := self._pending.get(key)) is not None:
@@ -138,14 +148,14 @@ class SqliteStore:
     async def _current_at(self, key: str, revision: int) -> Item:
         current = await self._current(key)
         if current is None:
-            raise Missing(f"{key} does not exist")
+            raise KeyMissing(f"{key} does not exist")
         if current.revision != revision:
-            raise Conflict(current)
+            raise RevisionConflict(current)
         return current
 
     async def _write(self, key: str, value: bytes | None, previous: Item | None) -> Item:
         if self._closed:
-            raise Unavailable(_CLOSED)
+            raise StoreUnavailable(_CLOSED)
         key.encode()  # what SQLite would refuse is refused here: there it would fail the whole batch
         done: asyncio.Future[Item] = self._loop.create_future()
         self._pending[key] = []
@@ -204,7 +214,7 @@ class SqliteStore:
     def _fail(self, writes: Sequence[_Write], sentence: str) -> None:
         for write in writes:
             if not write.done.done():
-                write.done.set_exception(Unavailable(sentence))
+                write.done.set_exception(StoreUnavailable(sentence))
             self._release(write.key)
 
     def _release(self, key: str) -> None:
@@ -218,7 +228,7 @@ class SqliteStore:
 
     def _finish(self) -> None:
         self._reports.cancel()
-        self._history.fail(Unavailable(_CLOSED))
+        self._history.fail(StoreUnavailable(_CLOSED))
         self._finished.set_result(None)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from moorage.apiserver.describe import health
 from moorage.apiserver.http.messages import Request
-from moorage.store.protocol import Store, Unavailable
+from moorage.store.protocol import Store, StoreUnavailable
 from tests.apiserver.asked import Asked
 
 
@@ -16,7 +16,7 @@ class Broken:
     """A store that does not answer."""
 
     async def revision(self) -> int:
-        raise Unavailable("no leader")
+        raise StoreUnavailable("no leader")
 
 
 async def probed(target: str) -> tuple[int, str]:

@@ -14,7 +14,7 @@ from moorage.apiserver.http.failures import bad_request, conflict, not_found
 from moorage.apiserver.http.messages import Refused, Request, Response
 from moorage.apiserver.request.bodies import parsed
 from moorage.apiserver.request.routes import Route
-from moorage.store.protocol import Conflict, Missing, Store
+from moorage.store.protocol import KeyMissing, RevisionConflict, Store
 
 _POD = kinds.row("v1", "Pod")
 
@@ -90,7 +90,7 @@ async def bind(store: Store, route: Route, request: Request, moment: str, *, dry
             break
         try:
             await store.update(where, _assigned(parts, pod, binding, moment), item.revision)
-        except (Conflict, Missing):
+        except (RevisionConflict, KeyMissing):
             continue
         break
     body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}

@@ -14,7 +14,7 @@ from moorage.apiserver.request.bodies import parsed
 from moorage.apiserver.request.options import read_delete_options
 from moorage.apiserver.request.routes import Route
 from moorage.apiserver.verbs.writing import Writer, is_dry, timestamp
-from moorage.store.protocol import Conflict, Item
+from moorage.store.protocol import Item, RevisionConflict
 
 _POD = kinds.row("v1", "Pod")
 _BUDGET = kinds.row("policy/v1", "PodDisruptionBudget")
@@ -75,7 +75,7 @@ async def _spend(writer: Writer, item: Item, pod: Data, *, dry: bool) -> None:
         state.setdefault("disruptedPods", {})[pod["metadata"]["name"]] = timestamp(writer.now())
         try:
             await writer.store.update(item.key, encode(budget), item.revision)
-        except Conflict as error:
+        except RevisionConflict as error:
             item = error.current
         else:
             return

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import chain
 
 from moorage.apiserver.base.objects import decode, encode
-from moorage.store.protocol import Conflict, Exists, Missing, Store
+from moorage.store.protocol import KeyExists, KeyMissing, RevisionConflict, Store
 
 
 async def next_free(
@@ -31,6 +31,6 @@ async def next_free(
                 await store.create(where, value)
             else:
                 await store.update(where, value, item.revision)
-        except (Exists, Conflict, Missing):
+        except (KeyExists, RevisionConflict, KeyMissing):
             continue  # another was faster
         return number

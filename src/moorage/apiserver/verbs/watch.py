@@ -16,7 +16,7 @@ from moorage.apiserver.request.options import check_watch, flag, number, revisio
 from moorage.apiserver.request.routes import Route
 from moorage.apiserver.request.selection import Selection, selection
 from moorage.apiserver.verbs.read import ONE, body_of, form_of, formed, reached
-from moorage.store.protocol import Batch, Change, Compacted, Event, Item, Store
+from moorage.store.protocol import Batch, Change, Compacted, Item, Store, WatchEvent
 
 _BOOKMARK_SECONDS = 60.0
 _KEPT_LINES = 4096
@@ -50,7 +50,7 @@ class Watches:
         watcher = _Watcher(self, route, request, chosen, wanted)
         return Response(200, headers=_STREAM, stream=watcher.lines(items, after, told=initial))
 
-    def line(self, event: Event) -> bytes:
+    def line(self, event: WatchEvent) -> bytes:
         """A change as a plain watcher gets it."""
         line = self._lines.get(event.revision)
         if line is None:
@@ -121,7 +121,7 @@ class _Watcher:
     def _selects(self, item: Item) -> bool:
         return self._matches is None or self._matches(decoded(item))
 
-    def _told(self, event: Event) -> bytes:
+    def _told(self, event: WatchEvent) -> bytes:
         """A change as this watcher sees it: an object that ceases to be selected is as good as deleted."""
         if self._matches is None:
             return self._watches.line(event) if self._plain else self._shown(event.change, event.item)

@@ -44,7 +44,7 @@ from moorage.apiserver.verbs.stencils import Stencils, new_pod
 from moorage.client.clock import Clock
 from moorage.registry.defaults import apply_defaults, give_job_selector
 from moorage.registry.metadata import MetadataError, prepare_create, prepare_update
-from moorage.store.protocol import Conflict, Exists, Item, Missing, Store
+from moorage.store.protocol import Item, KeyExists, KeyMissing, RevisionConflict, Store
 from moorage.validation import field
 
 _ATTEMPTS = 10
@@ -173,7 +173,7 @@ class Writer:
             return Item(where, value, 0)
         try:
             return await self.store.create(where, value)
-        except Exists:
+        except KeyExists:
             raise already_exists(route.kind, name) from None
 
     async def update(self, route: Route, request: Request) -> Response:
@@ -212,10 +212,10 @@ class Writer:
             check_values(new, size)
             try:
                 return await self._store_change(route, request, old, new, item, warned, track=track)
-            except Conflict:
+            except RevisionConflict:
                 if expected:
                     raise conflict(route.kind, route.name) from None
-            except Missing:
+            except KeyMissing:
                 raise not_found(route.kind, route.name) from None
         raise conflict(route.kind, route.name)
 
@@ -316,14 +316,14 @@ class Writer:
                 raise not_found(route.kind, route.name)
             try:
                 return await self.delete_item(route, request, item, options)
-            except Conflict:
+            except RevisionConflict:
                 continue
-            except Missing:
+            except KeyMissing:
                 raise not_found(route.kind, route.name) from None
         raise conflict(route.kind, route.name)
 
     async def delete_item(self, route: Route, request: Request, item: Item, options: DeleteOptions) -> Response:
-        """Remove an object that is as it was read; Conflict when it is not."""
+        """Remove an object that is as it was read; RevisionConflict when it is not."""
         kind, data = route.kind, decode(item)
         dry = bool(options.dry_run)
         metadata = data["metadata"]
@@ -351,17 +351,17 @@ class Writer:
             metadata = decode(item)["metadata"]
             if chosen.matches is None or chosen.matches(decode(item)):
                 one = Route("delete", route.kind, route.version, metadata.get("namespace", ""), metadata["name"])
-                with suppress(Missing):
+                with suppress(KeyMissing):
                     await self.delete_latest(one, request, item, options)
         body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
         return Response(200, msgspec.json.encode(body))
 
     async def delete_latest(self, route: Route, request: Request, item: Item, options: DeleteOptions) -> None:
-        """Remove an object, whatever has happened to it since it was read; Missing when it is gone."""
+        """Remove an object, whatever has happened to it since it was read; KeyMissing when it is gone."""
         for _ in range(_ATTEMPTS):
             try:
                 await self.delete_item(route, request, item, options)
-            except Conflict as error:
+            except RevisionConflict as error:
                 item = error.current
             else:
                 return
