@@ -32,7 +32,7 @@ def pod(number: int) -> bytes:
 @asynccontextmanager
 async def opened() -> AsyncIterator[Store]:
     with tempfile.TemporaryDirectory(prefix=".bench-", dir=Path.cwd()) as folder:
-        store: Store = await (EtcdStore.open(ENDPOINTS) if ENDPOINTS else SqliteStore.open(Path(folder) / "objects.db"))
+        store: Store = await (EtcdStore.open(ENDPOINTS) if ENDPOINTS else SqliteStore.open(Path(folder) / "moorage.db"))
         try:
             yield store
         finally:

@@ -8,8 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.store.backends import Backend, Etcd, Sqlite
+from tests.store.backends import Backend, Etcd, Sqlite, folder_in_memory
 from tests.store.cluster import WHY_SKIPPED, Cluster, binary
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A folder in memory: most of these tests would only wait for the disk."""
+    with folder_in_memory() as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(scope="session")
@@ -34,7 +41,7 @@ def three(tmp_path: Path) -> Iterator[Cluster]:
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
     """Each backend in turn."""
     if request.param == "sqlite":
-        return Sqlite(tmp_path / "objects.db")
+        return Sqlite(tmp_path / "moorage.db")
     cluster: Cluster = request.getfixturevalue("etcd")
     return Etcd(cluster.endpoints)
 

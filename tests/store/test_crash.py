@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count, islice
 from pathlib import Path
@@ -26,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @dataclass
-class Told:
+class Report:
     """What a process said before it was killed."""
 
     done: dict[int, list[int]] = field(default_factory=lambda: {task: [] for task in range(TASKS)})
@@ -45,18 +48,46 @@ class Told:
             self.seen.append((change, int(revision), key, int(before)))
 
 
-def killed_writer(where: str, root: str, after: int, turn: int, lines: int) -> Told:
-    """Let a writer run until it has said so many lines, and kill it."""
-    told = Told()
-    command = [sys.executable, "-m", "tests.store.writer", where, root, str(after), f"{turn:02}"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        for line in islice(process.stdout, lines):
-            told.add(line)
-        process.kill()
-        for line in process.stdout:
-            told.add(line)
-    return told
+class Writers:
+    """Starts one writer after another."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-m", "tests.store.writer"]
+        self._parent = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def killed(self, where: str, root: str, after: int, turn: int, lines: int) -> Report:
+        """Let a writer run until it has said so many lines, and kill it."""
+        requests, answers = self._parent.stdin, self._parent.stdout
+        assert requests
+        assert answers
+        print(where, root, after, f"{turn:02}", file=requests, flush=True)
+        report = Report()
+        said, process = 0, 0
+        for line in answers:
+            if line == "ended\n":
+                return report
+            if line.startswith("pid "):
+                process = int(line.split()[1])
+            else:
+                report.add(line)
+                said += 1
+            if process and said >= lines:
+                os.kill(process, signal.SIGKILL)
+                lines = sys.maxsize
+        raise AssertionError("the parent of the writers has ended")
+
+    def close(self) -> None:
+        """End the parent."""
+        with self._parent:
+            self._parent.kill()
+
+
+@pytest.fixture
+def writers() -> Iterator[Writers]:
+    """A source of writers, each of them a process of its own."""
+    source = Writers()
+    yield source
+    source.close()
 
 
 def after_operations(prefix: str, revisions: list[int]) -> dict[str, Item]:
@@ -70,9 +101,9 @@ def after_operations(prefix: str, revisions: list[int]) -> dict[str, Item]:
     return state
 
 
-def check_acknowledged(told: Told, prefix: str, found: dict[str, Item]) -> None:
+def check_acknowledged(report: Report, prefix: str, found: dict[str, Item]) -> None:
     """All that was acknowledged is there, and of each task at most the next operation besides."""
-    for task, revisions in told.done.items():
+    for task, revisions in report.done.items():
         mine = f"{prefix}{task:02}-"
         there = {key: item for key, item in found.items() if key.startswith(mine)}
         if there == after_operations(mine[:-1], revisions):
@@ -83,10 +114,10 @@ def check_acknowledged(told: Told, prefix: str, found: dict[str, Item]) -> None:
         assert revision not in revisions
 
 
-def watched(told: Told, start: Page) -> tuple[dict[str, int], int]:
+def watched(report: Report, start: Page) -> tuple[dict[str, int], int]:
     """The keys with their revisions that the watcher knew, and the revision up to which it knew them."""
     state, last = {item.key: item.revision for item in start.items}, start.revision
-    for change, revision, key, before in told.seen:
+    for change, revision, key, before in report.seen:
         assert revision > last
         assert state.pop(key, 0) == before
         last = revision
@@ -95,9 +126,9 @@ def watched(told: Told, start: Page) -> tuple[dict[str, int], int]:
     return state, last
 
 
-async def check_watcher(store: Store, root: str, told: Told, start: Page, now: Page) -> None:
+async def check_watcher(store: Store, root: str, report: Report, start: Page, now: Page) -> None:
     """A watcher that comes back goes on where it was, or is told to list again; in between nothing is missing."""
-    state, last = watched(told, start)
+    state, last = watched(report, start)
     assert last <= now.revision
     found = {item.key: item.revision for item in now.items}
     async with store.watch(root, last) as batches:
@@ -116,7 +147,7 @@ async def check_watcher(store: Store, root: str, told: Told, start: Page, now: P
     assert state == found
 
 
-async def test_a_killed_process_loses_nothing(backend: Backend, root: str) -> None:
+async def test_a_killed_process_loses_nothing(backend: Backend, root: str, writers: Writers) -> None:
     where = str(backend.path) if isinstance(backend, Sqlite) else ""
     if isinstance(backend, Etcd):
         where = "etcd://" + ",".join(backend.endpoints)
@@ -126,14 +157,14 @@ async def test_a_killed_process_loses_nothing(backend: Backend, root: str) -> No
     acknowledged = 0
     for turn in range(ROUNDS):
         lines = moments.choice((0, 1, 20, 200, 400))
-        told = await asyncio.to_thread(killed_writer, where, root, start.revision, turn, lines)
-        acknowledged += sum(map(len, told.done.values()))
+        report = await asyncio.to_thread(writers.killed, where, root, start.revision, turn, lines)
+        acknowledged += sum(map(len, report.done.values()))
         async with opened(backend) as store:
             now = await store.list(root)
-            assert now.revision >= max((revision for each in told.done.values() for revision in each), default=0)
+            assert now.revision >= max((revision for each in report.done.values() for revision in each), default=0)
             assert now.revision >= start.revision
-            check_acknowledged(told, f"{root}{turn:02}-", {item.key: item for item in now.items})
-            await check_watcher(store, root, told, start, now)
+            check_acknowledged(report, f"{root}{turn:02}-", {item.key: item for item in now.items})
+            await check_watcher(store, root, report, start, now)
         start = now
     assert acknowledged > 20 * ROUNDS
 

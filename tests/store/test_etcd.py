@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from moorage.store.etcd import EtcdStore
-from moorage.store.members import Tls
-from moorage.store.protocol import CannotOpen, Compacted, Item, Store, StoreError, StoreUnavailable
+from moorage.store.members import Members, Tls
+from moorage.store.protocol import CannotOpen, Compacted, Item, KeyExists, Store, StoreError, StoreUnavailable
 from tests.store.backends import Etcd, opened, take, value
 from tests.store.certificates import Authority
 from tests.store.cluster import WHY_SKIPPED, Cluster, binary
@@ -49,17 +51,28 @@ async def test_watches_and_writes_outlive_the_member_they_went_to(three: Cluster
 
 async def settled(store: Store, key: str) -> Item:
     """Create an object; whether a create without an answer was done is for its caller to find out."""
-    while True:
-        try:
-            return await store.create(key, value(key))
-        except StoreUnavailable:
-            if (current := await store.get(key)) is not None:
-                return current
+    async with asyncio.timeout(30):
+        while True:
+            with contextlib.suppress(StoreUnavailable, KeyExists):
+                return await store.create(key, value(key))
+            with contextlib.suppress(StoreUnavailable):
+                if (current := await store.get(key)) is not None:
+                    return current
+
+
+@asynccontextmanager
+async def impatient(cluster: Cluster) -> AsyncIterator[EtcdStore]:
+    """A store that gives up soon: its calls may fail at any time, and are made again by those who need an answer."""
+    store = EtcdStore(Members(cluster.endpoints, None, 0.6))
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
 async def test_without_a_majority_the_store_is_unavailable_and_then_again_available(three: Cluster, root: str) -> None:
-    async with opened(Etcd(three.endpoints), timeout=3) as store:
-        item = await store.create(root + "a", value("one"))
+    async with impatient(three) as store:
+        item = await settled(store, root + "a")
         for member in three.members[:2]:
             await asyncio.to_thread(member.kill)
         calls = (
@@ -78,13 +91,14 @@ async def test_without_a_majority_the_store_is_unavailable_and_then_again_availa
 
 
 async def test_a_member_that_hangs_is_left_for_another(three: Cluster, root: str) -> None:
-    async with opened(Etcd(three.endpoints), timeout=3) as store:
-        item = await store.create(root + "a", value("one"))
+    async with impatient(three) as store:
+        item = await settled(store, root + "a")
         for member in three.members:
             member.freeze()
             try:
-                assert await asyncio.wait_for(settled(store, root + member.endpoint), 20)
-                assert await store.get(root + "a") == item
+                written = await settled(store, root + member.endpoint)
+                assert written.value == value(written.key)
+                assert await settled(store, root + "a") == item
             finally:
                 member.thaw()
 
@@ -251,9 +265,13 @@ async def test_strangers_are_turned_away(secure: Cluster, authority: Authority, 
     without_certificate = Tls(authority.ca)
     with_a_foreign_certificate = Tls(authority.ca, *strangers.sign("client"))
     trusting_another_authority = Tls(strangers.ca, *authority.sign("other"))
-    for tls in (without_certificate, with_a_foreign_certificate, trusting_another_authority, None):
+
+    async def is_turned_away(tls: Tls | None) -> None:
         with pytest.raises(CannotOpen, match="no etcd member answers"):
             await EtcdStore.open(secure.endpoints, tls=tls, timeout=0.5)
+
+    ways = (without_certificate, with_a_foreign_certificate, trusting_another_authority, None)
+    await asyncio.gather(*map(is_turned_away, ways))
 
 
 async def test_a_certificate_that_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from moorage.store.protocol import Item, KeyExists, KeyMissing, Page, RevisionConflict, Store, StoreError, WatchEvent
-from tests.store.backends import Backend, Etcd, Sqlite, replayed, take, value
+from tests.store.backends import Backend, Etcd, Sqlite, folder_in_memory, replayed, take, value
 from tests.store.cluster import Cluster
 
 NAMES = ("a", "a/b", "a/bc", "ab", "b")
@@ -89,8 +88,8 @@ few = settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 @many
 @given(st.lists(steps, max_size=40))
 def test_clients_of_sqlite_in_turn_get_what_the_model_says(series: list[Step]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(in_turn(Sqlite(Path(folder) / "objects.db"), series))
+    with folder_in_memory() as folder:
+        asyncio.run(in_turn(Sqlite(Path(folder) / "moorage.db"), series))
 
 
 @few
@@ -102,8 +101,8 @@ def test_clients_of_etcd_in_turn_get_what_the_model_says(etcd: Cluster, series: 
 @many
 @given(st.lists(steps, max_size=60))
 def test_clients_of_sqlite_at_once_leave_one_history_that_explains_all_answers(series: list[Step]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(at_once(Sqlite(Path(folder) / "objects.db"), series))
+    with folder_in_memory() as folder:
+        asyncio.run(at_once(Sqlite(Path(folder) / "moorage.db"), series))
 
 
 @few
@@ -113,7 +112,7 @@ def test_clients_of_etcd_at_once_leave_one_history_that_explains_all_answers(etc
 
 
 async def in_turn(backend: Backend, series: Sequence[Step]) -> None:
-    stores = [await backend.open() for _ in range(backend.clients)]
+    stores = await asyncio.gather(*(backend.open() for _ in range(backend.clients)))
     root = f"/{uuid.uuid4()}/"
     start = await stores[0].revision()
     model = Model(start, past={start: {}})
@@ -185,7 +184,7 @@ class Answer:
 
 
 async def at_once(backend: Backend, series: Sequence[Step]) -> None:
-    stores = [await backend.open() for _ in range(backend.clients)]
+    stores = await asyncio.gather(*(backend.open() for _ in range(backend.clients)))
     root = f"/{uuid.uuid4()}/"
     start = await stores[0].revision()
     answers: list[Answer] = []

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.asyncio
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "objects.db"
+    return tmp_path / "moorage.db"
 
 
 class Gate:
@@ -184,7 +184,7 @@ async def test_when_the_disk_is_full_nothing_acknowledged_is_lost(path: Path) ->
 async def test_a_second_store_on_the_same_file_is_refused(path: Path) -> None:
     async with opened(Sqlite(path)) as store:
         await store.create("/a", b"")
-        with pytest.raises(CannotOpen, match=r"objects\.db is in use by another process"):
+        with pytest.raises(CannotOpen, match=r"moorage\.db is in use by another process"):
             await SqliteStore.open(path)
         await store.create("/b", b"")
     async with opened(Sqlite(path)) as store:
@@ -264,13 +264,13 @@ async def test_a_damaged_file_is_not_served(path: Path, part: str) -> None:
         victim = next(number for number, page in enumerate(pages) if number > 3 and page[0] == kind)
         pages[victim] = b"\xff" * 4096
     path.write_bytes(b"".join(pages))
-    with pytest.raises(CannotOpen, match=r"objects\.db is damaged"):
+    with pytest.raises(CannotOpen, match=r"moorage\.db is damaged"):
         await SqliteStore.open(path)
 
 
 async def test_a_place_that_does_not_exist_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CannotOpen, match=r"nowhere/objects\.db cannot be opened: No such file or directory"):
-        await SqliteStore.open(tmp_path / "nowhere" / "objects.db")
+    with pytest.raises(CannotOpen, match=r"nowhere/moorage\.db cannot be opened: No such file or directory"):
+        await SqliteStore.open(tmp_path / "nowhere" / "moorage.db")
     with pytest.raises(CannotOpen, match="cannot be opened"):
         await SqliteStore.open(tmp_path)
 
@@ -316,7 +316,7 @@ async def test_of_a_new_database_everything_is_known(path: Path) -> None:
 
 
 async def test_a_busy_store_does_not_fill_the_disk(path: Path) -> None:
-    log = path.with_name("objects.db-wal")
+    log = path.with_name("moorage.db-wal")
     async with opened(Sqlite(path)) as store:
 
         async def churn(name: int) -> None:

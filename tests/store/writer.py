@@ -1,4 +1,7 @@
-"""A process that writes until it is killed, and says what was acknowledged and what it saw."""
+"""Processes that write until they are killed, and say what was acknowledged and what they saw.
+
+They are forked by one that has imported everything, so that none has to start from nothing.
+"""
 
 from __future__ import annotations
 
@@ -74,5 +77,20 @@ async def main(where: str, root: str, after: int, turn: str) -> None:
     await asyncio.gather(watching, *(write(store, task, f"{root}{turn}-{task:02}") for task in range(TASKS)))
 
 
+def fork_writers() -> None:
+    """Fork a writer for each line of arguments, say its process id, and that it has ended once it was killed."""
+    for line in sys.stdin:
+        writer = os.fork()
+        if not writer:
+            where, root, after, turn = line.split()
+            try:
+                asyncio.run(main(where, root, int(after), turn))
+            finally:
+                os._exit(1)
+        say("pid", writer)
+        os.waitpid(writer, 0)
+        say("ended")
+
+
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]))
+    fork_writers()

@@ -18,6 +18,8 @@ RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
 
 PAUSE_SECONDS = 0.05
+_CONNECTING_SECONDS = 0.005
+"""How long to wait before looking again whether a connection has been made."""
 _OPTIONS = (
     ("grpc.enable_http_proxy", 0),
     ("grpc.max_receive_message_length", -1),
@@ -158,7 +160,7 @@ class Members:
                     return self._members[index]
             if self._now() > deadline:
                 raise StoreUnavailable(f"no etcd member answers at {', '.join(self.endpoints)}: {await self._reason()}")
-            await asyncio.sleep(PAUSE_SECONDS)
+            await asyncio.sleep(_CONNECTING_SECONDS)
 
     async def _reason(self) -> str | None:
         try:
