@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from moorage.apiserver.access import certificates
+from moorage.client.clock import Clock
 from moorage.client.https import HTTPSTransport
 from moorage.client.kubeconfig import load
 
@@ -52,7 +53,7 @@ class Scripted:
 
 
 @asynccontextmanager
-async def scripted(directory: Path, serve: Serve, *, silence: float = 30.0) -> AsyncIterator[Scripted]:
+async def scripted(directory: Path, serve: Serve, clock: Clock | None = None) -> AsyncIterator[Scripted]:
     """Serve each connection with a function; the connection ends when it returns."""
     made = certificates.prepare(directory)
     visits: list[Visit] = []
@@ -74,7 +75,7 @@ async def scripted(directory: Path, serve: Serve, *, silence: float = 30.0) -> A
     port = server.sockets[0].getsockname()[1]
     file = directory / "kubeconfig"
     file.write_text(certificates.kubeconfig(f"https://127.0.0.1:{port}", made.authority.certificate_pem, "the-token"))
-    transport = HTTPSTransport(load(file), "moorage-test", silence=silence)
+    transport = HTTPSTransport(load(file), "moorage-test", clock)
     try:
         yield Scripted(transport, visits)
     finally:

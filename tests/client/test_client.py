@@ -71,12 +71,10 @@ async def test_lists_are_selected_by_namespace_labels_and_fields(tmp_path: Path,
         assert await names(namespace="kube-system") == []
 
 
-async def test_a_long_list_comes_in_pages_of_one_revision(
-    tmp_path: Path, connect: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("moorage.client.client._PAGE", 2)
+async def test_a_long_list_comes_in_pages_of_one_revision(tmp_path: Path, connect: Connect) -> None:
     async with api_server(tmp_path) as server:
         client = connect(server)
+        client.page_size = 2
         for number in range(5):
             last = await create(client, _config(f"c{number}"))
         listing = await client.list(_CONFIG_MAP, "default")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
@@ -11,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
-import pytest
 
 from moorage.api.node import Node
 from moorage.api.pod import Pod
@@ -21,6 +19,7 @@ from moorage.client.events import NORMAL, WARNING, Recorder
 from moorage.client.priority import urgent
 from moorage.client.transport import Answer
 from tests.client.conftest import Connect
+from tests.client.nowait import NoWait
 from tests.plane import Data, api_server, create, eventually, node, pod, read_all
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -31,8 +30,8 @@ def _pod(name: str = "web", uid: str = "1") -> Pod:
 
 
 @asynccontextmanager
-async def _running(client: Client, clock: Clock | None = None) -> AsyncIterator[Recorder]:
-    recorder = Recorder(client, "test", clock)
+async def _running(client: Client, clock: Clock | None = None, **options: float) -> AsyncIterator[Recorder]:
+    recorder = Recorder(client, "test", clock, **options)
     task = asyncio.create_task(recorder.run())
     try:
         yield recorder
@@ -40,12 +39,6 @@ async def _running(client: Client, clock: Clock | None = None) -> AsyncIterator[
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-
-
-async def _work() -> None:
-    """Keep the event loop busy for a moment, then let others have it."""
-    time.sleep(0.003)
-    await asyncio.sleep(0)
 
 
 class Ledger:
@@ -56,12 +49,14 @@ class Ledger:
         self.writes: Counter[str] = Counter()
         self.failing: list[Exception] = []
         self.at_once = self.most = 0
+        self.asked = asyncio.Event()
         self.go = asyncio.Event()
         self.go.set()
         self.lose_answers = 0
 
     async def request(self, method: str, target: str, body: bytes = b"", content_type: str = "") -> Answer:
         self.at_once += 1
+        self.asked.set()
         self.most = max(self.most, self.at_once)
         try:
             await self.go.wait()
@@ -215,18 +210,21 @@ async def test_an_event_whose_answer_was_lost_is_not_made_twice() -> None:
 
 async def test_a_server_that_is_away_for_a_moment_gets_the_event_later() -> None:
     ledger = Ledger()
-    ledger.failing = [Unavailable(503, "", "away"), errors.of(429, b"{}")]
-    async with _running(Client(ledger)) as recorder:
+    ledger.failing = [Unavailable(503, "", "away"), errors.of(429, b"{}"), errors.of(429, b"{}", 60)]
+    async with _running(Client(ledger), clock := NoWait()) as recorder:
         recorder.event(_pod(), NORMAL, "R", "m")
         await ledger.has({"m": 1})
         assert recorder.dropped == 0
+    first, second, third = clock.waits
+    assert 0.125 <= first <= 0.375
+    assert 0.25 <= second <= 0.75
+    assert third >= 30
 
 
-async def test_an_event_that_nobody_can_take_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("moorage.client.events._PAUSES", (0.0, 0.0))
+async def test_an_event_that_nobody_can_take_is_given_up() -> None:
     ledger = Ledger()
-    ledger.failing = [Unavailable(503, "", "away")] * 2 + [errors.of(403, b'{"message":"ending"}')]
-    async with _running(Client(ledger)) as recorder:
+    ledger.failing = [Unavailable(503, "", "away")] * 7 + [errors.of(403, b'{"message":"ending"}')]
+    async with _running(Client(ledger), NoWait()) as recorder:
         recorder.event(_pod(), NORMAL, "R", "lost")
 
         async def given_up() -> bool:
@@ -242,14 +240,12 @@ async def test_a_flood_blocks_nobody_and_is_bounded() -> None:
     ledger = Ledger()
     ledger.go.clear()
     async with _running(Client(ledger)) as recorder:
-        begun = time.perf_counter()
         for number in range(25_000):
             recorder.event(_pod(f"p{number}"), NORMAL, "R", "m")
-        assert time.perf_counter() - begun < 5
         assert recorder.dropped == 5_000
-        assert len(recorder._told) <= 4096
+        await ledger.asked.wait()
         await asyncio.sleep(0)
-        assert ledger.at_once <= 4
+        assert ledger.at_once == 4
 
 
 async def test_a_few_are_sent_at_the_same_time_but_each_event_in_its_order() -> None:
@@ -263,29 +259,25 @@ async def test_a_few_are_sent_at_the_same_time_but_each_event_in_its_order() -> 
     assert 1 < ledger.most <= 4
 
 
-async def test_events_step_aside_while_others_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While somebody waits for an answer, events that were said first are not sent."""
-    monkeypatch.setattr("moorage.client.events._PATIENCE", 60.0)
+async def test_events_wait_while_others_work() -> None:
+    """While a request waits for its answer, events that were recorded before are not sent."""
     ledger = Ledger()
-    async with _running(Client(ledger)) as recorder:
-        for number in range(100):
-            recorder.event(_pod(f"p{number}"), NORMAL, "R", f"m{number}")
+    async with _running(Client(ledger), patience=60.0) as recorder:
         with urgent():
-            for _ in range(50):
-                await _work()
-            assert len(ledger.events) <= 8
+            for number in range(100):
+                recorder.event(_pod(f"p{number}"), NORMAL, "R", f"m{number}")
+            for _ in range(1000):
+                await asyncio.sleep(0)
+            assert not ledger.asked.is_set()
         await ledger.has({f"m{number}": 1 for number in range(100)})
 
 
-async def test_events_do_not_step_aside_for_ever() -> None:
+async def test_events_do_not_wait_for_ever() -> None:
     ledger = Ledger()
-    async with _running(Client(ledger)) as recorder:
-        recorder.event(_pod(), NORMAL, "R", "m")
-        end = time.monotonic() + 5
+    async with _running(Client(ledger), patience=0.01) as recorder:
         with urgent():
-            while not ledger.events:
-                await _work()
-                assert time.monotonic() < end
+            recorder.event(_pod(), NORMAL, "R", "m")
+            await ledger.has({"m": 1})
 
 
 async def test_long_messages_and_names_are_cut() -> None:

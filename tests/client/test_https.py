@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from moorage.api import kinds
 from moorage.apiserver.access import certificates
 from moorage.client import Client, Forbidden, TooManyRequests, Unavailable
+from moorage.client.clock import ManualClock
 from moorage.client.https import HTTPSTransport
 from moorage.client.kubeconfig import load
 from tests.client.scripted import Scripted, Visit, scripted
 from tests.plane import api_server, eventually
+
+_START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 async def _polite(visit: Visit) -> None:
@@ -136,7 +141,7 @@ async def test_a_write_meets_no_connection_that_was_closed_while_unused(tmp_path
         await _asked(server)
 
         async def noticed() -> bool:
-            return not server.transport._connections
+            return not server.transport.connections
 
         await eventually(noticed)
         await _asked(server, "POST", b"{}")
@@ -177,50 +182,89 @@ async def test_bytes_that_nobody_asked_for_end_a_connection(tmp_path: Path) -> N
         assert await _asked(server) == "first"
 
         async def ended() -> bool:
-            return not server.transport._connections
+            return not server.transport.connections
 
         await eventually(ended)
         assert [await _asked(server), await _asked(server)] == ["first", "second"]
 
 
 async def test_a_server_that_keeps_silent_is_given_up(tmp_path: Path) -> None:
+    silent = asyncio.Event()
+
     async def serve(visit: Visit) -> None:
         await visit.request()
         await visit.answer()
+        await visit.request()
+        silent.set()
         await visit.reader.read()
 
-    async with scripted(tmp_path, serve, silence=0.1) as server:
+    async with scripted(tmp_path, serve, clock := ManualClock(_START)) as server:
         await _asked(server)
-        with pytest.raises(Unavailable, match=r"https://127.0.0.1:\d+ has not answered for 0.1 s"):
-            await _asked(server)
+        asking = asyncio.create_task(_asked(server))
+        await silent.wait()
+        clock.advance(32)
+        with pytest.raises(Unavailable, match=r"https://127.0.0.1:\d+ has not answered for 30 s"):
+            await asking
         assert len(server.visits) == 1
 
 
 async def test_a_watch_that_does_not_begin_is_given_up(tmp_path: Path) -> None:
+    silent = asyncio.Event()
+
     async def serve(visit: Visit) -> None:
         await visit.request()
+        silent.set()
         await visit.reader.read()
 
-    async with scripted(tmp_path, serve, silence=0.1) as server:
+    async def watch(server: Scripted) -> None:
+        async with server.transport.stream("/watch"):
+            pass
+
+    async with scripted(tmp_path, serve, clock := ManualClock(_START)) as server:
+        watching = asyncio.create_task(watch(server))
+        await silent.wait()
+        clock.advance(32)
         with pytest.raises(Unavailable, match="has not answered"):
-            async with server.transport.stream("/watch"):
-                pass
+            await watching
 
 
 async def test_a_server_that_takes_long_but_speaks_is_waited_for(tmp_path: Path) -> None:
-    heard = asyncio.Event()
+    clock = ReadClock(_START)
 
     async def serve(visit: Visit) -> None:
         await visit.request()
-        await visit.send("HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\n")
-        for _ in range(30):
-            await asyncio.sleep(0.01)
-            await visit.send("x")
-        heard.set()
+        for part in ("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n", "x", "x"):
+            clock.is_read.clear()
+            await visit.send(part)
+            await clock.is_read.wait()
+            clock.advance(25)
+        await visit.send("x")
 
-    async with scripted(tmp_path, serve, silence=0.15) as server:
-        assert await _asked(server) == "x" * 30
-        assert heard.is_set()
+    async with scripted(tmp_path, serve, clock) as server:
+        assert await _asked(server) == "xxx"
+
+
+class ReadClock(ManualClock):
+    """A clock that says when somebody reads it: a connection does so whenever it receives something."""
+
+    def __init__(self, start: datetime) -> None:
+        super().__init__(start)
+        self.is_read = asyncio.Event()
+
+    def monotonic(self) -> float:
+        self.is_read.set()
+        return super().monotonic()
+
+
+async def test_a_connection_that_was_not_used_for_long_is_not_used_again(tmp_path: Path) -> None:
+    async with scripted(tmp_path, _polite, clock := ManualClock(_START)) as server:
+        await _asked(server)
+        clock.advance(44)
+        await _asked(server)
+        assert len(server.visits) == 1
+        clock.advance(46)
+        await _asked(server)
+        assert len(server.visits) == 2
 
 
 async def test_who_gives_up_waiting_leaves_no_answer_to_the_next(tmp_path: Path) -> None:
@@ -289,13 +333,18 @@ async def test_a_stream_that_breaks_off_gives_what_came_and_then_fails(tmp_path:
 
 
 async def test_a_watch_on_which_nothing_happens_goes_on(tmp_path: Path) -> None:
+    later = asyncio.Event()
+
     async def serve(visit: Visit) -> None:
         await visit.request()
         await visit.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-        await asyncio.sleep(0.3)
+        await later.wait()
         await visit.send("3\r\nabc\r\n")
 
-    async with scripted(tmp_path, serve, silence=0.05) as server, server.transport.stream("/watch") as chunks:
+    clock = ManualClock(_START)
+    async with scripted(tmp_path, serve, clock) as server, server.transport.stream("/watch") as chunks:
+        clock.advance(3600)
+        later.set()
         assert await anext(chunks) == b"abc"
 
 
@@ -368,7 +417,7 @@ async def test_a_busy_server_says_when_to_come_again(
     async with scripted(tmp_path, serve) as server:
         client = Client(server.transport)
         with pytest.raises(error, match="later, please") as caught:
-            await client._request("POST", "/api", b"{}")
+            await client.create(kinds.row("v1", "ConfigMap"), {}, "default")
         assert caught.value.retry_after == 7
         with pytest.raises(error) as caught:
             async with server.transport.stream("/watch"):
@@ -422,14 +471,15 @@ async def test_a_token_in_a_file_is_read_again_when_it_is_old(tmp_path: Path) ->
         text = (tmp_path / "kubeconfig").read_text().replace("token: the-token", "tokenFile: token")
         (tmp_path / "renewing").write_text(text)
         (tmp_path / "token").write_text("first")
-        server.transport = HTTPSTransport(load(tmp_path / "renewing"), "test")
+        clock = ManualClock(_START)
+        server.transport = HTTPSTransport(load(tmp_path / "renewing"), "test", clock)
         assert "Bearer first" in await _asked(server)
         (tmp_path / "token").write_text("second")
         assert "Bearer first" in await _asked(server)
-        server.transport._token_read -= 61
+        clock.advance(61)
         assert "Bearer second" in await _asked(server)
         (tmp_path / "token").unlink()
-        server.transport._token_read -= 61
+        clock.advance(61)
         assert "Bearer second" in await _asked(server)
         await server.transport.close()
 

@@ -16,12 +16,15 @@ from moorage.api import kinds
 from moorage.api.pod import Pod
 from moorage.apiserver.run import start
 from moorage.client import Client, Informer, Informers, Missing, Unavailable, errors
+from moorage.client.clock import Clock
 from moorage.client.https import HTTPSTransport
 from moorage.client.kubeconfig import load
 from moorage.client.transport import Answer
 from moorage.features import ALL_ON
 from tests.client.conftest import Connect
+from tests.client.nowait import NoWait
 from tests.plane import Data, api_server, create, eventually, pod
+from tests.store.proxy import Proxy
 
 _POD = kinds.row("v1", "Pod")
 Heard = list[tuple[str | None, str | None]]
@@ -169,8 +172,10 @@ async def test_a_server_that_restarts_is_listed_anew_and_no_deletion_is_lost(tmp
 
 async def test_connections_that_are_cut_in_the_middle_of_a_watch_lose_nothing(tmp_path: Path) -> None:
     dice = random.Random(7)
-    async with api_server(tmp_path) as server:
-        client, own = Client(HTTPSTransport(load(server.kubeconfig), "test")), server.client("writer")
+    async with api_server(tmp_path) as server, Proxy(server.url.removeprefix("https://")) as proxy:
+        kubeconfig = tmp_path / "through-the-proxy"
+        kubeconfig.write_text(server.kubeconfig.read_text().replace(server.url, f"https://{proxy.endpoint}"))
+        client, own = Client(HTTPSTransport(load(kubeconfig), "test")), server.client("writer")
         informers = Informers(client)
         pods = informers.of(Pod)
         mirror = Mirror(pods)
@@ -187,9 +192,8 @@ async def test_connections_that_are_cut_in_the_middle_of_a_watch_lose_nothing(tm
             else:
                 await own.patch(_POD, "default", name, {"metadata": {"labels": {"n": str(number)}}})
             if number % 15 == 0:
-                assert server._server._service
-                for connection in list(server._server._service.connections):
-                    connection.abort()
+                await proxy.cut()
+                proxy.mend()
         await eventually(lambda: mirror.equals(own))
         assert mirror.wrong == []
         await informers.stop()
@@ -245,8 +249,10 @@ _UNREADABLE: Data = {"spec": {"nodeName": 7}}
 _GONE: Exception = errors.of(410, b'{"message":"too old","reason":"Expired"}')
 
 
-async def _played(server: Played, **indexes: Callable[[Pod], list[str]]) -> tuple[Informer[Pod], Heard]:
-    pods: Informer[Pod] = Informer(Client(server), _POD)
+async def _played(
+    server: Played, clock: Clock | None = None, **indexes: Callable[[Pod], list[str]]
+) -> tuple[Informer[Pod], Heard]:
+    pods: Informer[Pod] = Informer(Client(server), _POD, clock=clock)
     for name, keys in indexes.items():
         pods.index(name, keys)
     heard = _told(pods)
@@ -355,7 +361,7 @@ async def test_an_index_holds_what_is_there_and_nothing_else() -> None:
     assert {key: [_name(each) for each in pods.by("app", key)] for key in ("x", "y", "z", "other")} == {
         "x": [], "y": ["a"], "z": ["a"], "other": [],
     }  # fmt: skip
-    assert set(pods._indexes["app"].places) == {"y", "z"}
+    assert set(pods.index_keys("app")) == {"y", "z"}
 
 
 async def test_a_handler_that_fails_keeps_the_news_from_nobody(caplog: pytest.LogCaptureFixture) -> None:
@@ -378,38 +384,20 @@ async def test_a_handler_that_fails_keeps_the_news_from_nobody(caplog: pytest.Lo
     assert "my own fault" in caplog.text
 
 
-async def test_a_server_that_ends_every_watch_at_once_is_not_asked_in_a_hot_loop(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    slept: list[float] = []
-    sleep = asyncio.sleep
-
-    async def counted(seconds: float) -> None:
-        slept.append(seconds)
-        await sleep(0)
-
-    monkeypatch.setattr("moorage.client.informer.asyncio.sleep", counted)
+async def test_a_server_that_ends_every_watch_at_once_is_not_asked_in_a_hot_loop() -> None:
     ends: list[list[Data | Exception | str]] = [[]] * 4 + [[_GONE]] * 8
-    await _played(Played(*ends))
-    assert slept[0] == 0
-    assert all(0.05 <= wait <= 15 for wait in slept[1:])
-    assert max(slept[-2:]) > 5
+    await _played(Played(*ends), clock := NoWait())
+    assert clock.waits[0] == 0
+    assert all(0.05 <= wait <= 15 for wait in clock.waits[1:])
+    assert max(clock.waits[-2:]) > 5
 
 
-async def test_news_makes_the_next_try_quick_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    slept: list[float] = []
-    sleep = asyncio.sleep
-
-    async def counted(seconds: float) -> None:
-        slept.append(seconds)
-        await sleep(0)
-
-    monkeypatch.setattr("moorage.client.informer.asyncio.sleep", counted)
+async def test_an_event_makes_the_next_attempt_quick_again() -> None:
     cut = Unavailable(503, "", "cut")
     later = Unavailable(503, "", "later", retry_after=33)
-    await _played(Played([cut], [cut], [cut], [_event("ADDED", "a", 11), cut], [later]))
-    assert [wait > 0 for wait in slept] == [False, True, True, False, True]
-    assert slept[-1] == 33
+    await _played(Played([cut], [cut], [cut], [_event("ADDED", "a", 11), cut], [later]), clock := NoWait())
+    assert [wait > 0 for wait in clock.waits] == [False, True, True, False, True]
+    assert clock.waits[-1] == 33
 
 
 async def test_an_error_nobody_thought_of_does_not_end_an_informer(caplog: pytest.LogCaptureFixture) -> None:

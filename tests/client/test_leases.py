@@ -73,7 +73,7 @@ class Election:
 
     def stand(self, name: str, skew: timedelta = timedelta(0), slow: float = 0) -> Candidate:
         """Let somebody be a candidate."""
-        candidate = Candidate(self, name, Way(self._client._transport), ManualClock(_START + skew), slow)
+        candidate = Candidate(self, name, Way(self._client.transport), ManualClock(_START + skew), slow)
         self.candidates.append(candidate)
         return candidate
 
@@ -108,7 +108,7 @@ class Candidate:
 
     def __init__(self, election: Election, name: str, way: Way, clock: ManualClock, slow: float) -> None:
         self._election = election
-        self._slow = slow
+        self.slow = slow
         self.name, self.way, self.clock = name, way, clock
         self.finish = asyncio.Event()
         self.error: Exception | None = None
@@ -129,8 +129,8 @@ class Candidate:
                 raise self.error
         finally:
             try:
-                if self._slow:
-                    await self.clock.sleep(self._slow)
+                if self.slow:
+                    await self.clock.sleep(self.slow)
             finally:
                 leading.remove(self.name)
 
@@ -144,7 +144,7 @@ async def _election(client: Client) -> AsyncIterator[Election]:
     election = Election(client)
     yield election
     for candidate in election.candidates:
-        candidate._slow = 0
+        candidate.slow = 0
         candidate.task.cancel()
         candidate.clock.advance(0)
     await asyncio.gather(*(candidate.task for candidate in election.candidates), return_exceptions=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from moorage.api import kinds
 from moorage.api.resource import DeviceTaintRule
 from moorage.client import Client, Informer, Missing
+from moorage.client.clock import ManualClock
 from moorage.client.transport import Answer, Transport
 from tests.plane import api_server, create, eventually
 
@@ -33,9 +35,11 @@ class Other:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self.absent: tuple[str, ...] = ()
+        self.refused = 0
 
     async def request(self, method: str, target: str, body: bytes = b"", content_type: str = "") -> Answer:
         if target.startswith(self.absent):
+            self.refused += 1
             return Answer(404, NOT_FOUND)
         return await self._transport.request(method, target, body, content_type)
 
@@ -52,7 +56,7 @@ async def other(tmp_path: Path) -> AsyncIterator[Other]:
     async with api_server(tmp_path) as server:
         client = server.client("tests")
         await create(client, RULE)
-        yield Other(client._transport)
+        yield Other(client.transport)
 
 
 async def test_a_kind_in_an_older_version_is_found_and_written_there(other: Other) -> None:
@@ -76,11 +80,19 @@ async def test_a_kind_in_an_older_version_is_found_and_written_there(other: Othe
 
 async def test_a_kind_that_the_server_does_not_have_is_empty(other: Other, caplog: pytest.LogCaptureFixture) -> None:
     other.absent = ("/apis/resource.k8s.io/",)
-    rules: Informer[DeviceTaintRule] = Informer(Client(other), RULES)
+    clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
+    rules: Informer[DeviceTaintRule] = Informer(Client(other), RULES, clock=clock)
     task = asyncio.create_task(rules.run())
-    await asyncio.wait_for(rules.synced.wait(), 5)
+    await rules.synced.wait()
     assert not len(rules)
-    await asyncio.sleep(0.3)
+    for _ in range(3):
+        asked = other.refused
+
+        async def asked_again(before: int = asked) -> bool:
+            clock.advance(30)
+            return other.refused > before
+
+        await eventually(asked_again)
     assert len(caplog.records) == 1, "it is said once, not each time"
     task.cancel()
     with suppress(asyncio.CancelledError):

@@ -47,7 +47,7 @@ class Counting(Client):
 @asynccontextmanager
 async def nursery(directory: Path, clock: ManualClock) -> AsyncIterator[tuple[Counting, Children, ReplicaSet]]:
     async with api_server(directory) as server:
-        client = Counting(server.client("test")._transport)
+        client = Counting(server.client("test").transport)
         informers = Informers(client)
         pods = informers.of(Pod)
         index_by_owner(pods)

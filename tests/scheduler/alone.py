@@ -121,11 +121,11 @@ class Alone:
     def told(self, item: Object) -> None:
         """An informer tells that an object is there or has changed."""
         version = msgspec.structs.replace(item.metadata, resource_version=str(next(_numbers)))
-        self.handle.informers.of(type(item))._put(msgspec.structs.replace(item, metadata=version))
+        self.handle.informers.of(type(item)).put(msgspec.structs.replace(item, metadata=version))
 
     def told_gone(self, item: Object) -> None:
         """An informer tells that an object is gone."""
-        self.handle.informers.of(type(item))._remove(item)
+        self.handle.informers.of(type(item)).remove(item)
 
     def cycle(self, given: Pod) -> Cycle:
         """An attempt to place a pod."""

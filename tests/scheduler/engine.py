@@ -113,7 +113,7 @@ class Engine:
     def told(self, item: Object) -> None:
         """An informer tells of an object."""
         version = msgspec.structs.replace(item.metadata, resource_version=str(next(_numbers)))
-        self.handle.informers.of(type(item))._put(msgspec.structs.replace(item, metadata=version))
+        self.handle.informers.of(type(item)).put(msgspec.structs.replace(item, metadata=version))
 
     def cycle(self, given: Pod) -> Cycle:
         """An attempt to place a pod."""

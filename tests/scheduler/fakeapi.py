@@ -66,9 +66,8 @@ class FakeAPI:
             item = msgspec.convert(data, _STRUCTS[data["kind"]])
             for informers in self.informers:
                 informer = informers.of(type(item))
-                (informer._remove if what == "DELETED" else informer._put)(item)
-                informer._revision = item.metadata.resource_version
-                informer._end_batch()
+                (informer.remove if what == "DELETED" else informer.put)(item)
+                informer.end_batch(item.metadata.resource_version)
 
     def pods(self) -> list[Pod]:
         """All pods as they are now."""

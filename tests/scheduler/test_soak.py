@@ -134,7 +134,7 @@ async def end_pods(client: Client) -> None:
 async def soak(directory: Path) -> AsyncIterator[Soak]:
     clock, chance = FastClock(), random.Random(SEED)
     async with api_server(directory, clock=clock) as server, asyncio.TaskGroup() as tasks:
-        shaky = Shaky(server.client("scheduler")._transport, chance)
+        shaky = Shaky(server.client("scheduler").transport, chance)
         here = Stage(server, ALL_ON, Configuration(), clock, Client(shaky))
         it = Soak(here, clock, chance, shaky)
         await here.start()

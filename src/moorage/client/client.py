@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
@@ -24,7 +24,7 @@ MERGE, STRATEGIC, JSON_PATCH, APPLY = (
     "application/apply-patch+yaml",
 )
 _PODS = kinds.row("v1", "Pod")
-_PAGE = 5000
+_PAGE_SIZE = 5000
 _PLAIN = re.compile(r"[-.a-z0-9]+", re.ASCII)
 """A name that can stand in a path as it is."""
 
@@ -36,14 +36,11 @@ class Listing(NamedTuple):
     revision: str
 
 
-class Change(msgspec.Struct, frozen=True):
+class ObjectEvent(msgspec.Struct, frozen=True):
     """One event of a watch: ADDED, MODIFIED, DELETED or BOOKMARK, and the object."""
 
     type: str
     object: msgspec.Raw
-
-
-Batch = list[Change]
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
@@ -58,14 +55,12 @@ class _List(msgspec.Struct):
 
 _encode = msgspec.json.Encoder().encode
 _read_list = msgspec.json.Decoder(_List).decode
-
-
-_read_line = msgspec.json.Decoder(Change).decode
+_read_line = msgspec.json.Decoder(ObjectEvent).decode
 _Read = TypeVar("_Read")
 
 
 def path(kind: Kind, namespace: str = "", name: str = "", subresource: str = "", version: str = "") -> str:
-    """Where objects of a kind are."""
+    """The path of the objects of a kind, or of one of them, or of a subresource of it."""
     where = _collection(kind.group, version or kind.version, kind.plural, namespace if kind.namespaced else "")
     if name:
         where += "/" + (name if _PLAIN.fullmatch(name) else quote(name, safe=":"))
@@ -85,9 +80,12 @@ class Client:
     """
 
     def __init__(self, transport: Transport) -> None:
-        self._transport = transport
+        self.transport = transport
+        """What carries the requests."""
+        self.page_size = _PAGE_SIZE
+        """How many objects of a list are asked for at once."""
         self._versions: dict[str, str] = {}
-        """In which version the server has a kind, when it is not ours."""
+        """The versions in which the server has kinds, where they differ from ours."""
 
     async def get(self, kind: Kind, namespace: str, name: str) -> bytes:
         """An object."""
@@ -95,8 +93,8 @@ class Client:
 
     async def list(self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = "") -> Listing:
         """All objects of a kind (in a namespace), as of one revision."""
-        found: list[msgspec.Raw] = []
-        query = {"labelSelector": labels, "fieldSelector": fields, "limit": str(_PAGE)}
+        items: list[msgspec.Raw] = []
+        query = {"labelSelector": labels, "fieldSelector": fields, "limit": str(self.page_size)}
         while True:
             try:
                 body = await self._request("GET", _target(self._path(kind, namespace), query))
@@ -104,41 +102,41 @@ class Client:
                 if "continue" not in query:
                     raise
                 # The pages took longer than their revision is remembered: one page has no such trouble.
-                found, query["limit"], query["continue"] = [], "", ""
+                items, query["limit"], query["continue"] = [], "", ""
                 continue
             except errors.Missing:
                 if not self._try_next_version(kind):
                     raise
                 continue
             page = _read(_read_list, body)
-            found += page.items or ()
+            items += page.items or ()
             if not page.metadata.continue_:
-                return Listing(found, page.metadata.resource_version)
+                return Listing(items, page.metadata.resource_version)
             query["continue"] = page.metadata.continue_
 
     async def watch(
         self, kind: Kind, namespace: str = "", *, after: str, fields: str = ""
-    ) -> AsyncGenerator[Batch, None]:
-        """Changes after a revision, in batches as they come; ends when the server ends it. Raises Expired."""
+    ) -> AsyncGenerator[Sequence[ObjectEvent], None]:
+        """The events after a revision, in batches as they arrive, until the server ends the watch. Raises Expired."""
         query = {
             "watch": "true", "resourceVersion": after, "allowWatchBookmarks": "true", "fieldSelector": fields,
         }  # fmt: skip
         rest = b""
-        async with self._transport.stream(_target(self._path(kind, namespace), query)) as chunks:
+        async with self.transport.stream(_target(self._path(kind, namespace), query)) as chunks:
             async for chunk in chunks:
                 *lines, rest = (rest + chunk).split(b"\n")
                 batch = [_read(_read_line, line) for line in lines if line]
-                for number, change in enumerate(batch):
-                    if change.type == "ERROR":
+                for number, event in enumerate(batch):
+                    if event.type == "ERROR":
                         if number:
                             yield batch[:number]
-                        status = _read(errors.read_status, bytes(change.object))
-                        raise errors.of(status.code, bytes(change.object))
+                        status = _read(errors.read_status, bytes(event.object))
+                        raise errors.of(status.code, bytes(event.object))
                 if batch:
                     yield batch
 
     async def create(self, kind: Kind, data: Mapping[str, Any], namespace: str = "") -> bytes:
-        """Put a new object; apiVersion and kind are filled in."""
+        """Create an object; apiVersion and kind are filled in."""
         body = {"apiVersion": kind.api_version, "kind": kind.kind, **data}
         return await self._request("POST", path(kind, namespace), _encode(body))
 
@@ -151,7 +149,7 @@ class Client:
     async def patch(
         self, kind: Kind, namespace: str, name: str, patch: Any, *, subresource: str = "", form: str = MERGE
     ) -> bytes:
-        """Change a part of an object."""
+        """Change a part of an object, or of its subresource."""
         return await self._request("PATCH", self._path(kind, namespace, name, subresource), _encode(patch), form)
 
     async def delete(
@@ -165,11 +163,10 @@ class Client:
         propagation: str = "",
         revision: str = "",
     ) -> bytes:
-        """Delete an object, when a uid or revision is given only this very one (Conflict otherwise)."""
+        """Delete an object; raises Conflict when a uid or revision is given and the object has another by now."""
         options: Data = {"apiVersion": "v1", "kind": "DeleteOptions"}
-        preconditions = {"uid": uid, "resourceVersion": revision}
-        if given := {key: value for key, value in preconditions.items() if value}:
-            options["preconditions"] = given
+        if preconditions := _without_empty({"uid": uid, "resourceVersion": revision}):
+            options["preconditions"] = preconditions
         if grace is not None:
             options["gracePeriodSeconds"] = grace
         if propagation:
@@ -177,11 +174,11 @@ class Client:
         return await self._request("DELETE", self._path(kind, namespace, name), _encode(options))
 
     async def post(self, kind: Kind, namespace: str, name: str, subresource: str, data: Mapping[str, Any]) -> bytes:
-        """Send something to a part of an object: a binding, an eviction, a token request."""
+        """Post to a subresource of an object: a binding, an eviction, a token request."""
         return await self._request("POST", self._path(kind, namespace, name, subresource), _encode(data))
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
-        """Assign a pod to a node. Raises Conflict when it is assigned already, or another by now."""
+        """Assign a pod to a node. Raises Conflict when it is assigned already, or was replaced by another pod."""
         body = {
             "apiVersion": "v1",
             "kind": "Binding",
@@ -192,14 +189,14 @@ class Client:
 
     async def close(self) -> None:
         """Release everything."""
-        await self._transport.close()
+        await self.transport.close()
 
     def _path(self, kind: Kind, namespace: str = "", name: str = "", subresource: str = "") -> str:
         version = self._versions.get(kind.resource, "") if self._versions else ""
         return path(kind, namespace, name, subresource, version)
 
     def _try_next_version(self, kind: Kind) -> bool:
-        """Look for a kind in the next version; after the last one in the first again, and False."""
+        """Ask for a kind in its next version from now on; after the last one in its own again, which is False."""
         versions = ("", *kind.alike_versions, "")
         following = versions[versions.index(self._versions.get(kind.resource, "")) + 1]
         if following:
@@ -211,7 +208,7 @@ class Client:
     async def _request(
         self, method: str, target: str, body: bytes = b"", content_type: str = "application/json"
     ) -> bytes:
-        answer = await self._transport.request(method, target, body, content_type if body else "")
+        answer = await self.transport.request(method, target, body, content_type if body else "")
         if answer.status >= 300:
             raise errors.of(answer.status, answer.body, answer.retry_after)
         return answer.body
@@ -221,10 +218,14 @@ def _read(reader: Callable[[bytes], _Read], body: bytes) -> _Read:
     try:
         return reader(body)
     except (msgspec.DecodeError, UnicodeError) as error:
-        # A server says no such thing; whatever stands in its place at the moment does.
+        # No API server answers like this, but a proxy in front of it may while the server is away.
         raise errors.Unavailable(502, "BadGateway", f"the answer cannot be read: {error}") from None
 
 
 def _target(where: str, query: Mapping[str, str]) -> str:
-    given = {name: value for name, value in query.items() if value}
-    return f"{where}?{urlencode(given)}" if given else where
+    parameters = _without_empty(query)
+    return f"{where}?{urlencode(parameters)}" if parameters else where
+
+
+def _without_empty(texts: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in texts.items() if text}

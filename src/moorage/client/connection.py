@@ -1,4 +1,4 @@
-"""One HTTPS connection to an API server: it is asked one thing at a time."""
+"""One HTTPS connection to an API server, with one request at a time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ALIVE = (
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
     (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 30_000),
 )
-"""A machine that is gone is noticed within half a minute, even on a watch on which nothing happens."""
+"""A machine that is gone is noticed within half a minute, even on a watch without events."""
 
 
 class Unanswered(Unavailable):
@@ -29,26 +29,26 @@ class Unanswered(Unavailable):
 
 
 def unavailable(message: str, kind: type[Unavailable] = Unavailable) -> Unavailable:
-    """The error for whatever keeps a server's answer from us."""
+    """The error of a request that the server has not answered."""
     return kind(503, "ServiceUnavailable", message)
 
 
-class Connection(asyncio.Protocol):
+class ClientConnection(asyncio.Protocol):
     """A connection. Whoever asks must wait for the answer, or abort."""
 
     __slots__ = (
-        "_begun", "_complete", "_failure", "_held", "_on_lost", "_parser", "_parts", "_paused", "_retry_after",
-        "_status", "_streaming", "_transport", "_waiter", "heard", "loop", "lost", "reusable",
+        "_begun", "_complete", "_failure", "_held", "_monotonic", "_on_lost", "_parser", "_parts", "_paused",
+        "_retry_after", "_status", "_streaming", "_transport", "_waiter", "heard", "lost", "reusable",
     )  # fmt: skip
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, on_lost: Callable[[Connection], None]) -> None:
-        self.loop = loop
-        self.heard = loop.time()
+    def __init__(self, monotonic: Callable[[], float], on_lost: Callable[[ClientConnection], None]) -> None:
+        self._monotonic = monotonic
+        self.heard = monotonic()
         """When something was last sent or received."""
         self.reusable = False
-        """Whether it waits for a next request."""
+        """Whether it is open and unused."""
         self.lost = ""
-        """Why it is no more."""
+        """Why it was closed; empty while it is open."""
         self._failure = Unavailable
         self._on_lost = on_lost
         self._parser = httptools.HttpResponseParser(self)
@@ -69,19 +69,19 @@ class Connection(asyncio.Protocol):
         """Send a request and return its answer. Raises Unavailable, Unanswered when not a byte came back."""
         self._send(message)
         while not self._complete:
-            await self._news()
+            await self._progress()
         return self._answer()
 
     async def begin(self, message: bytes) -> Answer | None:
-        """Send a request whose answer is a stream: None when it begins, an answer when there is another instead."""
+        """Send a request whose answer is a stream: None once it begins, the answer when the server refuses it."""
         self._streaming = True
         self._send(message)
         while not (self._status or self._complete):
-            await self._news()
+            await self._progress()
         if self._status == 200:
             return None
         while not self._complete:
-            await self._news()
+            await self._progress()
         return self._answer()
 
     async def chunks(self) -> AsyncIterator[bytes]:
@@ -96,19 +96,19 @@ class Connection(asyncio.Protocol):
             elif self._complete:
                 return
             else:
-                await self._news()
+                await self._progress()
 
     def _send(self, message: bytes) -> None:
         self._forget()
         self.reusable = False
-        self.heard = self.loop.time()
+        self.heard = self._monotonic()
         if self._transport is not None:
             self._transport.write(message)
 
-    async def _news(self) -> None:
+    async def _progress(self) -> None:
         if self.lost:
             raise unavailable(self.lost, self._failure)
-        self._waiter = self.loop.create_future()
+        self._waiter = asyncio.get_running_loop().create_future()
         await self._waiter
 
     @property
@@ -129,13 +129,13 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def close(self) -> None:
-        """End it, politely."""
+        """Close it with a TLS goodbye."""
         self.reusable = False
         if self._transport is not None:
             self._transport.close()
 
     def abort(self, reason: str = "the connection was given up") -> None:
-        """End it at once."""
+        """Close it at once."""
         self.reusable = False
         self.lost = self.lost or reason
         self._wake()
@@ -164,7 +164,7 @@ class Connection(asyncio.Protocol):
         if self.reusable:
             self.abort()
             return
-        self.heard = self.loop.time()
+        self.heard = self._monotonic()
         self._begun = True
         try:
             self._parser.feed_data(data)

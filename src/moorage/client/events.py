@@ -1,4 +1,4 @@
-"""Events: what happened to an object, said once and counted when it happens again."""
+"""Events: each is recorded once, and counted when it happens again."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import asyncio
 import logging
 import random
 import time
-from collections import OrderedDict
-from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from moorage.api import kinds
 from moorage.api.meta import Data, Object
+from moorage.bounded import Bounded
+from moorage.client.backoff import Backoff
 from moorage.client.client import Client
 from moorage.client.clock import Clock, timestamp
 from moorage.client.errors import ApiError, Exists, Missing, TooManyRequests, Unavailable
@@ -28,28 +28,27 @@ _KEPT = 4096
 _WAITING = 20_000
 _SENDERS = 4
 _MESSAGE, _NAME = 1024, 253
-_PAUSES = (0.1, 0.5, 2.0, 5.0, 10.0, 10.0)
-"""How long to wait for a server that does not answer, before an event is given up."""
+_BACKOFF, _ATTEMPTS = Backoff(first=0.25, last=10.0), 7
+"""How often an event is sent to a server that does not answer, and how long to wait after each attempt."""
 _SIMILAR, _SIMILAR_TIME = 10, timedelta(minutes=10)
-"""From so many messages about the same within this time on, they are counted together, as in Kubernetes."""
+"""This many messages of one object and reason within this time are combined into one event, as in Kubernetes."""
 _PATIENCE = 0.5
-"""How many seconds an event steps aside for more urgent work."""
+"""How many seconds an event waits for more urgent work."""
 NORMAL, WARNING = "Normal", "Warning"
 
-_What = tuple[str, ...]
-_V = TypeVar("_V")
+_EventKey = tuple[str, ...]
 
 
-class Source(NamedTuple):
-    """Who says an event: a component, and the machine that it is on when it has one on each."""
+class Reporter(NamedTuple):
+    """The component that reports an event, and its node when it runs on every node."""
 
     component: str
     host: str = ""
 
 
 @dataclass(slots=True, eq=False)
-class _Told:
-    """An event as it was last told."""
+class _Recorded:
+    """An event as it was last recorded."""
 
     data: Data
     first: datetime
@@ -61,30 +60,32 @@ class _Told:
 
 @dataclass(slots=True)
 class _Similar:
-    """Different messages about the same."""
+    """Different messages of one object and reason."""
 
     last: datetime
     messages: set[str] = field(default_factory=set)
 
 
 class Recorder:
-    """Says events in the name of a component, and drops the newest when the server cannot keep up.
+    """Records events in the name of a component, and drops the newest when the server cannot keep up.
 
-    They are sent in the background: work never waits for them. The same event again within the memory of the recorder
-    counts up the one that is there.
+    They are sent in the background: work never waits for them. An event that is remembered is counted up when it
+    happens again.
     """
 
-    def __init__(self, client: Client, component: str, clock: Clock | None = None) -> None:
-        self.source = Source(component)
+    def __init__(
+        self, client: Client, component: str, clock: Clock | None = None, *, patience: float = _PATIENCE
+    ) -> None:
+        self.source = Reporter(component)
         self._clock = clock or Clock()
-        self._told: OrderedDict[_What, _Told] = OrderedDict()
-        self._similar: OrderedDict[_What, _Similar] = OrderedDict()
-        self._outbox = _Outbox(client)
+        self._recorded: Bounded[_EventKey, _Recorded] = Bounded(_KEPT)
+        self._similar: Bounded[_EventKey, _Similar] = Bounded(_KEPT)
+        self._outbox = _Outbox(client, self._clock, patience)
 
     def named(self, component: str, host: str = "") -> Recorder:
         """The same recorder in the name of another component."""
         other = copy(self)
-        other.source = Source(component, host)
+        other.source = Reporter(component, host)
         return other
 
     @property
@@ -96,19 +97,25 @@ class Recorder:
         self, about: Object, type_: str, reason: str, message: str, action: str = "",
         *, part: str = "", at: datetime | None = None,
     ) -> None:  # fmt: skip
-        """Say that something happened to an object, or to a part of it, now unless it was at another time."""
+        """Record that something happened to an object or to a part of it, now unless another time is given."""
         metadata, kind, now = about.metadata, kinds.of(about), at or self._clock.now()
-        place = kind.kind, metadata.namespace, metadata.name, metadata.uid, part
-        what = (*place, *self.source, type_, reason)
-        message, combined = self._combined(what, message, now)
-        told = _recall(self._told, (*what, "" if combined else message), lambda: self._new(about, part, now))
-        told.count += 1
-        told.last = now
-        told.data |= {"reason": reason, "message": message, "type": type_, "action": action}
-        self._outbox.put(told)
+        series = kind.kind, metadata.namespace, metadata.name, metadata.uid, part, *self.source, type_, reason
+        message, is_combined = self._combined(series, message, now)
+        key = (*series, "" if is_combined else message)
+        event = self._recorded.get(key)
+        if event is None:
+            event = self._new(about, part, now)
+            self._recorded.put(key, event)
+        event.count += 1
+        event.last = now
+        event.data |= {"reason": reason, "message": message, "type": type_, "action": action}
+        self._outbox.put(event)
 
-    def _combined(self, what: _What, message: str, now: datetime) -> tuple[str, bool]:
-        similar = _recall(self._similar, what, lambda: _Similar(now))
+    def _combined(self, series: _EventKey, message: str, now: datetime) -> tuple[str, bool]:
+        similar = self._similar.get(series)
+        if similar is None:
+            similar = _Similar(now)
+            self._similar.put(series, similar)
         if now - similar.last > _SIMILAR_TIME:
             similar.messages.clear()
         similar.last = now
@@ -119,7 +126,7 @@ class Recorder:
             similar.messages.add(message)
         return message if len(message) <= _MESSAGE else message[: _MESSAGE - 1] + "…", many
 
-    def _new(self, about: Object, part: str, now: datetime) -> _Told:
+    def _new(self, about: Object, part: str, now: datetime) -> _Recorded:
         metadata, kind = about.metadata, kinds.of(about)
         number = f".{self._outbox.number():016x}"
         name = metadata.name[: _NAME - len(number)].rstrip("-.") + number
@@ -128,7 +135,7 @@ class Recorder:
             "name": metadata.name, "uid": metadata.uid, "resourceVersion": metadata.resource_version,
         }  # fmt: skip
         component, host = self.source
-        return _Told({
+        return _Recorded({
             "metadata": {"name": name, "namespace": metadata.namespace or "default"},
             "involvedObject": involved | ({"fieldPath": part} if part else {}),
             "source": {"component": component} | ({"host": host} if host else {}),
@@ -136,16 +143,18 @@ class Recorder:
         }, now, now)  # fmt: skip
 
     async def run(self) -> None:
-        """Send what is said, in all names, for ever."""
+        """Send the events of all components until cancelled."""
         await self._outbox.run()
 
 
 class _Outbox:
     """Events that are to be sent."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, clock: Clock, patience: float) -> None:
         self._client = client
-        self._queue: WorkQueue[_Told] = WorkQueue()
+        self._clock = clock
+        self._patience = patience
+        self._queue: WorkQueue[_Recorded] = WorkQueue()
         self._waiting = 0
         self._number = 0
         self.dropped = 0
@@ -155,69 +164,58 @@ class _Outbox:
         self._number = max(self._number + 1, time.time_ns())
         return self._number
 
-    def put(self, told: _Told) -> None:
+    def put(self, event: _Recorded) -> None:
         """Send an event soon, as it is then."""
-        if told.waiting:
+        if event.waiting:
             return
         if self._waiting >= _WAITING:
             self.dropped += 1
             return
-        told.waiting = True
+        event.waiting = True
         self._waiting += 1
-        self._queue.add(told)
+        self._queue.add(event)
 
     async def run(self) -> None:
-        """Send for ever."""
+        """Send events until cancelled."""
         async with asyncio.TaskGroup() as senders:
             for _ in range(_SENDERS):
                 senders.create_task(self._send_all())
 
     async def _send_all(self) -> None:
         while True:
-            told = await self._queue.take()
+            event = await self._queue.take()
             try:
-                await let_others_go_first(_PATIENCE)
-                told.waiting = False
+                await let_others_go_first(self._patience)
+                event.waiting = False
                 self._waiting -= 1
-                await self._send(told)
+                await self._send(event)
             finally:
-                self._queue.done(told)
+                self._queue.done(event)
 
-    async def _send(self, told: _Told) -> None:
-        for pause in _PAUSES:
+    async def _send(self, event: _Recorded) -> None:
+        for attempt in range(1, _ATTEMPTS + 1):
             try:
-                await self._write(told)
+                await self._write(event)
             except (Unavailable, TooManyRequests) as error:
-                await asyncio.sleep(max(pause, error.retry_after) * random.uniform(0.5, 1.5))
+                await self._clock.sleep(max(_BACKOFF.delay(attempt), error.retry_after) * random.uniform(0.5, 1.5))
             except ApiError as error:
-                _LOG.debug("event about %s not recorded: %s", told.data["involvedObject"], error)
+                _LOG.debug("event about %s not recorded: %s", event.data["involvedObject"], error)
                 return
             else:
                 return
         self.dropped += 1
 
-    async def _write(self, told: _Told) -> None:
-        namespace, name = told.data["metadata"]["namespace"], told.data["metadata"]["name"]
-        counted = {"count": told.count, "lastTimestamp": timestamp(told.last), "message": told.data["message"]}
-        if told.sent:
+    async def _write(self, event: _Recorded) -> None:
+        namespace, name = event.data["metadata"]["namespace"], event.data["metadata"]["name"]
+        counted = {"count": event.count, "lastTimestamp": timestamp(event.last), "message": event.data["message"]}
+        if event.sent:
             with suppress(Missing):
                 await self._client.patch(_EVENT, namespace, name, counted)
                 return
-        first = {"firstTimestamp": timestamp(told.first)}
+        first = {"firstTimestamp": timestamp(event.first)}
         try:
-            await self._client.create(_EVENT, {**told.data, **first, **counted}, namespace)
+            await self._client.create(_EVENT, {**event.data, **first, **counted}, namespace)
         except Exists:
-            # The answer to the first try was lost, not the event.
+            # An earlier attempt created it, and only the answer was lost.
             await self._client.patch(_EVENT, namespace, name, counted)
-        told.sent = True
-
-
-def _recall(known: OrderedDict[_What, _V], what: _What, make: Callable[[], _V]) -> _V:
-    """What is known under a key, or new; those that were not asked for the longest time are forgotten."""
-    if what in known:
-        known.move_to_end(what)
-        return known[what]
-    made = known[what] = make()
-    if len(known) > _KEPT:
-        known.popitem(last=False)
-    return made
+        event.sent = True

@@ -9,7 +9,8 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, cast
 
 from moorage.client import errors
-from moorage.client.connection import Connection, Unanswered, unavailable
+from moorage.client.clock import Clock, Timer
+from moorage.client.connection import ClientConnection, Unanswered, unavailable
 from moorage.client.kubeconfig import Kubeconfig, KubeconfigError
 from moorage.client.transport import Answer
 
@@ -17,6 +18,8 @@ _LOG = logging.getLogger(__name__)
 _CONNECTIONS = 64
 _CONNECT_TIME, _GOODBYE_TIME = 10.0, 1.0
 _SILENCE = 30.0
+"""How many seconds a server may send nothing while a request waits for its answer."""
+_SWEEP = _SILENCE / 16
 _KEPT = 45.0
 """How long an unused connection is kept: less than servers do, so that no request meets one that is being closed."""
 _TOKEN_AGE = 60.0
@@ -25,20 +28,24 @@ _TOKEN_AGE = 60.0
 class HTTPSTransport:
     """Carries a component's requests over connections that are kept. Watches have connections of their own."""
 
-    def __init__(self, kubeconfig: Kubeconfig, component: str, *, silence: float = _SILENCE) -> None:
+    def __init__(self, kubeconfig: Kubeconfig, component: str, clock: Clock | None = None) -> None:
         self._config = kubeconfig
         self._component = component
-        self._silence = silence
-        """How long a server may keep silent while it is to answer."""
+        self._clock = clock or Clock()
         self._slots = asyncio.Semaphore(_CONNECTIONS)
-        self._idle: list[Connection] = []
-        self._connections: set[Connection] = set()
-        self._awaited: set[Connection] = set()
-        self._sweep: asyncio.TimerHandle | None = None
+        self._idle: list[ClientConnection] = []
+        self._connections: set[ClientConnection] = set()
+        self._awaited: set[ClientConnection] = set()
+        self._sweep: Timer | None = None
         self._closed = False
-        self._deserted = asyncio.Event()
+        self._all_closed = asyncio.Event()
         self._headers = self._with_token(kubeconfig.token())
-        self._token_read = 0.0
+        self._token_read = self._clock.monotonic()
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open."""
+        return len(self._connections)
 
     async def request(self, method: str, target: str, body: bytes = b"", content_type: str = "") -> Answer:
         """The answer to one request."""
@@ -83,11 +90,11 @@ class HTTPSTransport:
             connection.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(_GOODBYE_TIME):
-                await self._deserted.wait()
+                await self._all_closed.wait()
         for connection in list(self._connections):
             connection.abort()
 
-    async def _ask(self, connection: Connection, message: bytes) -> Answer:
+    async def _ask(self, connection: ClientConnection, message: bytes) -> Answer:
         self._await(connection)
         try:
             answer = await connection.ask(message)
@@ -102,23 +109,23 @@ class HTTPSTransport:
             connection.close()
         return answer
 
-    def _take(self) -> Connection | None:
+    def _take(self) -> ClientConnection | None:
         """A connection that is open and was used a moment ago."""
         while self._idle:
             connection = self._idle.pop()
-            if connection.reusable and connection.loop.time() - connection.heard < _KEPT:
+            if connection.reusable and self._clock.monotonic() - connection.heard < _KEPT:
                 return connection
             connection.close()
         return None
 
-    async def _connect(self) -> Connection:
+    async def _connect(self) -> ClientConnection:
         if self._closed:
             raise unavailable("the client is closed")
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(_CONNECT_TIME):
                 _, connection = await loop.create_connection(
-                    lambda: Connection(loop, self._gone),
+                    lambda: ClientConnection(self._clock.monotonic, self._gone),
                     self._config.host,
                     self._config.port,
                     ssl=self._config.tls,
@@ -132,23 +139,23 @@ class HTTPSTransport:
             self._connections.add(connection)
         return connection
 
-    def _gone(self, connection: Connection) -> None:
+    def _gone(self, connection: ClientConnection) -> None:
         self._connections.discard(connection)
         if self._closed and not self._connections:
-            self._deserted.set()
+            self._all_closed.set()
 
-    def _await(self, connection: Connection) -> None:
+    def _await(self, connection: ClientConnection) -> None:
         self._awaited.add(connection)
         if self._sweep is None:
-            self._sweep = connection.loop.call_later(self._silence / 16, self._sweep_out)
+            self._sweep = self._clock.call_later(_SWEEP, self._sweep_out)
 
     def _sweep_out(self) -> None:
-        """Look for servers that keep silent, now and then: cheaper than a timer for every request."""
-        loop = asyncio.get_running_loop()
+        """Give up servers that have been silent for too long: one timer for all requests is cheaper than one each."""
+        now = self._clock.monotonic()
         for connection in list(self._awaited):
-            if loop.time() - connection.heard > self._silence:
-                connection.abort(f"{self._config.url} has not answered for {self._silence:g} s")
-        self._sweep = loop.call_later(self._silence / 16, self._sweep_out) if self._awaited else None
+            if now - connection.heard > _SILENCE:
+                connection.abort(f"{self._config.url} has not answered for {_SILENCE:g} s")
+        self._sweep = self._clock.call_later(_SWEEP, self._sweep_out) if self._awaited else None
 
     def _message(self, method: str, target: str, body: bytes, content_type: str) -> bytes:
         if self._config.token_changes:
@@ -156,15 +163,15 @@ class HTTPSTransport:
         head = f"{method} {self._config.base}{target} HTTP/1.1\r\n{self._headers}"
         if method == "GET":
             return f"{head}\r\n".encode("ascii")
-        given = f"Content-Type: {content_type}\r\n" if content_type else ""
-        return f"{head}{given}Content-Length: {len(body)}\r\n\r\n".encode("ascii") + body
+        kind = f"Content-Type: {content_type}\r\n" if content_type else ""
+        return f"{head}{kind}Content-Length: {len(body)}\r\n\r\n".encode("ascii") + body
 
     def _with_token(self, token: str) -> str:
         proof = f"Authorization: Bearer {token}\r\n" if token else ""
         return f"Host: {self._config.authority}\r\nUser-Agent: {self._component}\r\nAccept: application/json\r\n{proof}"
 
     def _renew_token(self) -> None:
-        now = asyncio.get_running_loop().time()
+        now = self._clock.monotonic()
         if now - self._token_read < _TOKEN_AGE:
             return
         self._token_read = now

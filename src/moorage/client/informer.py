@@ -1,4 +1,4 @@
-"""Informers: the objects of a kind as they are now, kept by list and watch, and a word at each change."""
+"""Informers: a cache of the objects of a kind, kept up to date by list and watch, with handlers for changes."""
 
 from __future__ import annotations
 
@@ -17,78 +17,84 @@ from moorage.api import kinds
 from moorage.api.decode import DecodeError, decode
 from moorage.api.kinds import Kind
 from moorage.api.meta import Object
-from moorage.client.client import Change, Client
+from moorage.client.backoff import Backoff
+from moorage.client.client import Client, ObjectEvent
+from moorage.client.clock import Clock
 from moorage.client.errors import ApiError, Expired, Missing
 
 _LOG = logging.getLogger(__name__)
-_FIRST_RETRY, _LAST_RETRY = 0.1, 10.0
+_BACKOFF = Backoff(first=0.1, last=10.0)
 _UNKNOWN_RETRY = 30.0
+"""How many seconds until a server that does not know the kind is asked again."""
 _AT_ONCE = 256
-"""How many objects are read before others get their turn."""
+"""How many objects are decoded before the event loop serves others."""
 
 T = TypeVar("T", bound=Object)
 Key = tuple[str, str]
 """Namespace (empty for kinds without) and name."""
-Handler = Callable[[T | None, T | None], None]
+ChangeHandler = Callable[[T | None, T | None], None]
 """Called with the object before and after a change: None before an addition, None after a deletion."""
 
 
 class _Index(Generic[T]):
-    """Objects by what a function finds in them."""
+    """Objects by the keys that a function computes from them."""
 
     def __init__(self, keys: Callable[[T], Iterable[str]]) -> None:
         self._keys = keys
-        self.places: dict[str, dict[Key, T]] = {}
+        self.entries: dict[str, dict[Key, T]] = {}
 
     def change(self, key: Key, old: T | None, new: T | None) -> None:
         after = tuple(self._keys(new)) if new is not None else ()
-        for each in self._keys(old) if old is not None else ():
-            if each not in after and each in self.places:
-                self.places[each].pop(key, None)
-                if not self.places[each]:
-                    del self.places[each]
+        for entry in self._keys(old) if old is not None else ():
+            if entry not in after and entry in self.entries:
+                self.entries[entry].pop(key, None)
+                if not self.entries[entry]:
+                    del self.entries[entry]
         if new is not None:
-            for each in after:
-                self.places.setdefault(each, {})[key] = new
+            for entry in after:
+                self.entries.setdefault(entry, {})[key] = new
 
 
 class Informer(Generic[T]):
-    """All objects of a kind, by namespace and name. What it gives is shared: read only.
+    """All objects of a kind, by namespace and name. They are shared with everybody else: read only.
 
-    An object that cannot be read is left out; of one that could be read before, the last readable state is kept.
+    An object that cannot be decoded is left out, or stays as it was when it could last be decoded.
     """
 
-    def __init__(self, client: Client, kind: Kind, namespace: str = "", fields: str = "") -> None:
+    def __init__(
+        self, client: Client, kind: Kind, namespace: str = "", fields: str = "", clock: Clock | None = None
+    ) -> None:
         self._client = client
+        self._clock = clock or Clock()
         self.kind = kind
         self._namespace = namespace
         self._fields = fields
         self._objects: dict[Key, T] = {}
-        self._handlers: list[Handler[T]] = []
+        self._handlers: list[ChangeHandler[T]] = []
         self._batch_handlers: list[Callable[[], None]] = []
         self._indexes: dict[str, _Index[T]] = {}
         self._revision = ""
-        """Where to go on; empty when everything must be listed."""
+        """The revision to watch from; empty when everything must be listed."""
         self._seen = 0
-        """The revision up to which every change is here."""
+        """The revision up to which every change has been applied."""
         self._awaited: list[tuple[int, int, asyncio.Future[None]]] = []
         self._numbers = count()
-        self._fruitless = 0
-        """How many tries in a row brought nothing."""
+        self._failures = 0
+        """How many attempts in a row brought no event."""
         self._read = msgspec.json.Decoder(kind.struct).decode
         self.synced = asyncio.Event()
-        """Set once everything was read for the first time."""
+        """Set once everything has been listed for the first time."""
 
-    def on_change(self, handler: Handler[T]) -> None:
-        """Call a function at each change, from the event loop; before the start, or it misses what is there."""
+    def on_change(self, handler: ChangeHandler[T]) -> None:
+        """Call a function at each change, from the event loop. Added later than `run`, it misses the first list."""
         self._handlers.append(handler)
 
     def on_batch(self, handler: Callable[[], None]) -> None:
-        """Call a function after each batch of changes has been told."""
+        """Call a function after the change handlers have been called for a batch of changes."""
         self._batch_handlers.append(handler)
 
     def index(self, name: str, keys: Callable[[T], Iterable[str]]) -> None:
-        """Keep objects by keys that a function finds in them; before the start."""
+        """Keep objects by the keys that a function computes from them. Add indexes before `run`."""
         self._indexes.setdefault(name, _Index(keys))
 
     def get(self, namespace: str, name: str) -> T | None:
@@ -97,7 +103,11 @@ class Informer(Generic[T]):
 
     def by(self, index: str, key: str) -> Iterable[T]:
         """The objects that an index has under a key; copy it when objects may change meanwhile."""
-        return self._indexes[index].places.get(key, {}).values()
+        return self._indexes[index].entries.get(key, {}).values()
+
+    def index_keys(self, index: str) -> Iterable[str]:
+        """The keys under which an index has objects."""
+        return self._indexes[index].entries.keys()
 
     def __iter__(self) -> Iterator[T]:
         return iter(self._objects.values())
@@ -106,7 +116,7 @@ class Informer(Generic[T]):
         return len(self._objects)
 
     async def caught_up(self, revision: str, seconds: float = 5.0) -> bool:
-        """Wait until a write of one's own, which answered with this revision, is seen here too; not for ever."""
+        """Wait until the write that was answered with this revision is seen here too; False after some seconds."""
         if not revision.isdigit():
             return False
         if int(revision) <= self._seen:
@@ -121,11 +131,10 @@ class Informer(Generic[T]):
         return True
 
     async def run(self) -> None:
-        """List, then follow, for ever: a watch that ends is taken up again, a revision too old is listed anew."""
-        loop = asyncio.get_running_loop()
+        """List and watch until cancelled: a watch that ends is resumed, or listed again when its revision expired."""
         while True:
-            begun, pause = loop.time(), 0.0
-            self._fruitless += 1
+            begun, pause = self._clock.monotonic(), 0.0
+            self._failures += 1
             try:
                 if not self._revision:
                     await self._list()
@@ -138,73 +147,73 @@ class Informer(Generic[T]):
             except ApiError as error:
                 pause = error.retry_after
                 _LOG.warning("watching %s: %s", self.kind.resource, error)
-            except Exception:  # noqa: BLE001 - an informer that ends leaves everybody with the past
+            except Exception:  # noqa: BLE001 - an informer that ends leaves everybody with stale objects
                 _LOG.exception("watching %s failed", self.kind.resource)
-            if loop.time() - begun > _LAST_RETRY:
-                self._fruitless = 0
-            if self._fruitless > 1:
-                wait = min(_FIRST_RETRY * 2.0 ** min(self._fruitless - 2, 40), _LAST_RETRY)
-                pause = max(pause, wait * random.uniform(0.5, 1.5))
-            await asyncio.sleep(pause)
+            if self._clock.monotonic() - begun > _BACKOFF.last:
+                self._failures = 0
+            if self._failures > 1:
+                pause = max(pause, _BACKOFF.delay(self._failures - 1) * random.uniform(0.5, 1.5))
+            await self._clock.sleep(pause)
 
     def _become_empty(self, why: Missing) -> None:
-        """The server does not know the kind, so there are none; that may change, when somebody configures it."""
+        """The server does not know the kind: there are no objects, until somebody enables it."""
         if not self.synced.is_set() or self._objects:
             _LOG.warning("%s: taken for none: %s", self.kind.resource, why)
         for old in list(self._objects.values()):
-            self._remove(old)
-        self._revision, self._fruitless = "", 0
+            self.remove(old)
+        self._revision, self._failures = "", 0
         self.synced.set()
-        self._end_batch()
+        self.end_batch()
 
     async def _list(self) -> None:
         listing = await self._client.list(self.kind, self._namespace, fields=self._fields)
         gone = dict(self._objects)
         for number, item in enumerate(listing.items, 1):
-            found = self._decoded(item)
-            if found is not None:
-                gone.pop(_key(found), None)
-                self._put(found)
+            new = self._decoded(item)
+            if new is not None:
+                gone.pop(_key(new), None)
+                self.put(new)
             if number % _AT_ONCE == 0:
                 await asyncio.sleep(0)
         for old in gone.values():
-            self._remove(old)
-        self._revision = listing.revision
+            self.remove(old)
         self.synced.set()
-        self._end_batch()
+        self.end_batch(listing.revision)
 
     async def _follow(self) -> None:
-        changes = self._client.watch(self.kind, self._namespace, after=self._revision, fields=self._fields)
-        async with aclosing(changes):
-            async for batch in changes:
-                self._fruitless = 0
-                for number, change in enumerate(batch, 1):
-                    self._apply(change)
+        batches = self._client.watch(self.kind, self._namespace, after=self._revision, fields=self._fields)
+        async with aclosing(batches):
+            async for batch in batches:
+                self._failures = 0
+                for number, event in enumerate(batch, 1):
+                    self._apply(event)
                     if number % _AT_ONCE == 0:
                         await asyncio.sleep(0)
-                self._end_batch()
+                self.end_batch()
 
-    def _end_batch(self) -> None:
+    def end_batch(self, revision: str = "") -> None:
+        """Tell everybody who waits that all changes up to a revision, by default the last object's, are here."""
+        self._revision = revision or self._revision
         self._seen = int(self._revision) if self._revision.isdigit() else 0
         while self._awaited and self._awaited[0][0] <= self._seen:
             _, _, reached = heappop(self._awaited)
             if not reached.done():
                 reached.set_result(None)
-        for told in self._batch_handlers:
-            self._call(told)
+        for handler in self._batch_handlers:
+            self._call(handler)
 
-    def _apply(self, change: Change) -> None:
-        found = self._decoded(change.object)
-        if found is None:
+    def _apply(self, event: ObjectEvent) -> None:
+        item = self._decoded(event.object)
+        if item is None:
             return
-        if change.type == "DELETED":
-            self._remove(found)
-        elif change.type != "BOOKMARK":
-            self._put(found)
-        self._revision = found.metadata.resource_version or self._revision
+        if event.type == "DELETED":
+            self.remove(item)
+        elif event.type != "BOOKMARK":
+            self.put(item)
+        self._revision = item.metadata.resource_version or self._revision
 
     def _decoded(self, raw: msgspec.Raw) -> Object | None:
-        """An object, or at least the head of one that cannot be read."""
+        """An object, or only the metadata of one that cannot be decoded."""
         try:
             return self._read(raw)
         except (msgspec.DecodeError, UnicodeError):
@@ -221,44 +230,46 @@ class Informer(Generic[T]):
         _LOG.warning("%s: %s cannot be read: %s", self.kind.resource, name, problem)
         return head
 
-    def _put(self, found: Object) -> None:
-        key = _key(found)
+    def put(self, item: Object) -> None:
+        """Add or replace an object, as a list or a watch has it."""
+        key = _key(item)
         old = self._objects.get(key)
         if old is not None:
-            if old.metadata.resource_version == found.metadata.resource_version:
+            if old.metadata.resource_version == item.metadata.resource_version:
                 return
-            if old.metadata.uid != found.metadata.uid:
-                self._remove(old)
+            if old.metadata.uid != item.metadata.uid:
+                self.remove(old)
                 old = None
-        if type(found) is not self.kind.struct:
+        if type(item) is not self.kind.struct:
             return
-        new = cast(T, found)
+        new = cast(T, item)
         self._objects[key] = new
         for index in self._indexes.values():
             index.change(key, old, new)
-        self._tell(old, new)
+        self._notify(old, new)
 
-    def _remove(self, last: Object) -> None:
+    def remove(self, last: Object) -> None:
+        """Drop an object, given its last state."""
         key = _key(last)
         old = self._objects.pop(key, None)
         if old is not None:
             for index in self._indexes.values():
                 index.change(key, old, None)
-            self._tell(cast(T, last) if type(last) is self.kind.struct else old, None)
+            self._notify(cast(T, last) if type(last) is self.kind.struct else old, None)
 
-    def _tell(self, old: T | None, new: T | None) -> None:
+    def _notify(self, old: T | None, new: T | None) -> None:
         for handler in self._handlers:
             self._call(handler, old, new)
 
-    def _call(self, handler: Callable[..., None], *what: T | None) -> None:
+    def _call(self, handler: Callable[..., None], *states: T | None) -> None:
         try:
-            handler(*what)
-        except Exception:  # noqa: BLE001 - one handler's trouble must not keep the news from the others
+            handler(*states)
+        except Exception:  # noqa: BLE001 - an error of one handler must not keep the others from being called
             _LOG.exception("what should follow a change of %s failed", self.kind.resource)
 
 
 class Informers:
-    """One informer a kind, shared by everybody who asks."""
+    """One informer for each kind, shared by everybody who asks for it."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -266,7 +277,7 @@ class Informers:
         self._tasks: dict[Kind, asyncio.Task[None]] = {}
 
     def of(self, struct: type[T]) -> Informer[T]:
-        """The informer of the kind that a struct reads."""
+        """The informer of the kind that is decoded into a struct."""
         return cast(Informer[T], self.kind(kinds.of(struct())))
 
     def kind(self, kind: Kind) -> Informer[Any]:
@@ -276,7 +287,7 @@ class Informers:
         return self._informers[kind]
 
     async def start(self) -> None:
-        """Begin all that were asked for and not begun yet, and wait until each has read everything once."""
+        """Start the informers that were asked for and are not running, and wait until each has listed once."""
         for kind, informer in self._informers.items():
             if kind not in self._tasks:
                 self._tasks[kind] = asyncio.create_task(informer.run(), name=f"informer {kind.resource}")
@@ -284,7 +295,7 @@ class Informers:
             await informer.synced.wait()
 
     async def stop(self) -> None:
-        """End all."""
+        """Stop all informers."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)

@@ -126,7 +126,7 @@ async def test_patches_at_the_same_time_do_not_miss_each_other(ask: Asked) -> No
 @pytest.mark.parametrize(("method", "content_type"), [("GET", ""), ("PATCH", MERGE), ("PATCH", APPLY)])
 async def test_a_scale_is_printed_with_its_replicas(tmp_path: Path, method: str, content_type: str) -> None:
     async with api_server(tmp_path) as server:
-        await deployed(Asked(server.client("tests")._transport), 3)
+        await deployed(Asked(server.client("tests").transport), 3)
         headers = [("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io"), ("Content-Type", content_type)]
         sent = b"" if method == "GET" else msgspec.json.encode(scale(spec={"replicas": 3}))
         request = Request.of(method, f"{WEB}/scale?fieldManager=me", headers, sent)

@@ -67,7 +67,7 @@ class Server:
 @pytest.fixture
 async def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Server]:
     async with api_server(tmp_path) as running:
-        yield Server(running.client("tests")._transport._app, monkeypatch)  # type: ignore[attr-defined]
+        yield Server(running.client("tests").transport._app, monkeypatch)  # type: ignore[attr-defined]
 
 
 def pod(name: str, metadata: Data | None = None, **spec: Any) -> Data:

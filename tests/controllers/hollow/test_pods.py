@@ -146,7 +146,7 @@ class Counting(Client):
 
 async def test_one_write_is_enough_for_a_pod_to_run(tmp_path: Path) -> None:
     async with api_server(tmp_path) as server:
-        client, counting = server.client("test"), Counting(server.client("kubelet")._transport)
+        client, counting = server.client("test"), Counting(server.client("kubelet").transport)
         await create(client, node("n1"))
         async with controllers(counting, HollowNodes):
             for name in ("one", "two"):

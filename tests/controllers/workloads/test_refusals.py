@@ -109,7 +109,7 @@ class Plane:
     @asynccontextmanager
     async def server(self, gates: Gates) -> AsyncIterator[Client]:
         async with api_server(self._directory, gates) as server:
-            self.way.to = server.client("controllers")._transport
+            self.way.to = server.client("controllers").transport
             yield server.client("test")
 
     def failures(self) -> float:

@@ -307,7 +307,7 @@ class Trade(RuleBasedStateMachine):
 
     def see(self, name: str) -> None:
         if name in self.api:
-            self.shop.handle.informers.of(ResourceClaim)._put(self.api[name])
+            self.shop.handle.informers.of(ResourceClaim).put(self.api[name])
 
     @precondition(lambda self: any(each.status.allocation for each in self.api.values()))
     @rule(data=st.data(), whole=st.booleans())
