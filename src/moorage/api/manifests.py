@@ -15,7 +15,17 @@ from typing import Any, BinaryIO
 import msgspec
 
 from moorage.api.meta import Data
-from moorage.api.yamltext import MAX_DEPTH, MAX_EVENTS, Root, Span, YAMLTextError, line_of, parse, too_many_values
+from moorage.api.yamltext import (
+    MAX_DEPTH,
+    MAX_EVENTS,
+    Root,
+    Span,
+    YAMLTextError,
+    decode_text,
+    line_of,
+    parse,
+    too_many_values,
+)
 
 MAX_FILE_SIZE = 256 * 2**20
 STDIN = "<stdin>"
@@ -102,10 +112,9 @@ def _text(file: str, name: str, stdin: BinaryIO | None) -> str:
     if len(data) > MAX_FILE_SIZE:
         raise ManifestError(f"larger than {MAX_FILE_SIZE // 2**20} MiB; give it in parts", name)
     try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ManifestError("not text in UTF-8; is it a binary file?", name, line=line) from None
+        return decode_text(data)
+    except YAMLTextError as error:
+        raise ManifestError(error.message, name, line=error.line) from None
 
 
 def _reason(error: OSError | ValueError) -> str:

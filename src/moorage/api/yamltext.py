@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
@@ -38,6 +39,10 @@ class YAMLTextError(Exception):
         self.message = message
 
 
+class YAMLFileError(Exception):
+    """A file cannot be read; the sentence names it, and the line where there is one to point at."""
+
+
 def too_many_values(line: int) -> YAMLTextError:
     """What to say of a document that would take too much memory."""
     return YAMLTextError(line, f"more than {MAX_EVENTS:,} values in one document; give it in parts")
@@ -58,6 +63,26 @@ class Root(NamedTuple):
     data: Any
     span: Span
     items: Sequence[Span]
+
+
+def read_file(path: Path) -> Any:
+    """The first document of a YAML file, None when it is empty. Raises YAMLFileError."""
+    try:
+        root = next(parse(decode_text(path.read_bytes())), None)
+    except OSError as error:
+        raise YAMLFileError(f"{path}: {error.strerror or error}") from None
+    except YAMLTextError as error:
+        raise YAMLFileError(f"{path}:{error.line}: {error.message}") from None
+    return root and root.data
+
+
+def decode_text(data: bytes) -> str:
+    """The text that bytes hold. Raises YAMLTextError."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise YAMLTextError(line, "not text in UTF-8; is it a binary file?") from None
 
 
 def parse(text: str, line: int = 1) -> Iterator[Root | None]:

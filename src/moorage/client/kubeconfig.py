@@ -1,4 +1,4 @@
-"""Kubeconfig files: where an API server is, whom to trust, and who we are."""
+"""Kubeconfig files: the address of an API server, the authority to trust, and the credentials to show."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
-import yaml
 
 from moorage.api.decode import DecodeError, convert
 from moorage.api.meta import Data
+from moorage.api.yamltext import YAMLFileError, read_file
 
 _S = TypeVar("_S", bound=msgspec.Struct)
 
@@ -62,12 +62,12 @@ class Kubeconfig:
         if self._token_file is None:
             return self._token
         try:
-            found = self._token_file.read_text().strip()
+            token = self._token_file.read_text().strip()
         except (OSError, UnicodeError) as error:
             raise KubeconfigError(f"{self._token_file}: {_reason(error)}") from None
-        if not _is_token(found):
+        if not _is_token(token):
             raise KubeconfigError(f"{self._token_file}: holds no bearer token")
-        return found
+        return token
 
 
 class _Cluster(msgspec.Struct, rename="kebab"):
@@ -112,11 +112,9 @@ class _Reader:
     def __init__(self, file: Path) -> None:
         self._file = file
         try:
-            data = yaml.load(file.read_bytes(), Loader=yaml.CSafeLoader)
-        except OSError as error:
-            raise KubeconfigError(f"{file}: {_reason(error)}") from None
-        except (yaml.YAMLError, ValueError) as error:
-            raise KubeconfigError(f"{file}: not YAML: {' '.join(str(error).split())}") from None
+            data = read_file(file)
+        except YAMLFileError as error:
+            raise KubeconfigError(str(error)) from None
         if not isinstance(data, dict):
             raise KubeconfigError(f"{file}: is no kubeconfig: expected a map with clusters, users and contexts")
         self._data: Data = data
