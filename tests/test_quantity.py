@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-import time
 from fractions import Fraction
 
 import pytest
@@ -149,14 +148,15 @@ def test_the_longest_quantity_has_a_thousand_digits() -> None:
     ],
     ids=lambda text: f"{text[:5]}…{text[-3:]}",
 )
-def test_a_hostile_quantity_takes_no_time(text: str) -> None:
-    start = time.perf_counter()
+def test_a_hostile_quantity_makes_no_huge_numbers(text: str) -> None:
     try:
         quantity = Quantity.parse(text)
-        _ = str(quantity + quantity), quantity.value(), quantity.as_approximate_float()
     except QuantityError:
-        pass
-    assert time.perf_counter() - start < 0.5
+        return
+    assert abs(quantity.nano) < 10**1100
+    assert len(str(quantity + quantity)) < 1100
+    assert quantity.value() < 10**1100
+    assert quantity.as_approximate_float() <= 1000
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ async def test_a_full_database_refuses_writes_until_there_is_room(path: Path, mo
 
     monkeypatch.setattr("moorage.store.sqlite.Database", remembered)
     async with opened(Sqlite(path)) as store:
-        connection = databases[0]._connection
+        connection = databases[0].connection
         kept = await store.create("/kept", b"x" * 1000)
         connection.execute("PRAGMA max_page_count = 20").fetchall()
         results = await asyncio.gather(
@@ -284,8 +284,8 @@ async def test_only_the_owner_can_read_the_files(path: Path) -> None:
 
 async def test_a_commit_waits_for_the_disk(path: Path) -> None:
     database = Database(path)
-    assert database._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-    assert database._connection.execute("PRAGMA synchronous").fetchone() == (2,)
+    assert database.connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert database.connection.execute("PRAGMA synchronous").fetchone() == (2,)
     database.close()
 
 

@@ -60,18 +60,19 @@ class Database:
         with _explained(path):
             # The file holds secrets; SQLite gives the files beside it the same mode.
             path.touch(mode=0o600)
-            self._connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+            self.connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+            """For one thread at a time."""
         try:
             with _explained(path):
                 self._prepare()
         except CannotOpen:
-            self._connection.close()
+            self.connection.close()
             raise
 
     def read(self) -> tuple[dict[str, Item], int]:
         """All objects, and the revision of the latest change."""
         with _explained(self._path):
-            rows = self._connection.execute("SELECT key, value, revision FROM object WHERE value IS NOT NULL")
+            rows = self.connection.execute("SELECT key, value, revision FROM object WHERE value IS NOT NULL")
             items = {item.key: item for item in map(Item._make, rows)}
             return items, self._number(f"SELECT coalesce(max(revision), {FIRST_REVISION}) FROM object")
 
@@ -81,25 +82,25 @@ class Database:
         # event loop as many times.
         self._untidy_bytes += sum(PAGE + len(row.value or b"") for row in rows)
         self._deletions += sum(row.value is None for row in rows)
-        self._connection.execute(_PUT + ",".join(["(?,?,?)"] * len(rows)) + _OVER, list(chain.from_iterable(rows)))
+        self.connection.execute(_PUT + ",".join(["(?,?,?)"] * len(rows)) + _OVER, list(chain.from_iterable(rows)))
 
     def tidy(self, *, now: bool = False) -> None:
         """Forget deleted objects and empty the write-ahead log, when there is enough of either."""
         # What fails here has harmed nothing, and is tried again after the next batch.
         with contextlib.suppress(sqlite3.Error):
             if self._deletions >= TIDY_DELETIONS:
-                self._connection.execute(_FORGET_DELETED)
+                self.connection.execute(_FORGET_DELETED)
                 self._deletions = 0
             if now or self._untidy_bytes >= TIDY_BYTES:
-                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+                self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
                 self._untidy_bytes = 0
 
     def close(self) -> None:
         """Let the file go."""
-        self._connection.close()
+        self.connection.close()
 
     def _prepare(self) -> None:
-        self._connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        self.connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         application, schema = self._number("PRAGMA application_id"), self._number("PRAGMA user_version")
         empty = not (application or schema or self._number("SELECT count(*) FROM sqlite_master"))
         if not empty and application != APPLICATION:
@@ -109,17 +110,17 @@ class Database:
                 f"{self._path} was written by a newer Moorage (schema {schema}): use that version or later"
             )
         for setting in _SETTINGS:
-            self._connection.execute(setting).fetchall()
+            self.connection.execute(setting).fetchall()
         if empty:
             for statement in ("BEGIN IMMEDIATE", *_TABLES, "COMMIT"):
-                self._connection.execute(statement)
-        (verdict,) = self._connection.execute("PRAGMA integrity_check(1)").fetchone()
+                self.connection.execute(statement)
+        (verdict,) = self.connection.execute("PRAGMA integrity_check(1)").fetchone()
         if verdict != "ok":
             raise CannotOpen(_SENTENCES[sqlite3.SQLITE_CORRUPT].format(path=self._path, error=verdict))
-        self._connection.execute(_FORGET_DELETED)
+        self.connection.execute(_FORGET_DELETED)
 
     def _number(self, query: str) -> int:
-        number: int = self._connection.execute(query).fetchone()[0]
+        number: int = self.connection.execute(query).fetchone()[0]
         return number
 
 
