@@ -196,9 +196,9 @@ def test_a_certificate_of_another_key_is_refused(tmp_path: Path, config: Data, m
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("clusters: []\nusers: [", r"config:2: bad YAML: did not find expected node content"),
-        ("clusters:\n\t- name: x", r"config:2: bad YAML: a tab stands where the line is indented"),
-        ("users: []\nusers: []", r"config:2: key 'users' is given twice"),
+        ("clusters: []\nusers: [", r"config:2: not YAML: did not find expected node content"),
+        ("clusters:\n\t- name: x", r"config:2: not YAML: a tab stands where the line is indented"),
+        ("users: []\nusers: []", r"config:2: not YAML: key 'users' is given twice"),
         ("", "is no kubeconfig"),
         ("- 1", "is no kubeconfig"),
         ("contexts: 1\ncurrent-context: x", "contexts: expected a list"),
@@ -211,7 +211,7 @@ def test_what_is_no_kubeconfig_is_refused(tmp_path: Path, text: str, problem: st
 
 def test_a_kubeconfig_that_is_not_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config").write_bytes(b"users: []\n\xff")
-    with pytest.raises(KubeconfigError, match="config:2: not text in UTF-8"):
+    with pytest.raises(KubeconfigError, match="config:2: not YAML: not text in UTF-8"):
         load(tmp_path / "config")
 
 

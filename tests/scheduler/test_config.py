@@ -177,7 +177,7 @@ def test_a_file_is_read_and_named_when_it_is_wrong(tmp_path: Path) -> None:
     file.write_text(yaml.safe_dump(written(podMaxBackoffSeconds=60, leaderElection={"leaderElect": False})))
     found = Configuration.read(file)
     assert (found.last_backoff, found.leader_elect) == (60, False)
-    for text, words in (("a: [", "scheduler.yaml:1: bad YAML: "), ("- 1", "a map of fields")):
+    for text, words in (("a: [", "not YAML"), ("- 1", "a map of fields")):
         file.write_text(text)
         with pytest.raises(ConfigurationError, match=words) as raised:
             Configuration.read(file)

@@ -20,6 +20,7 @@ MAX_EVENTS = 20_000_000
 MAX_ALIASED = 400_000
 """How many values aliases may add to a document: Kubernetes stops there too."""
 
+_BAD_YAML = "bad YAML: "
 _MAX_DIRECTIVES = 100
 _TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
 _KEY_IS_NO_STRING = "a key is a map or a list; it must be a string"
@@ -72,7 +73,7 @@ def read_file(path: Path) -> Any:
     except OSError as error:
         raise YAMLFileError(f"{path}: {error.strerror or error}") from None
     except YAMLTextError as error:
-        raise YAMLFileError(f"{path}:{error.line}: {error.message}") from None
+        raise YAMLFileError(f"{path}:{error.line}: not YAML: {error.message.removeprefix(_BAD_YAML)}") from None
     return root and root.data
 
 
@@ -130,7 +131,7 @@ def _events(text: str, line: int) -> Iterator[Any]:
             yield event
     except ReaderError as error:
         before = text.encode()[: error.position].count(b"\n")
-        raise YAMLTextError(line + before, f"bad YAML: {_character(error)} is not allowed") from None
+        raise YAMLTextError(line + before, f"{_BAD_YAML}{_character(error)} is not allowed") from None
     except yaml.MarkedYAMLError as error:
         raise _explained(error, text, line) from None
 
@@ -150,7 +151,7 @@ def _explained(error: yaml.MarkedYAMLError, text: str, line: int) -> YAMLTextErr
         problem = "a tab stands where the line is indented; YAML wants spaces"
     elif error.context and error.context_mark and error.context_mark.line != at:
         problem += f" {error.context} that starts on line {line + error.context_mark.line}"
-    return YAMLTextError(min(line + at, line + text.count("\n")), f"bad YAML: {problem}")
+    return YAMLTextError(min(line + at, line + text.count("\n")), f"{_BAD_YAML}{problem}")
 
 
 class _Builder:

@@ -17,11 +17,10 @@ from moorage.client.transport import Transport
 
 Data = meta.Data
 
-MERGE, STRATEGIC, JSON_PATCH, APPLY = (
+MERGE, STRATEGIC, JSON_PATCH = (
     "application/merge-patch+json",
     "application/strategic-merge-patch+json",
     "application/json-patch+json",
-    "application/apply-patch+yaml",
 )
 _PODS = kinds.row("v1", "Pod")
 _PAGE_SIZE = 5000

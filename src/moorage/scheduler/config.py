@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import yaml
 
 from moorage.api.decode import DecodeError, convert
 from moorage.api.meta import Wire
-from moorage.api.yamltext import YAMLFileError, read_file
 from moorage.scheduler.framework import Handle, Plugin, overrides
 from moorage.scheduler.plugins.registry import DEFAULTS
 from moorage.scheduler.profile import POINTS, Profile
@@ -96,9 +96,11 @@ class Configuration:
     def read(file: Path) -> Configuration:
         """The configuration in a file. Raises ConfigurationError."""
         try:
-            data = read_file(file)
-        except YAMLFileError as error:
-            raise ConfigurationError(str(error)) from None
+            data = yaml.safe_load(file.read_bytes())
+        except OSError as error:
+            raise ConfigurationError(f"{file}: {error.strerror}") from None
+        except yaml.YAMLError as error:
+            raise ConfigurationError(f"{file}: not YAML: {' '.join(str(error).split())}") from None
         try:
             return Configuration.of(data)
         except ConfigurationError as error:

@@ -199,5 +199,4 @@ class WatchResponse:
     created: bool = number(3)
     canceled: bool = number(4)
     compact_revision: int = number(5)
-    cancel_reason: str = number(6)
     events: list[EtcdEvent] = number(11)
