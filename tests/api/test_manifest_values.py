@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.api.manifests import ManifestError
-from moorage.api.scalars import resolve
+from moorage.api.yamlscalars import resolve
 from tests.api.manifest_texts import load, only, refusal
 
 SCALARS = {

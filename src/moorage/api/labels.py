@@ -1,4 +1,4 @@
-"""Label selectors: from the text of a query or from a LabelSelector to a test of labels."""
+"""Label selectors: the text of a query, or a LabelSelector, compiled into a function of labels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from moorage.api.meta import LabelSelector
+import msgspec
+
+from moorage.api.meta import Data, LabelSelector
 from moorage.gotext import quote
 from moorage.names import label_key_errors, label_value_errors, lenient_int64
 
@@ -16,7 +18,7 @@ Test = Callable[[Labels], bool]
 
 
 class SelectorError(ValueError):
-    """The selector cannot be understood; Kubernetes' words say why."""
+    """The selector cannot be parsed; the message is Kubernetes' own."""
 
 
 class Requirement(NamedTuple):
@@ -34,15 +36,15 @@ class Requirement(NamedTuple):
         return f"{self.key}{self.operator}{self.values[0]}"
 
 
-class Selector:
-    """All of some requirements. Without any it picks everything."""
+class LabelMatcher:
+    """A compiled label selector: all of its requirements must hold, so without any it matches everything."""
 
     __slots__ = ("matches", "requirements")
 
     def __init__(self, requirements: Iterable[Requirement]) -> None:
-        self.requirements = tuple(sorted(requirements, key=lambda each: each.key))
-        self.matches: Test = _all([_test(each) for each in self.requirements])
-        """Whether an object with these labels is picked."""
+        self.requirements = tuple(sorted(requirements, key=lambda requirement: requirement.key))
+        self.matches: Test = _all(list(map(_test, self.requirements)))
+        """Whether an object with these labels is selected."""
 
     def __str__(self) -> str:
         return ",".join(map(str, self.requirements))
@@ -65,11 +67,11 @@ def _test(requirement: Requirement) -> Test:
         if len(values) == 1:
             value = values[0]
             return lambda labels: labels.get(key) == value
-        wanted = frozenset(values)
-        return lambda labels: labels.get(key) in wanted
+        allowed = frozenset(values)
+        return lambda labels: labels.get(key) in allowed
     if operator in ("!=", "notin"):
-        unwanted = frozenset(values)
-        return lambda labels: labels.get(key) not in unwanted
+        excluded = frozenset(values)
+        return lambda labels: labels.get(key) not in excluded
     if operator in (">", "<"):
         return _number_test(requirement)
     return (lambda labels: key in labels) if operator == "exists" else (lambda labels: key not in labels)
@@ -78,7 +80,7 @@ def _test(requirement: Requirement) -> Test:
 def _number_test(requirement: Requirement) -> Test:
     key, operator, values = requirement
     bound = lenient_int64(values[0])
-    assert bound is not None  # _checked() saw to it
+    assert bound is not None  # _checked() has refused other values
 
     def test(labels: Labels) -> bool:
         number = lenient_int64(labels.get(key, ""))
@@ -89,15 +91,15 @@ def _number_test(requirement: Requirement) -> Test:
     return test
 
 
-EVERYTHING = Selector(())
-NOTHING = Selector(())
+EVERYTHING = LabelMatcher(())
+NOTHING = LabelMatcher(())
 NOTHING.matches = lambda _: False
 
 _OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
 
 
-def from_struct(selector: LabelSelector | None) -> Selector:
-    """The selector that an object holds. None picks nothing, an empty one everything."""
+def from_struct(selector: LabelSelector | None) -> LabelMatcher:
+    """The selector of an object. None matches nothing, an empty one everything."""
     if selector is None:
         return NOTHING
     requirements = [_checked(key, "=", (value,)) for key, value in selector.match_labels.items()]
@@ -105,13 +107,44 @@ def from_struct(selector: LabelSelector | None) -> Selector:
         if expression.operator not in _OPERATORS:
             raise SelectorError(f"{quote(expression.operator)} is not a valid label selector operator")
         requirements.append(_checked(expression.key, _OPERATORS[expression.operator], expression.values))
-    return Selector(requirements)
+    return LabelMatcher(requirements)
+
+
+def selector_of(selector: LabelSelector | None) -> LabelMatcher:
+    """The same, compiled once for all objects that hold the same selector."""
+    return NOTHING if selector is None else _compiled(msgspec.json.encode(selector))
+
+
+@lru_cache(maxsize=4096)
+def _compiled(encoded: bytes) -> LabelMatcher:
+    return from_struct(msgspec.json.decode(encoded, type=LabelSelector))
+
+
+def selects(selector: Data, labels: Labels) -> bool:
+    """Whether a LabelSelector that may be invalid, as JSON has it, matches labels; an unknown operator does not."""
+    if any(labels.get(key) != value for key, value in selector.get("matchLabels", {}).items()):
+        return False
+    return all(_holds(condition, labels) for condition in selector.get("matchExpressions", ()))
+
+
+def _holds(condition: Data, labels: Labels) -> bool:
+    key, values = condition.get("key", ""), condition.get("values", ())
+    match condition.get("operator"):
+        case "In":
+            return key in labels and labels[key] in values
+        case "NotIn":
+            return labels.get(key) not in values
+        case "Exists":
+            return key in labels
+        case "DoesNotExist":
+            return key not in labels
+    return False
 
 
 @lru_cache(maxsize=1024)
-def parse(text: str) -> Selector:
+def parse(text: str) -> LabelMatcher:
     """The selector of a query, such as `app=web,tier in (front,back),!canary`."""
-    return Selector(_Parser(text).requirements())
+    return LabelMatcher(_Parser(text).requirements())
 
 
 def _checked(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
@@ -145,19 +178,19 @@ _BINARY = ("in", "notin", "=", "==", "!=", ">", "<")
 
 
 class _Parser:
-    """Reads requirements from left to right; what is expected next is said as Kubernetes says it."""
+    """Parses requirements from left to right; errors name the expected tokens in Kubernetes' words."""
 
     def __init__(self, text: str) -> None:
         self._tokens: list[str] = [*_TOKEN.findall(text), _END]
         self._place = 0
 
     def requirements(self) -> list[Requirement]:
-        found = []
+        requirements = []
         while self._next() != _END:
             if self._next() != "!" and not self._at_word():
                 raise SelectorError(f"found '{self._next()}', expected: !, identifier, or 'end of string'")
             try:
-                found.append(self._requirement())
+                requirements.append(self._requirement())
             except SelectorError as error:
                 raise SelectorError(f"unable to parse requirement: {error}") from None
             token = self._take()
@@ -167,7 +200,7 @@ class _Parser:
                 raise SelectorError(f"found '{token}', expected: ',' or 'end of string'")
             if self._next() != "!" and not self._at_word():
                 raise SelectorError(f"found '{self._next()}', expected: identifier after ','")
-        return found
+        return requirements
 
     def _requirement(self) -> Requirement:
         absent = self._next() == "!"

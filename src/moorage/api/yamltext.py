@@ -12,7 +12,7 @@ import yaml
 from yaml import events
 from yaml.reader import ReaderError
 
-from moorage.api.scalars import ScalarError, json_number, key_text, resolve, tagged
+from moorage.api.yamlscalars import ScalarError, json_number, key_text, resolve, tagged
 
 MAX_DEPTH = 100
 MAX_EVENTS = 20_000_000

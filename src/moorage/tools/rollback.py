@@ -10,7 +10,7 @@ from moorage.api import kinds
 from moorage.api.kinds import Kind
 from moorage.api.meta import Object
 from moorage.api.node import Node, NodeSelector, Taint
-from moorage.api.places import terms_of, tolerations_of
+from moorage.api.placementrules import terms_of, tolerations_of
 from moorage.api.pod import Pod, PodSpec
 from moorage.api.resource import (
     DeviceRequestAllocationResult,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from moorage.api import kinds
 from moorage.api.meta import Object
 from moorage.api.node import Node
-from moorage.api.places import request_tolerations
+from moorage.api.placementrules import request_tolerations
 from moorage.api.pod import Pod, PodSpec, RuntimeClass
 from moorage.api.resource import (
     DeviceTaintRule,

@@ -9,7 +9,7 @@ from enum import IntEnum
 
 from moorage.api.meta import Object
 from moorage.api.node import Node, NodeSelectorRequirement, Taint
-from moorage.api.places import terms_of, tolerations_of
+from moorage.api.placementrules import terms_of, tolerations_of
 from moorage.api.pod import Toleration
 from moorage.features import Gate, Gates
 from moorage.match.cover import covers, overlap, threshold

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from moorage.api.meta import Object
 from moorage.api.node import NodeSelectorTerm
-from moorage.api.places import terms_of, tolerations_of
+from moorage.api.placementrules import terms_of, tolerations_of
 from moorage.api.pod import Toleration
 from moorage.features import Gate
 from moorage.match.selector import SEMANTIC

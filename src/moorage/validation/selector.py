@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from moorage.api.node import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from moorage.api.places import PREFERRED, REQUIRED
+from moorage.api.placementrules import PREFERRED, REQUIRED
 from moorage.api.pod import NodeAffinity
 from moorage.features import Gate, Gates
 from moorage.match.expressions import NodeExpression

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from moorage.api.node import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from moorage.api.places import REQUIRED
+from moorage.api.placementrules import REQUIRED
 from moorage.api.pod import NodeAffinity, PodSpec, Toleration
 from moorage.api.volume import VolumeNodeAffinity
 from moorage.validation.field import FieldError, forbidden, invalid

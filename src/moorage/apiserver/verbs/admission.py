@@ -11,7 +11,7 @@ from moorage.api import kinds
 from moorage.api.decode import DecodeError, convert
 from moorage.api.kinds import Kind
 from moorage.api.meta import Object
-from moorage.api.places import tolerations_of
+from moorage.api.placementrules import tolerations_of
 from moorage.api.pod import Affinity, NodeAffinity, Pod, PodSpec, RuntimeClass, Toleration
 from moorage.apiserver.base.objects import Data, decoded, key, prefix
 from moorage.apiserver.base.offload import aside

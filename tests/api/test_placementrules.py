@@ -9,7 +9,7 @@ from moorage.api.decode import convert
 from moorage.api.kinds import KINDS, Kind
 from moorage.api.meta import Data
 from moorage.api.node import NodeSelectorTerm
-from moorage.api.places import terms_of, tolerations_of
+from moorage.api.placementrules import terms_of, tolerations_of
 from moorage.api.pod import Toleration
 from tests.api.every_field import Place, alternatives, document, places
 

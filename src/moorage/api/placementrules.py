@@ -1,4 +1,4 @@
-"""Where in an object tolerations and node selector terms stand, each with its path."""
+"""The tolerations and node selector terms of an object, each with the path of its field."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from moorage.api.volume import PersistentVolume
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
-Tolerations = Iterator[tuple[str, tuple[Toleration, ...]]]
-Terms = Iterator[tuple[str, NodeSelectorTerm]]
+TolerationFields = Iterator[tuple[str, tuple[Toleration, ...]]]
+TermFields = Iterator[tuple[str, NodeSelectorTerm]]
 
 
-def tolerations_of(item: Object) -> Tolerations:
+def tolerations_of(item: Object) -> TolerationFields:
     """Every list of tolerations: of a pod, of a pod template, of a runtime class, of device requests."""
     kind = kinds.of(item)
     if spec := kind.pod_spec_of(item):
@@ -34,7 +34,7 @@ def tolerations_of(item: Object) -> Tolerations:
         yield from request_tolerations("spec.spec.devices.requests", item.spec.spec.devices.requests)
 
 
-def request_tolerations(path: str, requests: Iterable[DeviceRequest]) -> Tolerations:
+def request_tolerations(path: str, requests: Iterable[DeviceRequest]) -> TolerationFields:
     """The tolerations of device requests."""
     for index, request in enumerate(requests):
         if request.exactly:
@@ -43,7 +43,7 @@ def request_tolerations(path: str, requests: Iterable[DeviceRequest]) -> Tolerat
             yield f"{path}[{index}].firstAvailable[{way}].tolerations", sub_request.tolerations
 
 
-def terms_of(item: Object) -> Terms:
+def terms_of(item: Object) -> TermFields:
     """Every term of a node selector: required and preferred ones of pods, those of volumes and device inventories."""
     kind = kinds.of(item)
     if spec := kind.pod_spec_of(item):
@@ -56,7 +56,7 @@ def terms_of(item: Object) -> Terms:
             yield from _selector_terms(f"spec.devices[{index}].nodeSelector", device.node_selector)
 
 
-def _pod_terms(path: str, spec: PodSpec) -> Terms:
+def _pod_terms(path: str, spec: PodSpec) -> TermFields:
     affinity = spec.affinity and spec.affinity.node_affinity
     if affinity:
         here = f"{path}.affinity.nodeAffinity"
@@ -65,6 +65,6 @@ def _pod_terms(path: str, spec: PodSpec) -> Terms:
             yield f"{here}.{PREFERRED}[{index}].preference", preferred.preference
 
 
-def _selector_terms(path: str, selector: NodeSelector | None) -> Terms:
+def _selector_terms(path: str, selector: NodeSelector | None) -> TermFields:
     for index, term in enumerate(selector.node_selector_terms if selector else ()):
         yield f"{path}.nodeSelectorTerms[{index}]", term
