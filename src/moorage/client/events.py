@@ -79,7 +79,7 @@ class Recorder:
         self._clock = clock or Clock()
         self._told: OrderedDict[_What, _Told] = OrderedDict()
         self._similar: OrderedDict[_What, _Similar] = OrderedDict()
-        self._outbox = _Outbox(client)
+        self._outbox = _Outbox(client, self._clock)
 
     def named(self, component: str, host: str = "") -> Recorder:
         """The same recorder in the name of another component."""
@@ -143,9 +143,9 @@ class Recorder:
 class _Outbox:
     """Events that are to be sent."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
-        self._queue: WorkQueue[_Told] = WorkQueue()
+        self._queue: WorkQueue[_Told] = WorkQueue(clock)
         self._waiting = 0
         self._number = 0
         self.dropped = 0

@@ -14,7 +14,6 @@ from moorage.client import Client
 from moorage.client.clock import ManualClock
 from moorage.client.events import Recorder
 from moorage.client.informer import Key
-from moorage.controllers.frame.timers import Alarms
 from moorage.controllers.hollow.addresses import Addresses
 from moorage.controllers.hollow.admission import Need, need_of, refusals
 from moorage.controllers.hollow.announcements import Announcements
@@ -206,30 +205,6 @@ def test_as_few_and_as_unimportant_pods_as_may_be_are_ended(
 def test_there_is_no_room_when_all_that_may_be_ended_is_too_little(other: Guest) -> None:
     with pytest.raises(NoRoom, match="no set of running pods found"):
         victims(CRITICAL, [other], {"cpu": 200})
-
-
-async def test_alarms_ring_in_order_and_once_at_the_earliest_moment_that_was_set() -> None:
-    clock = ManualClock(START)
-    rung: list[Key] = []
-    alarms = Alarms(clock, rung.append)
-    alarms.set_at(A, after(5))
-    alarms.set(B, 3)
-    alarms.set_at(A, after(2))
-    alarms.set(A, 4)
-    alarms.set(("default", "c"), 1)
-    alarms.cancel(("default", "c"))
-    clock.advance(4)
-    assert rung == [A, B]
-    clock.advance(100)
-    assert rung == [A, B]
-    alarms.set_at(A, after(1))
-    clock.advance(0)
-    assert rung == [A, B, A]
-    alarms.set(A, 2**63)
-    alarms.set(B, 1000)
-    alarms.close()
-    clock.advance(10_000)
-    assert rung == [A, B, A]
 
 
 def test_no_two_have_the_same_address_and_one_that_is_free_is_given_again() -> None:

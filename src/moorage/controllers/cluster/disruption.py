@@ -18,7 +18,6 @@ from moorage.client.clock import timestamp
 from moorage.client.events import NORMAL, WARNING
 from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Context, Controller
-from moorage.controllers.frame.timers import Alarms
 from moorage.controllers.owners.owner import scaled
 from moorage.controllers.owners.podcontrol import controller_of, ready_condition, selector_of
 
@@ -61,7 +60,6 @@ class Disruption(Controller):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._alarms = Alarms(context.clock, self.queue.add)
         self._budgets = context.informers.of(PodDisruptionBudget)
         self._pods = context.informers.of(Pod)
         self._deployments = context.informers.of(Deployment)
@@ -97,13 +95,6 @@ class Disruption(Controller):
     def _look(self, budget: PodDisruptionBudget) -> None:
         self.queue.add_after((budget.metadata.namespace, budget.metadata.name), _TOGETHER)
 
-    async def run(self) -> None:
-        """Reconcile until cancelled."""
-        try:
-            await super().run()
-        finally:
-            self._alarms.close()
-
     async def reconcile(self, key: Key) -> None:
         """Count the pods of one budget."""
         if (budget := self._budgets.get(*key)) is None:
@@ -124,7 +115,7 @@ class Disruption(Controller):
             return
         await self._write(budget, counts, disrupted)
         if disrupted:
-            self._alarms.set(key, (min(disrupted.values()) + _DELETION_TIMEOUT - now).total_seconds() + 1)
+            self.queue.add_after(key, (min(disrupted.values()) + _DELETION_TIMEOUT - now).total_seconds() + 1)
 
     def _disrupted(self, budget: PodDisruptionBudget, pods: list[Pod], now: datetime) -> dict[str, datetime]:
         """Pods that were allowed to be evicted and are not seen as deleted yet, and since when."""

@@ -14,7 +14,6 @@ from moorage.client.client import Data
 from moorage.client.clock import timestamp
 from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Context, Controller
-from moorage.controllers.frame.timers import Alarms
 
 _POD = kinds.row("v1", "Pod")
 _TARGET = "DisruptionTarget"
@@ -29,20 +28,12 @@ class StaleDisruptions(Controller):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._alarms = Alarms(context.clock, self.queue.add)
         self._pods = context.informers.of(Pod)
         self._pods.on_change(self._changed)
 
     def _changed(self, _: Pod | None, new: Pod | None) -> None:
         if new is not None and _disrupted_since(new) is not None:
             self.enqueue(new)
-
-    async def run(self) -> None:
-        """Reconcile until cancelled."""
-        try:
-            await super().run()
-        finally:
-            self._alarms.close()
 
     async def reconcile(self, key: Key) -> None:
         """Look at a pod that was about to be disrupted."""
@@ -52,7 +43,7 @@ class StaleDisruptions(Controller):
             return
         left = (since + _STALE_TIMEOUT - self.clock.now()).total_seconds()
         if left > 0:
-            self._alarms.set(key, left)
+            self.queue.add_after(key, left)
             return
         with suppress(Missing):
             data: Data = msgspec.json.decode(await self.client.get(_POD, *key))

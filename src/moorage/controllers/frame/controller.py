@@ -48,7 +48,7 @@ class Controller:
         self.client = context.client
         self.clock = context.clock
         self.recorder = context.recorder.named(self.component or self.name)
-        self.queue: WorkQueue[Key] = WorkQueue()
+        self.queue: WorkQueue[Key] = WorkQueue(context.clock)
 
     async def reconcile(self, key: Key) -> None:
         """Bring one object's world in order; what it raises leads to another try, later and later."""

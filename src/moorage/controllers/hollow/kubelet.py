@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 
 import msgspec
@@ -17,10 +18,9 @@ from moorage.client.client import Data
 from moorage.client.events import NORMAL, WARNING
 from moorage.client.informer import Key
 from moorage.client.priority import let_others_go_first
-from moorage.client.workqueue import WorkQueue
+from moorage.client.workqueue import RETRIES, WorkQueue
 from moorage.controllers.frame.controller import Context, Controller
 from moorage.controllers.frame.settling import Settling
-from moorage.controllers.frame.timers import Alarms
 from moorage.controllers.hollow import statuses, wishes
 from moorage.controllers.hollow.addresses import Addresses
 from moorage.controllers.hollow.admission import Need, Refusal, need_of, refusals
@@ -57,7 +57,7 @@ class HollowNodes(Controller):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.queue = WorkQueue(last_delay=_LONGEST_DELAY)
+        self.queue = WorkQueue(context.clock, replace(RETRIES, last=_LONGEST_DELAY))
         self._gates = context.gates
         self._nodes = context.informers.of(Node)
         self._pods = context.informers.of(Pod)
@@ -65,7 +65,6 @@ class HollowNodes(Controller):
         self._pods.on_change(self._pod_changed)
         self._settling = Settling(lambda name: self.queue.add(("", name)))
         self._heartbeats = Heartbeats(self.client, self.clock)
-        self._alarms = Alarms(self.clock, self.queue.add)
         self._announcements = Announcements(self._pods.get, self.recorder, self.clock)
         self._up: set[str] = set()
         """The nodes that are played."""
@@ -93,7 +92,6 @@ class HollowNodes(Controller):
                 tasks.create_task(self._work())
         finally:
             self.queue.close()
-            self._alarms.close()
             self._settling.stop()
 
     async def _work(self) -> None:
@@ -127,7 +125,7 @@ class HollowNodes(Controller):
                 if isinstance(step, Step):
                     await self._steps[step](pod, now)
                 elif step is not None:
-                    self._alarms.set_at(key, step)
+                    self.queue.add_at(key, step)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         node = new or old
@@ -192,12 +190,12 @@ class HollowNodes(Controller):
             if pod.status.pod_ip and not pod.spec.host_network:
                 self._pod_addresses.hold(key, pod.status.pod_ip)
         if isinstance(step, datetime):
-            self._alarms.set_at(key, step)
+            self.queue.add_at(key, step)
         elif step is not None and pod.spec.node_name in self._up:
             self.queue.add(key)
 
     def _leave(self, node: str, key: Key) -> None:
-        self._alarms.cancel(key)
+        self.queue.cancel(key)
         self._pod_addresses.release(key)
         guests = self._guests.get(node, {})
         guests.pop(key, None)

@@ -25,7 +25,6 @@ from moorage.client.client import STRATEGIC
 from moorage.client.clock import timestamp
 from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Context, Controller
-from moorage.controllers.frame.timers import Alarms
 from moorage.controllers.nodes.evictions import Cause, Evictions, Reasons
 from moorage.controllers.nodes.rulestatus import IN_PROGRESS, Impact, condition_of
 from moorage.controllers.nodes.taints import LONGEST, Doubts, SeenTaints
@@ -76,7 +75,6 @@ class DeviceTaintEviction(Controller):
         self._tainted: dict[str, frozenset[str]] = {}
         self._stale_pools: set[str] = set()
         self._evicted: Counter[str] = Counter()
-        self._alarms = Alarms(context.clock, self.queue.add)
         self._evictions = Evictions(context, self.recorder, _CAUSE, self._count)
         self._doubts = Doubts(context.registry, _CAUSE.subsystem)
         self._judged = lru_cache(maxsize=_KEPT)(self._judge)
@@ -90,12 +88,9 @@ class DeviceTaintEviction(Controller):
 
     async def run(self) -> None:
         """Judge and evict until cancelled."""
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(super().run())
-                tasks.create_task(self._evictions.run())
-        finally:
-            self._alarms.close()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(super().run())
+            tasks.create_task(self._evictions.run())
 
     async def reconcile(self, key: Key) -> None:
         """Judge a pod, or tell a rule what it does."""
@@ -170,7 +165,7 @@ class DeviceTaintEviction(Controller):
         rules = tuple(sorted({rule.metadata.name for _, rule in exposures if rule is not None}))
         self._evictions.plan(pod, min(due for due, _ in exposures), rules)
         for rule in rules:
-            self._alarms.set(("", rule), _STATUS_SECONDS)
+            self.queue.add_after(("", rule), _STATUS_SECONDS)
 
     def _claims_of(self, pod: Pod) -> Iterator[ResourceClaim]:
         """The claims that a pod uses now; none when it is not on a node or has finished."""
@@ -211,7 +206,7 @@ class DeviceTaintEviction(Controller):
         for name in rules:
             if rule := self._rules.get("", name):
                 self._evicted[rule.metadata.uid] += 1
-                self._alarms.set(("", name), _STATUS_SECONDS)
+                self.queue.add_after(("", name), _STATUS_SECONDS)
 
     async def _tell(self, rule: DeviceTaintRule) -> None:
         metadata, now = rule.metadata, self.clock.now()
@@ -219,7 +214,7 @@ class DeviceTaintEviction(Controller):
         if old is not None and old.observed_generation == metadata.generation and old.last_transition_time is not None:
             wait = _STATUS_SECONDS - (now - old.last_transition_time).total_seconds()
             if 0 < wait <= _STATUS_SECONDS:
-                self._alarms.set(("", metadata.name), wait)
+                self.queue.add_after(("", metadata.name), wait)
                 return
         condition = condition_of(rule.spec.taint.effect, await self._impact(rule))
         told = condition | {"observedGeneration": metadata.generation, "lastTransitionTime": timestamp(now)}

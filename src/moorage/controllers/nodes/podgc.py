@@ -15,7 +15,6 @@ from moorage.client import ApiError, Missing
 from moorage.client.client import Data
 from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Context, Controller
-from moorage.controllers.frame.timers import Alarms
 from moorage.controllers.nodes.nodepods import DISRUPTION_TARGET, NODE, POD, index_by_node, set_condition
 
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
@@ -47,7 +46,6 @@ class PodGC(Controller):
         self._pods = context.informers.of(Pod)
         self._ended_kept = ended_kept
         self._ended: set[Key] = set()
-        self._alarms = Alarms(context.clock, self.queue.add)
         self._deletions = Counter(
             "pod_gc_collector_force_delete_pods", "Pods that were deleted by force.", ["namespace", "reason"],
             registry=context.registry,
@@ -59,13 +57,6 @@ class PodGC(Controller):
         index_by_node(self._pods)
         self._pods.on_change(self._pod_changed)
         self._nodes.on_change(self._node_changed)
-
-    async def run(self) -> None:
-        """Collect until cancelled."""
-        try:
-            await super().run()
-        finally:
-            self._alarms.close()
 
     async def reconcile(self, key: Key) -> None:
         """Collect the pods of a node that vanished, or a pod that no kubelet will end."""
@@ -86,19 +77,19 @@ class PodGC(Controller):
         else:
             self._ended.add(key)
             if len(self._ended) > self._ended_kept:
-                self._alarms.set(_SURPLUS, _PERIOD)
+                self.queue.add_after(_SURPLUS, _PERIOD)
         if new is None:
             return
         if self._stranded(new):
             self.queue.add(key)
         node = new.spec.node_name
         if node and (old is None or old.spec.node_name != node) and self._nodes.get("", node) is None:
-            self._alarms.set(("", node), _QUARANTINE)
+            self.queue.add_after(("", node), _QUARANTINE)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         if new is None:
             assert old is not None
-            self._alarms.set(("", old.metadata.name), _QUARANTINE)
+            self.queue.add_after(("", old.metadata.name), _QUARANTINE)
         elif _is_out_of_service(new) and not (old and _is_out_of_service(old)):
             for pod in self._pods.by(NODE, new.metadata.name):
                 if self._stranded(pod):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
@@ -15,9 +16,8 @@ from moorage.api.pod import Pod
 from moorage.client import ApiError, Informer
 from moorage.client.client import Data
 from moorage.client.informer import Key
-from moorage.client.workqueue import WorkQueue
+from moorage.client.workqueue import RETRIES, WorkQueue
 from moorage.controllers.frame.controller import Context, Controller
-from moorage.controllers.frame.timers import Alarms
 from moorage.controllers.owners.podcontrol import (
     ORPHANS,
     OWNER,
@@ -80,8 +80,7 @@ class PodOwner(Controller, Generic[T]):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.queue = WorkQueue(last_delay=_LAST_DELAY)
-        self.alarms = Alarms(context.clock, self.queue.add)
+        self.queue = WorkQueue(context.clock, replace(RETRIES, last=_LAST_DELAY))
         self.kind = kinds.of(self.struct())
         self.owners: Informer[T] = context.informers.of(self.struct)
         self.owners.on_change(self._owner_changed)
@@ -112,7 +111,7 @@ class PodOwner(Controller, Generic[T]):
         """Bring an owner's world in order; when the server refuses its pods, wait as long as that was agreed."""
         owner = self.owners.get(*key)
         if owner is None:
-            self.alarms.cancel(key)
+            self.queue.cancel(key)
             return
         try:
             await self.sync(owner)
@@ -120,14 +119,7 @@ class PodOwner(Controller, Generic[T]):
             wait = self.children.seconds_to_wait(owner)
             if not wait and not namespace_ends(error):
                 raise
-            self.alarms.set(key, wait or _LAST_DELAY)
-
-    async def run(self) -> None:
-        """Reconcile until cancelled."""
-        try:
-            await super().run()
-        finally:
-            self.alarms.close()
+            self.queue.add_after(key, wait or _LAST_DELAY)
 
     def _owner_changed(self, old: T | None, new: T | None) -> None:
         if new is not None:

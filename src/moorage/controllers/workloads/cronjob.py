@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -19,16 +20,15 @@ from moorage.client.client import Data
 from moorage.client.clock import timestamp
 from moorage.client.events import NORMAL, WARNING
 from moorage.client.informer import Key
-from moorage.client.workqueue import WorkQueue
+from moorage.client.workqueue import RETRIES, WorkQueue
 from moorage.controllers.frame.controller import Context, Controller
-from moorage.controllers.frame.timers import Alarms
 from moorage.controllers.owners.podcontrol import OWNER, controller_of, index_by_owner, namespace_ends, reference_to
 
 _JOB, _CRON_JOB = kinds.row("batch/v1", "Job"), kinds.row("batch/v1", "CronJob")
 _SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 _LAST_DELAY = 60.0
 _LONGEST_WAIT = 600.0
-"""Alarms do not notice when somebody sets the clock, so that each CronJob is looked at from time to time."""
+"""Timers do not notice when somebody sets the clock, so that each CronJob is looked at from time to time."""
 _MANY = 100
 _LONGEST_DEADLINE = 1_000_000_000
 """Thirty years: a date cannot be moved by all the seconds that an int64 holds."""
@@ -71,8 +71,7 @@ class CronJobs(Controller):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.queue = WorkQueue(last_delay=_LAST_DELAY)
-        self._alarms = Alarms(context.clock, self.queue.add)
+        self.queue = WorkQueue(context.clock, replace(RETRIES, last=_LAST_DELAY))
         self._owners = context.informers.of(CronJob)
         self._owners.on_change(self._owner_changed)
         self._jobs = context.informers.of(Job)
@@ -89,18 +88,11 @@ class CronJobs(Controller):
             if owner is not None and owner.kind == "CronJob":
                 self.queue.add((job.metadata.namespace, owner.name))
 
-    async def run(self) -> None:
-        """Reconcile until cancelled."""
-        try:
-            await super().run()
-        finally:
-            self._alarms.close()
-
     async def reconcile(self, key: Key) -> None:
         """Start the Job that is due, and say when to look again."""
         owner = self._owners.get(*key)
         if owner is None:
-            self._alarms.cancel(key)
+            self.queue.cancel(key)
             return
         status = _Status(owner)
         jobs = list(self._jobs.by(OWNER, owner.metadata.uid))
@@ -194,7 +186,7 @@ class CronJobs(Controller):
         following = schedule.next(now)
         if following is not None:
             wait = min((following - now).total_seconds(), _LONGEST_WAIT)
-            self._alarms.set((owner.metadata.namespace, owner.metadata.name), wait)
+            self.queue.add_after((owner.metadata.namespace, owner.metadata.name), wait)
 
     async def _create(self, owner: CronJob, time: datetime, status: _Status) -> None:
         namespace = owner.metadata.namespace

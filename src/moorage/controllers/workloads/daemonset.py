@@ -172,7 +172,7 @@ class DaemonSets(PodOwner[DaemonSet]):
             return True
         if now - known.since < known.delay:
             key = (owner.metadata.namespace, owner.metadata.name)
-            self.alarms.set(key, (known.since + known.delay - now).total_seconds())
+            self.queue.add_after(key, (known.since + known.delay - now).total_seconds())
             return False
         backoffs[node] = _Backoff(min(known.delay * 2, _LAST_BACKOFF), now)
         return True
@@ -216,7 +216,7 @@ class DaemonSets(PodOwner[DaemonSet]):
         every = [pod for found in pods.values() for pod in found]
         waits = [wait for pod in every if (wait := seconds_to_availability(pod, seconds, now))]
         if waits:
-            self.alarms.set((owner.metadata.namespace, owner.metadata.name), min(waits))
+            self.queue.add_after((owner.metadata.namespace, owner.metadata.name), min(waits))
         status = {
             "observedGeneration": owner.metadata.generation,
             "desiredNumberScheduled": len(wanted),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -14,9 +15,8 @@ from moorage.client import ApiError, Exists, Missing
 from moorage.client.client import Data
 from moorage.client.events import NORMAL, WARNING
 from moorage.client.informer import Key
-from moorage.client.workqueue import WorkQueue
+from moorage.client.workqueue import RETRIES, WorkQueue
 from moorage.controllers.frame.controller import Context, Controller
-from moorage.controllers.frame.timers import Alarms
 from moorage.controllers.owners.podcontrol import (
     ORPHANS,
     OWNER,
@@ -45,32 +45,24 @@ class DeploymentController(Controller):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.queue = WorkQueue(last_delay=_LAST_DELAY)
+        self.queue = WorkQueue(context.clock, replace(RETRIES, last=_LAST_DELAY))
         self._deployments = context.informers.of(Deployment)
         self._sets = context.informers.of(ReplicaSet)
         self._pods = context.informers.of(Pod)
         index_by_owner(self._sets)
         index_by_owner(self._pods)
-        self._alarms = Alarms(self.clock, self.queue.add)
         self._templates: dict[str, tuple[int, Data]] = {}
         self._deployments.on_change(self._changed)
         self._sets.on_change(self._set_changed)
         self._pods.on_change(self._pod_changed)
         follow(self._sets, self._deployments, lambda owner: owner.spec.selector, self.queue.add)
 
-    async def run(self) -> None:
-        """Reconcile until cancelled."""
-        try:
-            await super().run()
-        finally:
-            self._alarms.close()
-
     async def reconcile(self, key: Key) -> None:
         """Bring one Deployment nearer to its template and size."""
         try:
             body = await self.client.get(DEPLOYMENT, *key)
         except Missing:
-            self._alarms.cancel(key)
+            self.queue.cancel(key)
             return
         deployment = msgspec.json.decode(body, type=Deployment)
         found = (*self._sets.by(OWNER, deployment.metadata.uid), *self._sets.by(ORPHANS, key[0]))
@@ -367,7 +359,7 @@ class DeploymentController(Controller):
         changed = rollout.changed_status(now)
         overdue = rollouts.deadline(deployment, rollout.conditions)
         if overdue is not None and not deployment.spec.paused:
-            self._alarms.set(rollout.key, (overdue - now).total_seconds() + 1)
+            self.queue.add_after(rollout.key, (overdue - now).total_seconds() + 1)
         metadata: Data = {"resourceVersion": deployment.metadata.resource_version}
         revision = rollout.new.metadata.annotations.get(REVISION, "") if rollout.new is not None else ""
         if revision and deployment.metadata.annotations.get(REVISION) != revision:

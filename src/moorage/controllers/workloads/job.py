@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -18,7 +19,7 @@ from moorage.client.client import STRATEGIC, Data
 from moorage.client.clock import timestamp
 from moorage.client.events import NORMAL, WARNING
 from moorage.client.informer import Key
-from moorage.client.workqueue import WorkQueue, work
+from moorage.client.workqueue import RETRIES, WorkQueue, work
 from moorage.controllers.frame.controller import Context
 from moorage.controllers.owners.owner import PodOwner, in_batches, is_ending
 from moorage.controllers.owners.podcontrol import OWNER, POD, controller_of, is_active, is_terminating, ready_condition
@@ -41,7 +42,7 @@ class Jobs(PodOwner[Job]):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._backoffs: dict[str, Backoff] = {}
-        self._uncared: WorkQueue[Key] = WorkQueue(last_delay=60.0)
+        self._uncared: WorkQueue[Key] = WorkQueue(context.clock, replace(RETRIES, last=60.0))
         self.pods.on_change(lambda _, new: self._look_after(new))
         self.owners.on_change(self._job_changed)
 
@@ -125,7 +126,7 @@ class Jobs(PodOwner[Job]):
             await self.children.delete_many(job, state.active)
         else:
             if (left := state.seconds_left()) is not None:
-                self.alarms.set(_key(job), left)
+                self.queue.add_after(_key(job), left)
             try:
                 await self._manage(state, data["spec"].get("template") or {})
             except ApiError as error:
@@ -156,7 +157,7 @@ class Jobs(PodOwner[Job]):
         wait = 0.0 if job.spec.backoff_limit_per_index is not None else state.backoff.remaining(state.now)
         if not count or wait:
             if count:
-                self.alarms.set(_key(job), wait)
+                self.queue.add_after(_key(job), wait)
             return
         if not state.is_indexed:
             metadata = {"generateName": f"{job.metadata.name}-", "finalizers": _finalizers(template)}
@@ -164,7 +165,7 @@ class Jobs(PodOwner[Job]):
             return
         waits = {index: state.wait_for_index(index) for index in state.next_indexes(count)}
         if later := [wait for wait in waits.values() if wait]:
-            self.alarms.set(_key(job), min(later))
+            self.queue.add_after(_key(job), min(later))
         due = [index for index, wait in waits.items() if not wait]
         template = _knowing_index(template)
         await in_batches([partial(self._create_indexed, state, template, index) for index in due])
@@ -288,7 +289,7 @@ class Jobs(PodOwner[Job]):
             return
         left = (ends[0] + timedelta(seconds=seconds) - self.clock.now()).total_seconds()
         if left > 0:
-            self.alarms.set(_key(job), left)
+            self.queue.add_after(_key(job), left)
             return
         with suppress(Missing):
             metadata = job.metadata

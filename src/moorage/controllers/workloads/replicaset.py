@@ -19,7 +19,6 @@ from moorage.client import ApiError, Informer, Missing
 from moorage.client.client import Data
 from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Context, Controller
-from moorage.controllers.frame.timers import Alarms
 from moorage.controllers.owners.podcontrol import (
     ORPHANS,
     OWNER,
@@ -60,22 +59,14 @@ class ReplicaSetController(Controller):
         index_by_owner(self._sets)
         index_by_owner(self._pods)
         self._children = Children.of(self, self._pods)
-        self._alarms = Alarms(self.clock, self.queue.add)
         self._sets.on_change(self._changed)
         follow(self._pods, self._sets, lambda owner: owner.spec.selector, self._wake)
-
-    async def run(self) -> None:
-        """Reconcile until cancelled."""
-        try:
-            await super().run()
-        finally:
-            self._alarms.close()
 
     async def reconcile(self, key: Key) -> None:
         """Bring the number of pods of one owner in order."""
         owner = self._sets.get(*key)
         if owner is None:
-            self._alarms.cancel(key)
+            self.queue.cancel(key)
             return
         found = (*self._pods.by(OWNER, owner.metadata.uid), *self._pods.by(ORPHANS, key[0]))
         selector = selector_of(owner.spec.selector)
@@ -92,7 +83,7 @@ class ReplicaSetController(Controller):
             raise problem
         if not (is_waiting or namespace_ends(problem)):
             self.failed(key, problem)
-        self._alarms.set(key, wait)
+        self.queue.add_after(key, wait)
 
     def _changed(self, old: Owner | None, new: Owner | None) -> None:
         if old is not None and new is not None and old.metadata.generation == new.metadata.generation:
@@ -144,7 +135,7 @@ class ReplicaSetController(Controller):
             if is_active(pod) and (wait := seconds_to_availability(pod, owner.spec.min_ready_seconds, now)) is not None
         ]
         if later := [wait for wait in waits if wait > 0]:
-            self._alarms.set((owner.metadata.namespace, owner.metadata.name), min(later))
+            self.queue.add_after((owner.metadata.namespace, owner.metadata.name), min(later))
         status = self._status(owner, mine, waits, problem)
         if status == owner.status:
             return

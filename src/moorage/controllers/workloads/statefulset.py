@@ -258,7 +258,7 @@ class StatefulSets(PodOwner[StatefulSet]):
         now, seconds = self.clock.now(), work.owner.spec.min_ready_seconds
         waits = [wait for pod in ready if (wait := seconds_to_availability(pod, seconds, now))]
         if waits:
-            self.alarms.set((work.owner.metadata.namespace, work.owner.metadata.name), min(waits))
+            self.queue.add_after((work.owner.metadata.namespace, work.owner.metadata.name), min(waits))
 
 
 def _identity(name: str, number: int) -> dict[str, str]:
