@@ -1,0 +1,54 @@
+"""A mapping that holds so many entries and no more: the one that was not used for longest makes room."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Bounded(Generic[K, V]):
+    """What was worked out before, by key, with the least recently used entry dropped first. Not for several threads."""
+
+    __slots__ = ("_entries", "evictions", "most")
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.evictions = 0
+        """How many entries had to make room."""
+        self._entries: OrderedDict[K, V] = OrderedDict()
+
+    def get(self, key: K) -> V | None:
+        """The value of a key, which counts as used now."""
+        value = self._entries.get(key)
+        if value is not None:
+            self._entries.move_to_end(key)
+        return value
+
+    def put(self, key: K, value: V) -> None:
+        """Keep a value."""
+        self._entries[key] = value
+        self._entries.move_to_end(key)
+        while len(self._entries) > self.most:
+            self._entries.popitem(last=False)
+            self.evictions += 1
+
+    def pop(self, key: K) -> V | None:
+        """Drop a key; its value, if there was one."""
+        return self._entries.pop(key, None)
+
+    def clear(self) -> None:
+        """Drop everything."""
+        self._entries.clear()
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._entries
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)

@@ -1,0 +1,35 @@
+"""A bounded mapping keeps what was used last."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moorage.bounded import Bounded
+
+STEPS = st.lists(st.tuples(st.sampled_from(["get", "put", "pop"]), st.integers(0, 6)), max_size=60)
+
+
+@given(st.integers(1, 4), STEPS)
+def test_what_was_used_last_is_kept_and_no_more_than_the_bound(most: int, steps: list[tuple[str, int]]) -> None:
+    bounded: Bounded[int, str] = Bounded(most)
+    used: list[int] = []
+    evictions = 0
+    for step, key in steps:
+        if step == "get":
+            assert bounded.get(key) == (str(key) if key in used else None)
+            used = [*(each for each in used if each != key), key] if key in used else used
+        elif step == "put":
+            bounded.put(key, str(key))
+            used = [*(each for each in used if each != key), key]
+            evictions += len(used) > most
+            used = used[-most:]
+        else:
+            assert bounded.pop(key) == (str(key) if key in used else None)
+            used = [each for each in used if each != key]
+        assert list(bounded) == used
+        assert len(bounded) == len(used)
+        assert bounded.evictions == evictions
+        assert (key in bounded) == (key in used)
+    bounded.clear()
+    assert not len(bounded)
