@@ -61,3 +61,12 @@ def test_a_clock_that_is_set_back_delays_nothing() -> None:
     clock.jump(-3600)
     clock.advance(5)
     assert called == ["soon"]
+
+
+def test_a_time_that_no_float_hits_exactly_is_not_missed() -> None:
+    clock, called = ManualClock(START), list[str]()
+    timers: Timers[str] = Timers(clock, called.append)
+    clock.advance(0.2)
+    timers.set("third", 0.1)
+    clock.advance(0.1)
+    assert called == ["third"]

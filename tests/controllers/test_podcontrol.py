@@ -18,7 +18,8 @@ from moorage.client import Client, Informers, Invalid, Missing
 from moorage.client.clock import ManualClock
 from moorage.client.events import Recorder
 from moorage.controllers.owners.podcontrol import POD, Children, index_by_owner
-from tests.plane import Data, api_server, create, read_all
+from tests.controllers.waiting import read_all
+from tests.plane import Data, api_server, create
 
 OWNER = {
     "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web"},

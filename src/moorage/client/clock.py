@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from heapq import heappop, heappush
 from typing import Protocol
 
+_MICROSECOND = timedelta(microseconds=1)
 _FAST_SECOND = 0.01
 """How long a second takes that passes fast: long enough for what is due in it to be done."""
 
@@ -76,7 +77,9 @@ class ManualClock(Clock):
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
         """Call a function once the clock has been moved so far."""
         self._number += 1
-        waiting = _Waiting(self._elapsed + timedelta(seconds=max(0.0, seconds)), self._number, callback)
+        # A callback that is set again for a rounding error later must not come at the same moment for ever.
+        delay = max(timedelta(seconds=seconds), _MICROSECOND) if seconds > 0 else timedelta()
+        waiting = _Waiting(self._elapsed + delay, self._number, callback)
         heappush(self._waiting, waiting)
         return waiting
 

@@ -275,6 +275,9 @@ class Informers:
             self._informers[kind] = Informer(self.client, kind)
         return self._informers[kind]
 
+    def __iter__(self) -> Iterator[Informer[Any]]:
+        return iter(self._informers.values())
+
     async def start(self) -> None:
         """Begin all that were asked for and not begun yet, and wait until each has read everything once."""
         for kind, informer in self._informers.items():

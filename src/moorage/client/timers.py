@@ -35,7 +35,8 @@ class Timers(Generic[K]):
 
     def set(self, key: K, seconds: float) -> None:
         """Call after some seconds, unless an earlier time is set already."""
-        time = self._clock.monotonic() + min(max(0.0, seconds), _LONGEST)
+        # Whole microseconds, as clocks of tests count: otherwise a time could stay a rounding error away.
+        time = round(self._clock.monotonic() + min(max(0.0, seconds), _LONGEST), 6)
         earlier = self._times.get(key)
         if earlier is None or time < earlier:
             self._times[key] = time

@@ -82,6 +82,11 @@ class WorkQueue(Generic[K]):
     def __len__(self) -> int:
         return self._waiting.qsize()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no key waits or is worked on; those that are for later do not count."""
+        return not self._dirty and not self._working
+
     def close(self) -> None:
         """Cancel all timers."""
         self._timers.close()

@@ -14,7 +14,8 @@ from moorage.client.clock import ManualClock, timestamp
 from moorage.controllers.cluster.disruption import Disruption
 from moorage.controllers.cluster.staledisruptions import StaleDisruptions
 from tests.controllers.small_cluster import becomes, change, cluster, remove
-from tests.plane import create, eventually, pod, read, read_all
+from tests.controllers.waiting import eventually, read, read_all
+from tests.plane import create, pod
 
 Data = dict[str, Any]
 LABELS = {"app": "web"}

@@ -9,7 +9,8 @@ from typing import Any
 from moorage.client import Client
 from moorage.controllers.cluster.garbage import GarbageCollector
 from tests.controllers.small_cluster import becomes, change, cluster, controllers, gone, remove
-from tests.plane import api_server, create, eventually, read, read_all
+from tests.controllers.waiting import eventually, read, read_all
+from tests.plane import api_server, create
 
 Data = dict[str, Any]
 

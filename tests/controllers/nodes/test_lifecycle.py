@@ -25,15 +25,16 @@ from tests.controllers.nodes.evicting import (
     clock_of_today,
     condition,
     evicted,
-    exists,
     patch_status,
     resident,
     running,
     set_taints,
+    stay,
     taints_of,
     told,
 )
-from tests.plane import api_server, create, eventually, node, read, read_all
+from tests.controllers.waiting import eventually, read, read_all
+from tests.plane import api_server, create, node
 
 LEASE = kinds.row("coordination.k8s.io/v1", "Lease")
 
@@ -236,7 +237,7 @@ async def test_pods_leave_an_unreachable_node_when_their_300_seconds_are_over(tm
         clock.advance(6)
         await has_taints(client, "a", "unreachable:NoSchedule", "unreachable:NoExecute")
         await resident(client, "impatient", "a", {"key": "nothing", "operator": "Exists"})
-        assert await exists(client, "web")
+        await stay(client, "web")
         await set_taints(client, "b", {"key": "x", "effect": "NoExecute"})
         await resident(client, "other", "b")
         await evicted(client, "other")

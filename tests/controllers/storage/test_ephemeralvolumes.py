@@ -7,7 +7,8 @@ from typing import Any
 
 from moorage.controllers.storage.ephemeralvolumes import EphemeralVolumes
 from tests.controllers.small_cluster import becomes, cluster, gone, remove
-from tests.plane import create, eventually, pod, read, read_all
+from tests.controllers.waiting import eventually, read, read_all
+from tests.plane import create, pod
 
 Data = dict[str, Any]
 SPEC = {

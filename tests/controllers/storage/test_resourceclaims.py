@@ -10,7 +10,8 @@ from moorage.client import Client
 from moorage.controllers.cluster.garbage import GarbageCollector
 from moorage.controllers.storage.resourceclaims import FINALIZER, PodClaims, ResourceClaims
 from tests.controllers.small_cluster import becomes, change, cluster, gone, remove
-from tests.plane import create, eventually, pod, read, read_all
+from tests.controllers.waiting import eventually, read, read_all
+from tests.plane import create, pod
 
 Data = dict[str, Any]
 V1 = "resource.k8s.io/v1"

@@ -11,7 +11,8 @@ from moorage.controllers.storage.protection import ClaimProtection, VolumeProtec
 from moorage.controllers.storage.provisioner import DRIVER, PROVISIONER, Provisioner
 from moorage.controllers.storage.volumebinder import VolumeBinder
 from tests.controllers.small_cluster import becomes, change, cluster, gone, remove
-from tests.plane import create, eventually, node, pod, read, read_all
+from tests.controllers.waiting import eventually, read, read_all
+from tests.plane import create, node, pod
 
 Data = dict[str, Any]
 

@@ -10,7 +10,8 @@ from moorage.api.pod import Pod
 from moorage.client import Client
 from moorage.client.client import STRATEGIC
 from tests.controllers.small_cluster import becomes, change
-from tests.plane import Data, eventually, read_all
+from tests.controllers.waiting import eventually, read_all
+from tests.plane import Data
 
 APPS = "apps/v1"
 DEPLOYMENT = kinds.row(APPS, "Deployment")

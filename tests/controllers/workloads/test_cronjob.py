@@ -17,7 +17,8 @@ from moorage.client.clock import ManualClock, timestamp
 from moorage.controllers.cluster.garbage import GarbageCollector
 from moorage.controllers.workloads.cronjob import CronJobs, due
 from tests.controllers.small_cluster import becomes, change, cluster, gone, remove
-from tests.plane import create, eventually, read, read_all
+from tests.controllers.waiting import eventually, read, read_all
+from tests.plane import create
 
 Data = dict[str, Any]
 CRON = ("CronJob", "tick")

@@ -24,7 +24,8 @@ from moorage.features import ALL_ON, NONE_ON, Gates
 from moorage.match.tolerations import Tolerations
 from tests.controllers.kubelet import Kubelet, kubelet
 from tests.controllers.small_cluster import becomes, change, cluster, remove
-from tests.plane import create, eventually, node, read, read_all
+from tests.controllers.waiting import eventually, read, read_all
+from tests.plane import create, node
 
 Data = dict[str, Any]
 SET = ("DaemonSet", "agent")

@@ -22,6 +22,7 @@ from moorage.controllers.workloads.deployment import DeploymentController
 from moorage.controllers.workloads.replicaset import ReplicaSetController
 from tests.controllers.kubelet import kubelet
 from tests.controllers.small_cluster import becomes, change, cluster, gone
+from tests.controllers.waiting import eventually, read, read_all
 from tests.controllers.workloads.deployments import (
     APPS,
     BROKEN,
@@ -42,7 +43,7 @@ from tests.controllers.workloads.deployments import (
     until,
     works,
 )
-from tests.plane import create, eventually, read, read_all
+from tests.plane import create
 
 POD = kinds.row("v1", "Pod")
 BOTH = ReplicaSetController, DeploymentController

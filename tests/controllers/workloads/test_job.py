@@ -20,7 +20,8 @@ from moorage.controllers.workloads.job import Jobs
 from moorage.controllers.workloads.jobindexes import Indexes
 from tests.controllers.kubelet import POD, Kubelet, kubelet, ready
 from tests.controllers.small_cluster import becomes, change, cluster, gone, remove
-from tests.plane import create, eventually, read, read_all
+from tests.controllers.waiting import eventually, read, read_all
+from tests.plane import create
 
 Data = dict[str, Any]
 JOB = ("Job", "work")

@@ -19,7 +19,8 @@ from moorage.client.clock import ManualClock, timestamp
 from moorage.controllers.workloads.replicaset import ReplicaSetController, ReplicationControllers, least_missed
 from tests.controllers.kubelet import kubelet
 from tests.controllers.small_cluster import becomes, change, cluster
-from tests.plane import Data, create, eventually, pod, read, read_all
+from tests.controllers.waiting import eventually, read, read_all
+from tests.plane import Data, create, pod
 
 _SETS = "apps/v1"
 _POD = kinds.row("v1", "Pod")

@@ -58,6 +58,11 @@ class Controller:
         """Look at an object soon."""
         self.queue.add((item.metadata.namespace, item.metadata.name))
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to do until an object changes or a timer ends."""
+        return self.queue.is_idle
+
     async def run(self) -> None:
         """Reconcile until cancelled."""
         try:

@@ -63,7 +63,7 @@ class HollowNodes(Controller):
         self._pods = context.informers.of(Pod)
         self._nodes.on_change(self._node_changed)
         self._pods.on_change(self._pod_changed)
-        self._settling = Settling(lambda name: self.queue.add(("", name)))
+        self._settling = Settling(context.clock, lambda name: self.queue.add(("", name)))
         self._heartbeats = Heartbeats(self.client, self.clock)
         self._announcements = Announcements(self._pods.get, self.recorder, self.clock)
         self._up: set[str] = set()

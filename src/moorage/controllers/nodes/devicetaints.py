@@ -86,6 +86,11 @@ class DeviceTaintEviction(Controller):
         self._slices.on_batch(self._settle_pools)
         self._rules.on_change(self._rule_changed)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is to be judged or evicted now."""
+        return super().is_idle and self._evictions.is_idle
+
     async def run(self) -> None:
         """Judge and evict until cancelled."""
         async with asyncio.TaskGroup() as tasks:

@@ -77,6 +77,7 @@ class Evictions:
         self._planned: dict[str, _Eviction] = {}
         self._timers: Timers[str] = Timers(context.clock, self._due)
         self._ready: OrderedDict[str, deque[_Eviction]] = OrderedDict()
+        self._running = 0
         self._wake = asyncio.Event()
         self._turn = asyncio.Lock()
         self._bucket = TokenBucket(context.clock, _RATE, _BURST)
@@ -116,6 +117,11 @@ class Evictions:
         self._planned.pop(pod.metadata.uid, None)
         self._timers.cancel(pod.metadata.uid)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no pod is being evicted or due."""
+        return not self._running and not self._ready
+
     async def run(self) -> None:
         """Evict until cancelled."""
         try:
@@ -134,6 +140,8 @@ class Evictions:
                 await self._evict(eviction)
             except Exception as error:  # noqa: BLE001 - one pod's trouble must not end the eviction of others
                 self._retry(eviction, error)
+            finally:
+                self._running -= 1
 
     async def _take(self) -> _Eviction:
         while True:
@@ -144,6 +152,7 @@ class Evictions:
                     self._ready[node] = line
                 if self._planned.get(eviction.uid) is eviction:
                     eviction.begun = True
+                    self._running += 1
                     return eviction
             self._wake.clear()
             await self._wake.wait()

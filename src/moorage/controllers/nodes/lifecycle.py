@@ -65,7 +65,7 @@ class NodeLifecycle(Controller):
         self._leases = context.informers.of(Lease)
         self._pods = context.informers.of(Pod)
         self._heartbeats = Heartbeats(context.clock, self._look_at)
-        self._settling = Settling(self._look_at)
+        self._settling = Settling(context.clock, self._look_at)
         self._zones = Zones(context.clock, context.registry, self._look_at, self._turned)
         index_by_node(self._pods)
         self._nodes.on_change(self._node_changed)

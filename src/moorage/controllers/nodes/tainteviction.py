@@ -60,6 +60,11 @@ class TaintEviction(Controller):
         self._nodes.on_change(self._node_changed)
         self._pods.on_change(self._pod_changed)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is to be judged or evicted now."""
+        return super().is_idle and self._evictions.is_idle
+
     async def run(self) -> None:
         """Judge and evict until cancelled."""
         async with asyncio.TaskGroup() as tasks:

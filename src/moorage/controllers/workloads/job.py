@@ -46,6 +46,11 @@ class Jobs(PodOwner[Job]):
         self.pods.on_change(lambda _, new: self._look_after(new))
         self.owners.on_change(self._job_changed)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no Job is to be reconciled and no pod to be freed now."""
+        return super().is_idle and self._uncared.is_idle
+
     async def run(self) -> None:
         """Reconcile, and free the pods of Jobs that are no more, until cancelled."""
         try:
