@@ -101,6 +101,7 @@ def test_a_queue_behaves_like_its_model(steps: list[tuple[str, ...]]) -> None:
                     clock.advance(float(seconds))
                     model.passes(float(seconds))
             assert len(queue) == len(model.waiting)
+            assert queue.is_idle == (not model.waiting and not model.working)
             assert all(queue.failures(key) == model.failures.get(key, 0) for key in "abc")
 
     asyncio.run(play())

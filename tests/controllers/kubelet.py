@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from moorage.api import kinds
+from moorage.api.meta import Data
 from moorage.api.pod import Pod
 from moorage.client import Client, Conflict, Informers, Missing
 from moorage.client.clock import Clock, timestamp
 from tests.controllers.waiting import awaited
 
 POD = kinds.row("v1", "Pod")
-Data = dict[str, Any]
 
 
 def ready(clock: Clock, status: str = "True") -> Data:

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from moorage.api import kinds
+from moorage.api.meta import Data
 from moorage.client import Client, Missing
 from moorage.client.clock import Clock
 from moorage.controllers.frame.controller import Context, Controller
 from tests.controllers.waiting import eventually, started
 from tests.plane import api_server, read
-
-Data = dict[str, Any]
 
 
 @asynccontextmanager

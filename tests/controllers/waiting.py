@@ -9,19 +9,18 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from moorage.api.meta import Object
+from moorage.api.meta import Data, Object
 from moorage.client import Client, Informer, Informers
 from moorage.client.clock import Clock, ManualClock
 from moorage.controllers.frame.controller import Context, Controller
 from moorage.controllers.run import Controllers, prepare
 from moorage.features import ALL_ON, Gates
 from tests import plane
-from tests.plane import Data
 
 _TICK, _MOMENT = 0.02, 1.0
 """How far a clock is moved at each look, and at most in one wait: enough for back-offs and for changes that are
 gathered, and for nothing that is seconds away."""
-_PATIENCE = 30.0
+_PATIENCE = 120.0
 """Seconds after which somebody who never comes to rest is taken for broken."""
 
 
@@ -81,8 +80,8 @@ async def read_all(client: Client, kind: str, namespace: str = "", api_version: 
     return await plane.read_all(client, kind, namespace, api_version)
 
 
-async def eventually(check: Callable[[], Awaitable[Any]], seconds: float = 10.0) -> Any:
-    """Look until the answer is true (an AssertionError counts as not yet); fail after some seconds.
+async def eventually(check: Callable[[], Awaitable[Any]]) -> Any:
+    """Look until the answer is true; an AssertionError counts as not yet.
 
     When there is nothing left to do for now and the answer is still not true, a little time passes by the clocks of the
     test, a second at most in one wait.
@@ -107,7 +106,7 @@ async def eventually(check: Callable[[], Awaitable[Any]], seconds: float = 10.0)
             raise problem
         return None
 
-    return await plane.eventually(look, seconds)
+    return await plane.eventually(look)
 
 
 async def _is_settled(actor: _Actor) -> bool:

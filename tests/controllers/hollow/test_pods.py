@@ -9,6 +9,7 @@ import pytest
 
 from moorage.api import kinds
 from moorage.api.kinds import Kind
+from moorage.api.meta import Data
 from moorage.client import Client, Missing
 from moorage.client.client import STRATEGIC
 from moorage.client.clock import ManualClock
@@ -17,7 +18,7 @@ from moorage.controllers.hollow import HollowNodes
 from moorage.features import ALL_ON, NONE_ON
 from tests.controllers.small_cluster import becomes, change, cluster, controllers, gone, remove
 from tests.controllers.waiting import eventually, read, read_all, started
-from tests.plane import Data, api_server, create, node, pod
+from tests.plane import api_server, create, node, pod
 
 POD = kinds.row("v1", "Pod")
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from moorage.api import kinds
+from moorage.api.meta import Data
 from moorage.apiserver.run import APIServer
 from moorage.client import Client, Missing
 from moorage.client.clock import ManualClock, timestamp
@@ -18,7 +19,7 @@ from moorage.controllers.run import Controllers
 from moorage.features import ALL_ON, Gates
 from tests.controllers import waiting
 from tests.controllers.waiting import eventually, read, read_all, settle
-from tests.plane import Data, create, node, pod
+from tests.plane import create, node, pod
 
 NODE, POD = kinds.row("v1", "Node"), kinds.row("v1", "Pod")
 KEY, VALUE = "kubernetes.io/e2e-evict-taint-key", "evictTaintVal"

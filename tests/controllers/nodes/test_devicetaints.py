@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from moorage.api import kinds
+from moorage.api.meta import Data
 from moorage.client import Client
 from moorage.client.clock import ManualClock, timestamp
 from moorage.controllers.nodes.devicetaints import DeviceTaintEviction
-from moorage.controllers.nodes.rulestatus import Impact, condition_of
+from moorage.controllers.nodes.devicetaintstatus import Impact, eviction_condition
 from tests.controllers.nodes.evicting import (
     POD,
     clock_of_today,
@@ -25,7 +26,7 @@ from tests.controllers.nodes.evicting import (
     told,
 )
 from tests.controllers.waiting import eventually, read
-from tests.plane import Data, api_server, create
+from tests.plane import api_server, create
 
 API = "resource.k8s.io/v1"
 SLICE, CLAIM, RULE = (kinds.row(API, name) for name in ("ResourceSlice", "ResourceClaim", "DeviceTaintRule"))
@@ -238,5 +239,5 @@ async def test_a_restart_does_not_give_more_time(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_what_a_rule_says(effect: str, impact: Impact, reason: str, message: str) -> None:
-    condition = condition_of(effect, impact)
+    condition = eviction_condition(effect, impact)
     assert (condition["reason"], condition["message"]) == (reason, message)

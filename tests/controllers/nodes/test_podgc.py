@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from moorage.api.wellknown import TAINT_OUT_OF_SERVICE
 from moorage.client import Client
-from moorage.controllers.nodes.podgc import OUT_OF_SERVICE, PodGC
+from moorage.controllers.nodes.podgc import PodGC
 from tests.controllers.nodes.evicting import (
     NODE,
     POD,
@@ -135,6 +136,6 @@ async def test_pods_that_end_on_a_node_out_of_service_are_not_waited_for(tmp_pat
             await resident(client, name, "a", terminationGracePeriodSeconds=30)
         await client.delete(POD, "default", "ending")
         await patch_status(client, "Node", "a", conditions=[{"type": "Ready", "status": "Unknown"}])
-        await set_taints(client, "a", {"key": OUT_OF_SERVICE, "effect": "NoExecute"})
+        await set_taints(client, "a", {"key": TAINT_OUT_OF_SERVICE, "effect": "NoExecute"})
         await gone(client, "ending")
         await stay(client, "staying")

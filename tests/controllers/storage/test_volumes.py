@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from moorage.api.claims import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
+from moorage.api.meta import Data
 from moorage.client import Client
 from moorage.controllers.storage.protection import ClaimProtection, VolumeProtection
 from moorage.controllers.storage.provisioner import DRIVER, PROVISIONER, Provisioner
@@ -13,8 +14,6 @@ from moorage.controllers.storage.volumebinder import VolumeBinder
 from tests.controllers.small_cluster import becomes, change, cluster, gone, remove
 from tests.controllers.waiting import eventually, read, read_all
 from tests.plane import create, node, pod
-
-Data = dict[str, Any]
 
 
 def volume(name: str, size: str = "5Gi", labels: dict[str, str] | None = None, **spec: Any) -> Data:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.api import kinds
+from moorage.api.meta import Data
 from moorage.client import Client
 from moorage.client.clock import ManualClock, timestamp
 from moorage.controllers.cluster.garbage import GarbageCollector
@@ -23,7 +24,6 @@ from tests.controllers.small_cluster import becomes, change, cluster, gone, remo
 from tests.controllers.waiting import eventually, read, read_all
 from tests.plane import create
 
-Data = dict[str, Any]
 JOB = ("Job", "work")
 FINALIZER = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from moorage.api import kinds
+from moorage.api.meta import Data
 from moorage.api.pod import Pod
 from moorage.client import Client
 from moorage.client.client import STRATEGIC
@@ -20,7 +21,7 @@ from moorage.controllers.workloads.replicaset import ReplicaSetController, Repli
 from tests.controllers.kubelet import kubelet
 from tests.controllers.small_cluster import becomes, change, cluster
 from tests.controllers.waiting import eventually, read, read_all
-from tests.plane import Data, create, pod
+from tests.plane import create, pod
 
 _SETS = "apps/v1"
 _POD = kinds.row("v1", "Pod")

@@ -9,17 +9,17 @@ from typing import NamedTuple
 import msgspec
 
 from moorage.api import kinds
-from moorage.api.meta import Condition, OwnerReference
+from moorage.api.meta import Condition, Data, OwnerReference
 from moorage.api.pod import Pod, PodDisruptionBudget
 from moorage.api.workload import Deployment, ReplicaSet, ReplicationController, StatefulSet
 from moorage.client import Informer, Missing
-from moorage.client.client import Data
 from moorage.client.clock import timestamp
 from moorage.client.events import NORMAL, WARNING
 from moorage.client.informer import Key
-from moorage.controllers.frame.controller import Context, Controller
-from moorage.controllers.owners.owner import scaled
-from moorage.controllers.owners.podcontrol import controller_of, ready_condition, selector_of
+from moorage.controllers.frame.controller import Context, Controller, resource_version
+from moorage.controllers.frame.pods import controller_of, ready_condition
+from moorage.controllers.owners.podcontrol import selector_of
+from moorage.controllers.owners.replicas import desired_replicas, scaled
 
 _BUDGET = kinds.row("policy/v1", "PodDisruptionBudget")
 _NAMESPACE = "namespace"
@@ -176,7 +176,7 @@ class Disruption(Controller):
             deployment = self._deployments.get(namespace, above.name)
             if deployment is not None and deployment.metadata.uid == above.uid:
                 found = deployment
-        return found.metadata.uid, 1 if found.spec.replicas is None else found.spec.replicas
+        return found.metadata.uid, desired_replicas(found)
 
     async def _write(self, budget: PodDisruptionBudget, counts: _Counts, disrupted: dict[str, datetime]) -> None:
         old, generation = budget.status, budget.metadata.generation
@@ -228,9 +228,7 @@ class Disruption(Controller):
         patch = {"metadata": {"resourceVersion": metadata.resource_version}, "status": status}
         with suppress(Missing):
             answer = await self.client.patch(_BUDGET, metadata.namespace, metadata.name, patch, subresource="status")
-            await self._budgets.caught_up(
-                msgspec.json.decode(answer, type=PodDisruptionBudget).metadata.resource_version
-            )
+            await self._budgets.caught_up(resource_version(answer))
 
 
 def _is_healthy(pod: Pod) -> bool:

@@ -7,16 +7,14 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from moorage.api import kinds
+from moorage.api.meta import Data
 from moorage.api.pod import Pod
 from moorage.client import Missing
-from moorage.client.client import Data
 from moorage.client.clock import timestamp
 from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Context, Controller
+from moorage.controllers.frame.pods import DISRUPTION_TARGET, POD, condition_of, is_ending, is_finished
 
-_POD = kinds.row("v1", "Pod")
-_TARGET = "DisruptionTarget"
 _STALE_TIMEOUT = timedelta(minutes=2)
 
 
@@ -46,19 +44,19 @@ class StaleDisruptions(Controller):
             self.queue.add_after(key, left)
             return
         with suppress(Missing):
-            data: Data = msgspec.json.decode(await self.client.get(_POD, *key))
-            over = {"type": _TARGET, "status": "False", "lastTransitionTime": timestamp(self.clock.now())}
-            conditions = [over if each["type"] == _TARGET else each for each in data["status"]["conditions"]]
+            data: Data = msgspec.json.decode(await self.client.get(POD, *key))
+            over = {"type": DISRUPTION_TARGET, "status": "False", "lastTransitionTime": timestamp(self.clock.now())}
+            conditions = [over if each["type"] == DISRUPTION_TARGET else each for each in data["status"]["conditions"]]
             version = data["metadata"]["resourceVersion"]
             patch = {"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}}
-            await self.client.patch(_POD, *key, patch, subresource="status")
+            await self.client.patch(POD, *key, patch, subresource="status")
 
 
 def _disrupted_since(pod: Pod) -> datetime | None:
     """Since when a pod that is not being deleted is said to be disrupted; what its kubelet says stays true."""
-    if pod.metadata.deletion_timestamp is not None or pod.status.phase in ("Succeeded", "Failed"):
+    if is_ending(pod) or is_finished(pod):
         return None
-    target = next((each for each in pod.status.conditions if each.type == _TARGET), None)
+    target = condition_of(pod, DISRUPTION_TARGET)
     if target is None or target.status != "True" or target.reason == "TerminationByKubelet":
         return None
     return target.last_transition_time

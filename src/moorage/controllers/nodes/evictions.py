@@ -19,8 +19,9 @@ from moorage.client.events import NORMAL, Recorder
 from moorage.client.informer import Key
 from moorage.client.timers import Timers
 from moorage.controllers.frame.controller import Context
+from moorage.controllers.frame.pods import DISRUPTION_TARGET, POD
 from moorage.controllers.frame.ratelimit import TokenBucket
-from moorage.controllers.nodes.nodepods import DISRUPTION_TARGET, POD, set_condition
+from moorage.controllers.nodes.nodepods import set_condition
 from moorage.histogram import Histogram
 
 Reasons = tuple[str, ...]
@@ -33,7 +34,7 @@ _RETRIES = Backoff(first=0.05, last=60.0)
 _BUCKETS = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
 
 
-class Cause(NamedTuple):
+class EvictionCause(NamedTuple):
     """Why pods are evicted, in the words that they and their metrics carry; `{pod}` is namespace/name."""
 
     subsystem: str
@@ -66,7 +67,11 @@ class Evictions:
     """
 
     def __init__(
-        self, context: Context, recorder: Recorder, cause: Cause, evicted: Callable[[Reasons], None] | None = None
+        self,
+        context: Context,
+        recorder: Recorder,
+        cause: EvictionCause,
+        evicted: Callable[[Reasons], None] | None = None,
     ) -> None:
         self._client = context.client
         self._clock = context.clock

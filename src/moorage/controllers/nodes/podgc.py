@@ -9,20 +9,20 @@ from datetime import UTC, datetime
 from prometheus_client import Counter
 
 from moorage.api import kinds
+from moorage.api.meta import Data
 from moorage.api.node import Node
 from moorage.api.pod import Pod
+from moorage.api.wellknown import TAINT_OUT_OF_SERVICE
 from moorage.client import ApiError, Missing
-from moorage.client.client import Data
 from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Context, Controller
-from moorage.controllers.nodes.nodepods import DISRUPTION_TARGET, NODE, POD, index_by_node, set_condition
+from moorage.controllers.frame.pods import DISRUPTION_TARGET, POD, is_finished
+from moorage.controllers.nodes.nodepods import NODE, index_by_node, set_condition
 
-OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 _QUARANTINE, _PERIOD = 40.0, 20.0
 """Seconds that a node may be late, and in which pods that ended are collected together."""
 _ENDED_KEPT = 12_500
 _AT_ONCE = 16
-_ENDED = ("Succeeded", "Failed")
 _SURPLUS = "", ""
 _NODE = kinds.row("v1", "Node")
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -72,7 +72,7 @@ class PodGC(Controller):
         pod = new or old
         assert pod is not None
         key = pod.metadata.namespace, pod.metadata.name
-        if new is None or new.status.phase not in _ENDED:
+        if new is None or not is_finished(new):
             self._ended.discard(key)
         else:
             self._ended.add(key)
@@ -100,7 +100,7 @@ class PodGC(Controller):
         metadata = pod.metadata
         if metadata.deletion_timestamp is None:
             return ""
-        if pod.status.phase in _ENDED and not metadata.deletion_grace_period_seconds:
+        if is_finished(pod) and not metadata.deletion_grace_period_seconds:
             return ""
         if not pod.spec.node_name:
             return "unscheduled"
@@ -150,7 +150,7 @@ class PodGC(Controller):
 
     async def _mark_failed(self, pod: Pod, condition: Data | None) -> None:
         """Give a pod its end: nobody else will, and whoever owns it waits for it."""
-        if pod.status.phase in _ENDED:
+        if is_finished(pod):
             return
         if condition is not None:
             await set_condition(self.client, pod, self.clock.now(), condition, phase="Failed")
@@ -167,4 +167,4 @@ def _created(pod: Pod) -> datetime:
 def _is_out_of_service(node: Node) -> bool:
     """Whether somebody said that a node which is not ready will not come back by itself."""
     ready = any(each.type == "Ready" and each.status == "True" for each in node.status.conditions)
-    return not ready and any(each.key == OUT_OF_SERVICE for each in node.spec.taints)
+    return not ready and any(each.key == TAINT_OUT_OF_SERVICE for each in node.spec.taints)

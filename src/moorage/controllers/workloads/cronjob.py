@@ -13,20 +13,19 @@ import msgspec
 
 from moorage.api import cron, kinds
 from moorage.api.cron import Schedule, ScheduleError
-from moorage.api.meta import Object
+from moorage.api.meta import Data
 from moorage.api.workload import CronJob, Job
 from moorage.client import ApiError, Exists, Missing
-from moorage.client.client import Data
 from moorage.client.clock import timestamp
 from moorage.client.events import NORMAL, WARNING
 from moorage.client.informer import Key
-from moorage.client.workqueue import RETRIES, WorkQueue
-from moorage.controllers.frame.controller import Context, Controller
-from moorage.controllers.owners.podcontrol import OWNER, controller_of, index_by_owner, namespace_ends, reference_to
+from moorage.client.workqueue import RETRIES
+from moorage.controllers.frame.controller import Context, Controller, resource_version
+from moorage.controllers.frame.pods import controller_of
+from moorage.controllers.owners.podcontrol import OWNER, index_by_owner, namespace_ends, reference_to
 
 _JOB, _CRON_JOB = kinds.row("batch/v1", "Job"), kinds.row("batch/v1", "CronJob")
 _SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
-_LAST_DELAY = 60.0
 _LONGEST_WAIT = 600.0
 """Timers do not notice when somebody sets the clock, so that each CronJob is looked at from time to time."""
 _MANY = 100
@@ -68,10 +67,10 @@ class CronJobs(Controller):
     """Starts a Job at each time of a schedule, and forgets Jobs that ended long ago."""
 
     name = "cronjob-controller"
+    retries = replace(RETRIES, last=60.0)
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.queue = WorkQueue(context.clock, replace(RETRIES, last=_LAST_DELAY))
         self._owners = context.informers.of(CronJob)
         self._owners.on_change(self._owner_changed)
         self._jobs = context.informers.of(Job)
@@ -220,7 +219,7 @@ class CronJobs(Controller):
                 answer = await self.client.patch(
                     _CRON_JOB, metadata.namespace, metadata.name, patch, subresource="status"
                 )
-                await self._owners.caught_up(msgspec.json.decode(answer, type=Object).metadata.resource_version)
+                await self._owners.caught_up(resource_version(answer))
 
     def _say(self, owner: CronJob, kind: str, reason: str, message: str) -> None:
         self.recorder.event(owner, kind, reason, message)
