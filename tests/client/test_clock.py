@@ -78,11 +78,13 @@ def test_timers_go_off_once_when_due_and_never_when_cancelled(
             timer.cancel()
     for seconds in moves:
         clock.advance(seconds)
+    delays = [timedelta(seconds=seconds) for seconds, _ in timers]
     due = [
-        (timedelta(seconds=seconds), number)
-        for number, (seconds, cancelled) in enumerate(timers)
-        if not cancelled and _START + timedelta(seconds=seconds) <= clock.now()
+        (delay or timedelta(microseconds=seconds > 0), number)
+        for number, (delay, (seconds, cancelled)) in enumerate(zip(delays, timers, strict=True))
+        if not cancelled
     ]
+    due = [(delay, number) for delay, number in due if _START + delay <= clock.now()]
     assert heard == [number for _, number in sorted(due)]
 
 
@@ -148,3 +150,19 @@ async def test_time_goes_on_by_itself_when_it_does_not_run_fast() -> None:
     clock.call_later(0.01, done.set)
     await asyncio.wait_for(done.wait(), 5)
     await clock.sleep(0)
+
+
+def test_a_callback_that_is_set_again_for_a_rounding_error_later_does_not_come_for_ever() -> None:
+    clock = ManualClock(_START)
+    heard: list[float] = []
+
+    def late() -> None:
+        heard.append(clock.monotonic())
+        if len(heard) < 3:
+            clock.call_later(1e-16, late)
+
+    clock.call_later(1, late)
+    clock.advance(1)
+    assert heard == [1.0]
+    clock.advance(1)
+    assert heard == [1.0, 1.000001, 1.000002]

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.client.clock import ManualClock
+from moorage.client.backoff import Backoff
+from moorage.client.clock import Clock, ManualClock
 from moorage.client.workqueue import WorkQueue, work
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -72,7 +73,7 @@ class Model:
 def test_a_queue_behaves_like_its_model(steps: list[tuple[str, ...]]) -> None:
     async def play() -> None:
         clock, model = ManualClock(_START), Model()
-        queue: WorkQueue[str] = WorkQueue(0.5, 2.0, clock)
+        queue: WorkQueue[str] = WorkQueue(clock, Backoff(0.5, 2.0))
         for step, *about in steps:
             match step, about:
                 case "add", [key]:
@@ -100,13 +101,14 @@ def test_a_queue_behaves_like_its_model(steps: list[tuple[str, ...]]) -> None:
                     clock.advance(float(seconds))
                     model.passes(float(seconds))
             assert len(queue) == len(model.waiting)
+            assert queue.is_idle == (not model.waiting and not model.working)
             assert all(queue.failures(key) == model.failures.get(key, 0) for key in "abc")
 
     asyncio.run(play())
 
 
 async def test_a_key_that_is_added_while_it_is_worked_on_is_worked_on_again_afterwards() -> None:
-    queue: WorkQueue[str] = WorkQueue()
+    queue: WorkQueue[str] = WorkQueue(Clock())
     at_once, most, times = 0, 0, 0
     finished = asyncio.Event()
 
@@ -131,7 +133,7 @@ async def test_a_key_that_is_added_while_it_is_worked_on_is_worked_on_again_afte
 
 async def test_a_key_that_fails_is_tried_later_and_later_until_it_is_well() -> None:
     clock = ManualClock(_START)
-    queue: WorkQueue[str] = WorkQueue(1.0, 3.0, clock)
+    queue: WorkQueue[str] = WorkQueue(clock, Backoff(1.0, 3.0))
     tried: list[float] = []
     failed: list[str] = []
 
@@ -153,7 +155,7 @@ async def test_a_key_that_fails_is_tried_later_and_later_until_it_is_well() -> N
 
 
 async def test_who_is_cancelled_while_waiting_takes_no_key_along() -> None:
-    queue: WorkQueue[str] = WorkQueue()
+    queue: WorkQueue[str] = WorkQueue(Clock())
     first, second = asyncio.create_task(queue.take()), asyncio.create_task(queue.take())
     await asyncio.sleep(0)
     queue.add("key")
@@ -165,7 +167,7 @@ async def test_who_is_cancelled_while_waiting_takes_no_key_along() -> None:
 
 async def test_a_closed_queue_forgets_what_was_for_later() -> None:
     clock = ManualClock(_START)
-    queue: WorkQueue[str] = WorkQueue(clock=clock)
+    queue: WorkQueue[str] = WorkQueue(clock)
     queue.add_after("key", 1)
     queue.close()
     clock.advance(2)

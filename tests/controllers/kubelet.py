@@ -8,15 +8,13 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from moorage.api import kinds
+from moorage.api.meta import Data
 from moorage.api.pod import Pod
 from moorage.client import Client, Conflict, Informers, Missing
 from moorage.client.clock import Clock, timestamp
-from moorage.controllers.frame.controller import Context, Controller
-from moorage.controllers.run import prepare
-from moorage.features import ALL_ON
+from tests.controllers.waiting import awaited
 
 POD = kinds.row("v1", "Pod")
-Data = dict[str, Any]
 
 
 def ready(clock: Clock, status: str = "True") -> Data:
@@ -36,13 +34,20 @@ class Kubelet:
         self.pods = self.informers.of(Pod)
         self.pods.on_change(lambda _, new: self._changed.put_nowait(new) if new else None)
         self._changed: asyncio.Queue[Pod] = asyncio.Queue()
+        self._is_busy = False
+
+    def is_idle(self) -> bool:
+        """Whether it has looked at all pods that have changed."""
+        return self._changed.empty() and not self._is_busy
 
     async def run(self) -> None:
         """Look at each pod that changes."""
         while True:
             pod = await self._changed.get()
+            self._is_busy = True
             with suppress(Missing, Conflict):
                 await self._tend(pod)
+            self._is_busy = False
 
     def look_again(self) -> None:
         """Look at all pods, because what one may do has changed."""
@@ -84,17 +89,6 @@ class Kubelet:
         await self.finish(name, "Failed", exit_code, *conditions)
 
 
-@asynccontextmanager
-async def by_the_clock(client: Client, clock: Clock, *made: Callable[[Context], Controller]) -> AsyncIterator[None]:
-    """Controllers that go by a clock of the test's while the block lasts."""
-    controllers = prepare(client, ALL_ON, made, clock=clock)
-    await controllers.start()
-    try:
-        yield
-    finally:
-        await controllers.stop()
-
-
 def _place(pod: Pod) -> str:
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     required = affinity and affinity.required_during_scheduling_ignored_during_execution
@@ -111,7 +105,8 @@ async def kubelet(client: Client, clock: Clock | None = None) -> AsyncIterator[K
     await made.informers.start()
     task = asyncio.create_task(made.run())
     try:
-        yield made
+        with awaited(made.informers, made.is_idle, made.clock):
+            yield made
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError):

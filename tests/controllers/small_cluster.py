@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from moorage.api import kinds
+from moorage.api.meta import Data
 from moorage.client import Client, Missing
 from moorage.client.clock import Clock
 from moorage.controllers.frame.controller import Context, Controller
-from moorage.controllers.run import prepare
-from moorage.features import ALL_ON
-from tests.plane import api_server, eventually, read
-
-Data = dict[str, Any]
+from tests.controllers.waiting import eventually, started
+from tests.plane import api_server, read
 
 
 @asynccontextmanager
@@ -23,24 +21,15 @@ async def cluster(
     directory: Path, *made: Callable[[Context], Controller], clock: Clock | None = None
 ) -> AsyncIterator[Client]:
     """Start a server and these controllers, and give a client for the test."""
-    async with api_server(directory) as server:
-        controllers = prepare(server.client("controllers"), ALL_ON, made, clock=clock)
-        await controllers.start()
-        try:
-            yield server.client("test")
-        finally:
-            await controllers.stop()
+    async with api_server(directory) as server, started(server.client("controllers"), clock, *made):
+        yield server.client("test")
 
 
 @asynccontextmanager
 async def controllers(client: Client, *made: Callable[[Context], Controller]) -> AsyncIterator[None]:
     """Start controllers that find what is there already."""
-    running = prepare(client, ALL_ON, made)
-    await running.start()
-    try:
+    async with started(client, None, *made):
         yield
-    finally:
-        await running.stop()
 
 
 async def gone(client: Client, kind: str, name: str, api_version: str = "v1", namespace: str = "default") -> None:

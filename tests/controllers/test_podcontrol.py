@@ -7,18 +7,21 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
 
+from moorage.api.meta import Data
 from moorage.api.pod import Pod
 from moorage.api.workload import ReplicaSet
-from moorage.client import Client, Informers, Invalid, Missing
+from moorage.client import Client, Informer, Informers, Invalid, Missing
 from moorage.client.clock import ManualClock
 from moorage.client.events import Recorder
-from moorage.controllers.owners.podcontrol import POD, Children, index_by_owner
-from tests.plane import Data, api_server, create, read_all
+from moorage.controllers.frame.pods import POD
+from moorage.controllers.owners.podcontrol import PodControl, index_by_owner
+from tests.controllers.waiting import read_all
+from tests.plane import api_server, create
 
 OWNER = {
     "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web"},
@@ -44,8 +47,17 @@ class Counting(Client):
         return await super().create(kind, data, namespace)
 
 
+class Nursery(NamedTuple):
+    """What makes pods, whose pods they are, and who sees them."""
+
+    client: Counting
+    pod_control: PodControl
+    owner: ReplicaSet
+    pods: Informer[Pod]
+
+
 @asynccontextmanager
-async def nursery(directory: Path, clock: ManualClock) -> AsyncIterator[tuple[Counting, Children, ReplicaSet]]:
+async def nursery(directory: Path, clock: ManualClock) -> AsyncIterator[Nursery]:
     async with api_server(directory) as server:
         client = Counting(server.client("test").transport)
         informers = Informers(client)
@@ -55,7 +67,7 @@ async def nursery(directory: Path, clock: ManualClock) -> AsyncIterator[tuple[Co
         recorder = Recorder(client, "test", clock)
         telling = asyncio.create_task(recorder.run())
         owner = msgspec.json.decode(msgspec.json.encode(await create(client, OWNER)), type=ReplicaSet)
-        yield client, Children(client, pods, recorder, clock=clock), owner
+        yield Nursery(client, PodControl(client, pods, recorder, clock=clock), owner, pods)
         telling.cancel()
         await informers.stop()
 
@@ -68,13 +80,13 @@ def clock() -> ManualClock:
 async def test_a_refused_template_costs_one_request_however_many_pods_are_missing(
     tmp_path: Path, clock: ManualClock
 ) -> None:
-    async with nursery(tmp_path, clock) as (client, children, owner):
+    async with nursery(tmp_path, clock) as (client, pod_control, owner, _):
         with pytest.raises(Invalid, match=r'^Pod "web-" is invalid: spec.restartPolicy: Unsupported value') as refused:
-            await children.create_many(owner, BAD, [NAMED] * 100)
+            await pod_control.create_many(owner, BAD, [NAMED] * 100)
         assert client.created == 1
         for _ in range(5):
             with pytest.raises(Invalid) as again:
-                await children.create(owner, BAD, NAMED)
+                await pod_control.create(owner, BAD, NAMED)
             assert str(again.value) == str(refused.value)
         assert client.created == 1
 
@@ -82,60 +94,60 @@ async def test_a_refused_template_costs_one_request_however_many_pods_are_missin
 async def test_waits_double_up_to_half_a_minute_and_end_with_success_or_a_new_generation(
     tmp_path: Path, clock: ManualClock
 ) -> None:
-    async with nursery(tmp_path, clock) as (client, children, owner):
+    async with nursery(tmp_path, clock) as (client, pod_control, owner, _):
         waits = []
         for _ in range(11):
             with pytest.raises(Invalid):
-                await children.create(owner, BAD, NAMED)
-            waits.append(children.seconds_to_wait(owner))
+                await pod_control.create(owner, BAD, NAMED)
+            waits.append(pod_control.seconds_to_wait(owner))
             clock.advance(waits[-1])
         assert waits == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0]
         assert client.created == 11
-        await children.create(owner, GOOD, NAMED)
+        await pod_control.create(owner, GOOD, NAMED)
         with pytest.raises(Invalid):
-            await children.create(owner, BAD, NAMED)
-        assert children.seconds_to_wait(owner) == 0.1
+            await pod_control.create(owner, BAD, NAMED)
+        assert pod_control.seconds_to_wait(owner) == 0.1
         metadata = msgspec.structs.replace(owner.metadata, generation=2)
-        assert children.seconds_to_wait(msgspec.structs.replace(owner, metadata=metadata)) == 0
+        assert pod_control.seconds_to_wait(msgspec.structs.replace(owner, metadata=metadata)) == 0
 
 
 async def test_the_informer_knows_what_was_done_when_it_is_done(tmp_path: Path, clock: ManualClock) -> None:
-    async with nursery(tmp_path, clock) as (_, children, owner):
-        await children.create_many(owner, GOOD, [NAMED] * 20)
-        mine = list(children._pods.by("owner", owner.metadata.uid))
+    async with nursery(tmp_path, clock) as (_, pod_control, owner, pods):
+        await pod_control.create_many(owner, GOOD, [NAMED] * 20)
+        mine = list(pods.by("owner", owner.metadata.uid))
         assert len(mine) == 20
-        await children.delete_many(owner, mine[:15])
-        assert len(list(children._pods.by("owner", owner.metadata.uid))) == 5
-        await children.delete(owner, mine[0])
+        await pod_control.delete_many(owner, mine[:15])
+        assert len(list(pods.by("owner", owner.metadata.uid))) == 5
+        await pod_control.delete(owner, mine[0])
 
 
 async def test_a_pod_that_was_replaced_by_another_of_its_name_is_not_deleted(
     tmp_path: Path, clock: ManualClock
 ) -> None:
-    async with nursery(tmp_path, clock) as (client, children, owner):
-        name = await children.create(owner, GOOD, {"name": "web-0"})
-        old = children._pods.get("default", name)
+    async with nursery(tmp_path, clock) as (client, pod_control, owner, pods):
+        name = await pod_control.create(owner, GOOD, {"name": "web-0"})
+        old = pods.get("default", name)
         assert old is not None
-        await children.delete(owner, old)
-        await children.create(owner, GOOD, {"name": "web-0", "labels": {"more": "labels"}})
+        await pod_control.delete(owner, old)
+        await pod_control.create(owner, GOOD, {"name": "web-0", "labels": {"more": "labels"}})
         with pytest.raises(Exception, match=r"(?i)precondition|uid"):
-            await children.delete(owner, old)
+            await pod_control.delete(owner, old)
         assert (await read_all(client, "Pod"))[0]["metadata"]["labels"] == {"app": "web", "more": "labels"}
 
 
 async def test_a_name_that_was_generated_and_is_taken_is_generated_again(
     tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with nursery(tmp_path, clock) as (_, children, owner):
+    async with nursery(tmp_path, clock) as (_, pod_control, owner, _):
         names = iter(("web-a", "web-a", "web-b"))
         monkeypatch.setattr("moorage.registry.metadata.generated_name", lambda _: next(names))
-        assert await children.create(owner, GOOD, NAMED) == "web-a"
-        assert await children.create(owner, GOOD, NAMED) == "web-b"
+        assert await pod_control.create(owner, GOOD, NAMED) == "web-a"
+        assert await pod_control.create(owner, GOOD, NAMED) == "web-b"
 
 
 async def test_an_owner_whose_namespace_is_gone_has_to_wait_as_well(tmp_path: Path, clock: ManualClock) -> None:
-    async with nursery(tmp_path, clock) as (_, children, owner):
+    async with nursery(tmp_path, clock) as (_, pod_control, owner, _):
         metadata = msgspec.structs.replace(owner.metadata, namespace="nowhere")
         with pytest.raises(Missing):
-            await children.create(msgspec.structs.replace(owner, metadata=metadata), GOOD, NAMED)
-        assert children.seconds_to_wait(owner) == 0.1
+            await pod_control.create(msgspec.structs.replace(owner, metadata=metadata), GOOD, NAMED)
+        assert pod_control.seconds_to_wait(owner) == 0.1

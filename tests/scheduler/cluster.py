@@ -9,7 +9,7 @@ from typing import Any
 
 from moorage.client import Missing
 from moorage.controllers.cluster.disruption import Disruption
-from moorage.controllers.hollow import HollowNodes, ensure_nodes, wishes
+from moorage.controllers.hollow import HollowNodes, ensure_nodes, overrides
 from moorage.controllers.nodes.lifecycle import NodeLifecycle
 from moorage.controllers.run import Controllers, prepare
 from moorage.controllers.storage.volumebinder import VolumeBinder
@@ -67,7 +67,7 @@ class Cluster(Stage):
         metadata = {"name": name, "namespace": namespace, "labels": given.pop("labels", {})}
         metadata["finalizers"] = given.pop("finalizers", [])
         if given.get("terminationGracePeriodSeconds"):
-            metadata["annotations"] = {wishes.STOP_SECONDS: str(given["terminationGracePeriodSeconds"])}
+            metadata["annotations"] = {overrides.STOP_SECONDS: str(given["terminationGracePeriodSeconds"])}
         spec = {"containers": [container], "terminationGracePeriodSeconds": 0, **given}
         await create(self.client, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from heapq import heappop, heappush
 from typing import Protocol
 
+_MICROSECOND = timedelta(microseconds=1)
 _FAST_SECOND = 0.01
 """How long a second takes that passes fast: long enough for what is due in it to be done."""
 
@@ -48,7 +49,7 @@ def timestamp(moment: datetime, *, micro: bool = False) -> str:
 
 @dataclass(order=True, slots=True)
 class _Waiting:
-    when: datetime
+    elapsed: timedelta
     number: int
     callback: Callable[[], None] | None = field(compare=False)
 
@@ -60,22 +61,25 @@ class ManualClock(Clock):
     """A clock that stands still until it is moved."""
 
     def __init__(self, start: datetime) -> None:
-        self._start = self._now = start
+        self._start = start
+        self._elapsed = timedelta()
         self._waiting: list[_Waiting] = []
         self._number = 0
 
     def now(self) -> datetime:
         """The time that was set."""
-        return self._now
+        return self._start + self._elapsed
 
     def monotonic(self) -> float:
         """How far it was moved."""
-        return (self._now - self._start).total_seconds()
+        return self._elapsed.total_seconds()
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
         """Call a function once the clock has been moved so far."""
         self._number += 1
-        waiting = _Waiting(self._now + timedelta(seconds=max(0.0, seconds)), self._number, callback)
+        # A callback that is set again for a rounding error later must not come at the same moment for ever.
+        delay = max(timedelta(seconds=seconds), _MICROSECOND) if seconds > 0 else timedelta()
+        waiting = _Waiting(self._elapsed + delay, self._number, callback)
         heappush(self._waiting, waiting)
         return waiting
 
@@ -84,14 +88,18 @@ class ManualClock(Clock):
         await _sleep(self, seconds)
 
     def advance(self, seconds: float) -> None:
-        """Move the clock; what is due by then happens, in order. Who sleeps is awake once the event loop goes on."""
-        end = self._now + timedelta(seconds=seconds)
-        while self._waiting and self._waiting[0].when <= end:
+        """Let time pass; what is due by then happens, in order. Who sleeps is awake once the event loop goes on."""
+        end = self._elapsed + timedelta(seconds=seconds)
+        while self._waiting and self._waiting[0].elapsed <= end:
             due = heappop(self._waiting)
             if due.callback is not None:
-                self._now = due.when
+                self._elapsed = due.elapsed
                 due.callback()
-        self._now = end
+        self._elapsed = end
+
+    def jump(self, seconds: float) -> None:
+        """Set the time of day, forward or back, without letting any time pass."""
+        self._start += timedelta(seconds=seconds)
 
 
 @dataclass(slots=True, eq=False)

@@ -154,7 +154,7 @@ class _Outbox:
         self._client = client
         self._clock = clock
         self._patience = patience
-        self._queue: WorkQueue[_Recorded] = WorkQueue()
+        self._queue: WorkQueue[_Recorded] = WorkQueue(clock)
         self._waiting = 0
         self._number = 0
         self.dropped = 0

@@ -286,6 +286,9 @@ class Informers:
             self._informers[kind] = Informer(self.client, kind)
         return self._informers[kind]
 
+    def __iter__(self) -> Iterator[Informer[Any]]:
+        return iter(self._informers.values())
+
     async def start(self) -> None:
         """Start the informers that were asked for and are not running, and wait until each has listed once."""
         for kind, informer in self._informers.items():

@@ -1,13 +1,17 @@
-"""A queue of keys to be worked on: each once at a time, later when told so, later and later when it fails."""
+"""The work queue of a controller: keys to reconcile, each one at a time, some later, failed ones with back-off."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
-from functools import partial
+from datetime import datetime
 from typing import Generic, TypeVar
 
-from moorage.client.clock import Clock, Timer
+from moorage.client.backoff import Backoff
+from moorage.client.clock import Clock
+from moorage.client.timers import Timers
+
+RETRIES = Backoff(first=0.01, last=300.0)
 
 K = TypeVar("K", bound=Hashable)
 
@@ -15,14 +19,14 @@ K = TypeVar("K", bound=Hashable)
 class WorkQueue(Generic[K]):
     """Keys that wait. One that is added while it is worked on is worked on again afterwards, never at the same time."""
 
-    def __init__(self, first_delay: float = 0.01, last_delay: float = 300.0, clock: Clock | None = None) -> None:
-        self._first, self._last = first_delay, last_delay
-        self._clock = clock or Clock()
+    def __init__(self, clock: Clock, retries: Backoff = RETRIES) -> None:
+        self._clock = clock
+        self._retries = retries
         self._waiting: asyncio.Queue[K] = asyncio.Queue()
         self._dirty: set[K] = set()
         self._working: set[K] = set()
         self._failures: dict[K, int] = {}
-        self._timers: dict[K, tuple[float, Timer]] = {}
+        self._timers: Timers[K] = Timers(clock, self.add)
 
     def add(self, key: K) -> None:
         """Work on a key soon."""
@@ -36,24 +40,21 @@ class WorkQueue(Generic[K]):
         """Work on a key later; the earliest of several times counts."""
         if seconds <= 0:
             self.add(key)
-            return
-        when = self._clock.monotonic() + seconds
-        if key in self._timers:
-            before, timer = self._timers[key]
-            if before <= when:
-                return
-            timer.cancel()
-        self._timers[key] = when, self._clock.call_later(seconds, partial(self._due, key))
+        else:
+            self._timers.set(key, seconds)
 
-    def _due(self, key: K) -> None:
-        self._timers.pop(key, None)
-        self.add(key)
+    def add_at(self, key: K, moment: datetime) -> None:
+        """Work on a key at a time of day; the earliest of several times counts."""
+        self.add_after(key, (moment - self._clock.now()).total_seconds())
+
+    def cancel(self, key: K) -> None:
+        """Do not work on a key later; what is to be worked on now still is."""
+        self._timers.cancel(key)
 
     def retry(self, key: K) -> float:
         """Work on a key again, twice as late as the last time. Returns the delay."""
-        failures = self._failures.get(key, 0)
-        self._failures[key] = failures + 1
-        delay = min(self._first * 2.0 ** min(failures, 40), self._last)
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        delay = self._retries.delay(failures)
         self.add_after(key, delay)
         return delay
 
@@ -81,11 +82,14 @@ class WorkQueue(Generic[K]):
     def __len__(self) -> int:
         return self._waiting.qsize()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no key waits or is worked on; those that are for later do not count."""
+        return not self._dirty and not self._working
+
     def close(self) -> None:
-        """Forget all timers."""
-        for _, timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
+        """Cancel all timers."""
+        self._timers.close()
 
 
 async def work(

@@ -51,6 +51,11 @@ class Controllers:
         self.controllers = controllers
         self._tasks: list[asyncio.Task[None]] = []
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no controller has anything to do until an object changes or a timer ends."""
+        return all(each.is_idle for each in self.controllers)
+
     async def run(self) -> None:
         """Work until cancelled; one that fails ends all."""
         try:

@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 
 from moorage.api import kinds
+from moorage.api.meta import Data
 from moorage.client import Client, TooManyRequests
 from moorage.client.clock import ManualClock, timestamp
 from moorage.controllers.cluster.disruption import Disruption
 from moorage.controllers.cluster.staledisruptions import StaleDisruptions
 from tests.controllers.small_cluster import becomes, change, cluster, remove
-from tests.plane import create, eventually, pod, read, read_all
+from tests.controllers.waiting import eventually, read, read_all
+from tests.plane import create, pod
 
-Data = dict[str, Any]
 LABELS = {"app": "web"}
 READY = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
 TEMPLATE = {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "main", "image": "web"}]}}

@@ -6,12 +6,12 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from moorage.api.meta import Data
 from moorage.client import Client
 from moorage.controllers.cluster.garbage import GarbageCollector
 from tests.controllers.small_cluster import becomes, change, cluster, controllers, gone, remove
-from tests.plane import api_server, create, eventually, read, read_all
-
-Data = dict[str, Any]
+from tests.controllers.waiting import eventually, read, read_all
+from tests.plane import api_server, create
 
 
 async def make(client: Client, name: str, *owners: Data, kind: str = "ConfigMap", **metadata: Any) -> Data:

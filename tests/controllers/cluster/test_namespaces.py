@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from moorage.api import kinds
+from moorage.api.meta import Data
 from moorage.client import Client, Forbidden
 from moorage.controllers.cluster.namespaces import Namespaces
 from moorage.controllers.cluster.serviceaccounts import ServiceAccounts, root_ca
 from tests.controllers.small_cluster import becomes, cluster, gone
-from tests.plane import api_server, create, pod, read
+from tests.controllers.waiting import read
+from tests.plane import api_server, create, pod
 
-Data = dict[str, Any]
 NAMESPACE = kinds.row("v1", "Namespace")
 
 

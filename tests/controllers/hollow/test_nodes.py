@@ -4,12 +4,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from moorage.api.meta import Data
 from moorage.apiserver.describe.version import git_version
 from moorage.client import Client
 from moorage.client.clock import ManualClock
 from moorage.controllers.hollow import HollowNodes, ensure_nodes
 from tests.controllers.small_cluster import becomes, change, cluster, gone, remove
-from tests.plane import Data, create, eventually, node, pod, read, read_all
+from tests.controllers.waiting import eventually, read, read_all
+from tests.plane import create, node, pod
 
 LEASES = {"api_version": "coordination.k8s.io/v1", "namespace": "kube-node-lease"}
 

@@ -7,22 +7,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from moorage.api.meta import Object
+from moorage.api.meta import Data, Object
 from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.client import Client
 from moorage.client.clock import ManualClock
 from moorage.client.events import Recorder
 from moorage.client.informer import Key
-from moorage.controllers.frame.timers import Alarms
 from moorage.controllers.hollow.addresses import Addresses
 from moorage.controllers.hollow.admission import Need, need_of, refusals
-from moorage.controllers.hollow.announcements import Announcements
-from moorage.controllers.hollow.lifecycle import Step, plan
+from moorage.controllers.hollow.containerevents import ContainerEvents
+from moorage.controllers.hollow.overrides import mistakes
+from moorage.controllers.hollow.podlifecycle import PodAction, next_action
 from moorage.controllers.hollow.preemption import Guest, NoRoom, victims
-from moorage.controllers.hollow.wishes import mistakes
 from moorage.features import ALL_ON
-from tests.plane import Data, node, pod
+from tests.plane import node, pod
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 A, B = ("default", "a"), ("default", "b")
@@ -79,44 +78,44 @@ def restarted(count: int) -> Data:
 @pytest.mark.parametrize(
     ("data", "now", "expected"),
     [
-        (pod("web", nodeName="n1"), 0, Step.ADMIT),
+        (pod("web", nodeName="n1"), 0, PodAction.ADMIT),
         (running(), 10**6, None),
         (running({"run-seconds": "5"}), 10**6, None),
         (running({"run-seconds": "5"}, restartPolicy="Never"), 4, after(5)),
-        (running({"run-seconds": "5"}, restartPolicy="Never"), 5, Step.FINISH),
+        (running({"run-seconds": "5"}, restartPolicy="Never"), 5, PodAction.FINISH),
         (running({"exit-code": "1"}, restartPolicy="Never"), 0, after(1)),
         (running(restartPolicy="Never"), 10**6, None),
         (running({"run-seconds": "5"}, restartPolicy="Never", activeDeadlineSeconds=3), 0, after(3)),
-        (running({"run-seconds": "5"}, restartPolicy="Never", activeDeadlineSeconds=3), 9, Step.KILL),
+        (running({"run-seconds": "5"}, restartPolicy="Never", activeDeadlineSeconds=3), 9, PodAction.KILL),
         (waiting(), 10**6, None),
         (waiting({"run-seconds": "5"}, restartPolicy="Never"), 9, None),
         (waiting({"run-seconds": "5"}, restartPolicy="Never", activeDeadlineSeconds=6), 5, after(6)),
-        (restarted(0), 1, Step.RESTART),
+        (restarted(0), 1, PodAction.RESTART),
         (restarted(1), 1, after(2)),
         (restarted(2), 2, after(13)),
         (restarted(3), 13, after(34)),
         (restarted(8), 13, after(9 + 310 + 2 * 300)),
         (restarted(2**31 - 1), 13, datetime.max.replace(tzinfo=UTC)),
-        (ending(30), 0, Step.STOP),
-        (ending(0), 0, Step.STOP),
+        (ending(30), 0, PodAction.STOP),
+        (ending(0), 0, PodAction.STOP),
         (ending(30, {"stop-seconds": "10"}), 0, after(10)),
         (ending(30, {"stop-seconds": "100"}), 0, after(30)),
         (ending(30, sleeping=(5, 20, None)), 0, after(20)),
         (ending(30, {"stop-seconds": "4"}, sleeping=(20,)), 0, after(24)),
         (ending(30, sleeping=(100,)), 0, after(30)),
-        (ending(0, sleeping=(20,)), 0, Step.STOP),
-        (ending(30, phase="Failed"), 0, Step.LET_GO),
+        (ending(0, sleeping=(20,)), 0, PodAction.STOP),
+        (ending(30, phase="Failed"), 0, PodAction.LET_GO),
         (ending(0, phase="Failed"), 0, None),
     ],
 )
-def test_what_is_to_be_done_about_a_pod(data: Data, now: float, expected: Step | datetime | None) -> None:
-    assert plan(typed(data), after(now)) == expected
+def test_what_is_to_be_done_about_a_pod(data: Data, now: float, expected: PodAction | datetime | None) -> None:
+    assert next_action(typed(data), after(now)) == expected
 
 
 def test_a_time_that_is_out_of_all_calendars_never_comes() -> None:
     data = running({"run-seconds": "1e300"}, restartPolicy="Never")
     data["status"]["startTime"] = "9999-12-31T23:59:59Z"
-    ends = plan(typed(data), START)
+    ends = next_action(typed(data), START)
     assert isinstance(ends, datetime)
     assert ends.year == 9999
 
@@ -125,9 +124,9 @@ def test_a_pod_that_was_changed_is_reported_again() -> None:
     data = running()
     data["metadata"]["generation"] = 2
     data["status"]["observedGeneration"] = 1
-    assert plan(typed(data), START) is Step.REPORT
+    assert next_action(typed(data), START) is PodAction.REPORT
     data["status"]["observedGeneration"] = 2
-    assert plan(typed(data), START) is None
+    assert next_action(typed(data), START) is None
 
 
 @pytest.mark.parametrize(
@@ -208,30 +207,6 @@ def test_there_is_no_room_when_all_that_may_be_ended_is_too_little(other: Guest)
         victims(CRITICAL, [other], {"cpu": 200})
 
 
-async def test_alarms_ring_in_order_and_once_at_the_earliest_moment_that_was_set() -> None:
-    clock = ManualClock(START)
-    rung: list[Key] = []
-    alarms = Alarms(clock, rung.append)
-    alarms.set_at(A, after(5))
-    alarms.set(B, 3)
-    alarms.set_at(A, after(2))
-    alarms.set(A, 4)
-    alarms.set(("default", "c"), 1)
-    alarms.cancel(("default", "c"))
-    clock.advance(4)
-    assert rung == [A, B]
-    clock.advance(100)
-    assert rung == [A, B]
-    alarms.set_at(A, after(1))
-    clock.advance(0)
-    assert rung == [A, B, A]
-    alarms.set(A, 2**63)
-    alarms.set(B, 1000)
-    alarms.close()
-    clock.advance(10_000)
-    assert rung == [A, B, A]
-
-
 def test_no_two_have_the_same_address_and_one_that_is_free_is_given_again() -> None:
     addresses = Addresses("10.0.0.0/29")
     addresses.hold(("default", "old"), "10.0.0.2")
@@ -258,7 +233,7 @@ async def test_a_wave_of_pods_is_told_of_in_parts_and_not_without_end() -> None:
     told = Told(clock)
     web = typed({**pod("web"), "metadata": {"name": "web", "namespace": "default", "uid": "1"}})
     pods: dict[Key, Pod] = {("default", "web"): web}
-    announcements = Announcements(lambda *key: pods.get(key), told, clock)
+    announcements = ContainerEvents(lambda *key: pods.get(key), told, clock)
     for _ in range(5000):
         announcements.started(web, START)
     telling = asyncio.create_task(announcements.run())

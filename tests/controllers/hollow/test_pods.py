@@ -9,15 +9,16 @@ import pytest
 
 from moorage.api import kinds
 from moorage.api.kinds import Kind
+from moorage.api.meta import Data
 from moorage.client import Client, Missing
 from moorage.client.client import STRATEGIC
-from moorage.client.clock import Clock, ManualClock
+from moorage.client.clock import ManualClock
 from moorage.client.transport import Transport
 from moorage.controllers.hollow import HollowNodes
-from moorage.controllers.run import prepare
 from moorage.features import ALL_ON, NONE_ON
 from tests.controllers.small_cluster import becomes, change, cluster, controllers, gone, remove
-from tests.plane import Data, api_server, create, eventually, node, pod, read, read_all
+from tests.controllers.waiting import eventually, read, read_all, started
+from tests.plane import api_server, create, node, pod
 
 POD = kinds.row("v1", "Pod")
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -313,11 +314,9 @@ async def test_a_gate_that_is_off_in_the_kubelet_rejects_what_needs_it(tmp_path:
         client = server.client("test")
         await create(client, node("n1", taints=[NO_EXECUTE]))
         for gates, phase in ((ALL_ON, "Running"), (NONE_ON, "Failed")):
-            running = prepare(server.client("kubelet"), gates, [HollowNodes])
-            await running.start()
-            await create(client, pod(f"pod-{phase.lower()}", nodeName="n1", tolerations=[GT]))
-            await becomes(client, "Pod", f"pod-{phase.lower()}", has_phase(phase))
-            await running.stop()
+            async with started(server.client("kubelet"), None, HollowNodes, gates=gates):
+                await create(client, pod(f"pod-{phase.lower()}", nodeName="n1", tolerations=[GT]))
+                await becomes(client, "Pod", f"pod-{phase.lower()}", has_phase(phase))
         assert (await read(client, "Pod", "pod-running"))["status"]["phase"] == "Running"
 
 
@@ -381,27 +380,19 @@ async def test_what_was_running_goes_on_after_a_restart(tmp_path: Path) -> None:
     async with api_server(tmp_path) as server:
         client, kubelet = server.client("test"), server.client("kubelet")
         await create(client, node("n1", pods="2"))
-
-        async def started(clock: Clock) -> Any:
-            running = prepare(kubelet, ALL_ON, [HollowNodes], clock=clock)
-            await running.start()
-            return running
-
-        running = await started(ManualClock(START))
-        await create(client, task("job", run_seconds="60"))
-        before = await becomes(client, "Pod", "job", has_phase("Running"))
-        await running.stop()
+        async with started(kubelet, ManualClock(START), HollowNodes):
+            await create(client, task("job", run_seconds="60"))
+            before = await becomes(client, "Pod", "job", has_phase("Running"))
         clock = ManualClock(datetime(2026, 1, 1, 0, 0, 30, tzinfo=UTC))
-        running = await started(clock)
-        await create(client, pod("new", nodeName="n1"))
-        new = await becomes(client, "Pod", "new", has_phase("Running"))
-        assert new["status"]["podIP"] != before["status"]["podIP"]
-        await create(client, pod("much", nodeName="n1"))
-        assert (await becomes(client, "Pod", "much", has_phase("Failed")))["status"]["reason"] == "OutOfpods"
-        assert await read(client, "Pod", "job") == before
-        clock.advance(30)
-        await becomes(client, "Pod", "job", has_phase("Succeeded"))
-        await running.stop()
+        async with started(kubelet, clock, HollowNodes):
+            await create(client, pod("new", nodeName="n1"))
+            new = await becomes(client, "Pod", "new", has_phase("Running"))
+            assert new["status"]["podIP"] != before["status"]["podIP"]
+            await create(client, pod("much", nodeName="n1"))
+            assert (await becomes(client, "Pod", "much", has_phase("Failed")))["status"]["reason"] == "OutOfpods"
+            assert await read(client, "Pod", "job") == before
+            clock.advance(30)
+            await becomes(client, "Pod", "job", has_phase("Succeeded"))
 
 
 async def test_a_deleted_pod_goes_at_once(tmp_path: Path) -> None:

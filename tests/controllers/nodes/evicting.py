@@ -10,13 +10,16 @@ from typing import Any
 import msgspec
 
 from moorage.api import kinds
+from moorage.api.meta import Data
 from moorage.apiserver.run import APIServer
 from moorage.client import Client, Missing
 from moorage.client.clock import ManualClock, timestamp
 from moorage.controllers.frame.controller import Context, Controller
-from moorage.controllers.run import Controllers, prepare
+from moorage.controllers.run import Controllers
 from moorage.features import ALL_ON, Gates
-from tests.plane import Data, create, eventually, node, pod, read, read_all
+from tests.controllers import waiting
+from tests.controllers.waiting import eventually, read, read_all, settle
+from tests.plane import create, node, pod
 
 NODE, POD = kinds.row("v1", "Node"), kinds.row("v1", "Pod")
 KEY, VALUE = "kubernetes.io/e2e-evict-taint-key", "evictTaintVal"
@@ -32,12 +35,8 @@ async def running(
     server: APIServer, clock: ManualClock, *made: Callable[[Context], Controller], gates: Gates = ALL_ON
 ) -> AsyncIterator[Controllers]:
     """Controllers that run."""
-    controllers = prepare(server.client("controllers"), gates, made, clock=clock)
-    await controllers.start()
-    try:
+    async with waiting.started(server.client("controllers"), clock, *made, gates=gates) as controllers:
         yield controllers
-    finally:
-        await controllers.stop()
 
 
 def taint(value: str = VALUE, key: str = KEY, added: datetime | None = None) -> Data:
@@ -75,6 +74,12 @@ async def exists(client: Client, name: str) -> bool:
     except Missing:
         return False
     return "deletionTimestamp" not in found["metadata"]
+
+
+async def stay(client: Client, *names: str) -> None:
+    """Pods are there when the controllers have done all that is to be done now, and are not being deleted."""
+    await settle()
+    assert {name: await exists(client, name) for name in names} == dict.fromkeys(names, True)
 
 
 async def evicted(client: Client, name: str) -> None:
@@ -121,5 +126,5 @@ async def patch_status(client: Client, kind: str, name: str, **status: Any) -> D
 
 __all__ = [
     "KEY", "NODE", "POD", "clock_of_today", "condition", "events", "evicted", "exists", "patch_status", "ready_node",
-    "resident", "running", "set_taints", "taint", "taints_of", "timedelta", "told", "toleration",
+    "resident", "running", "set_taints", "stay", "taint", "taints_of", "timedelta", "told", "toleration",
 ]  # fmt: skip

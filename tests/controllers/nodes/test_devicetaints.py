@@ -8,23 +8,25 @@ from typing import Any
 import pytest
 
 from moorage.api import kinds
+from moorage.api.meta import Data
 from moorage.client import Client
 from moorage.client.clock import ManualClock, timestamp
 from moorage.controllers.nodes.devicetaints import DeviceTaintEviction
-from moorage.controllers.nodes.rulestatus import Impact, condition_of
+from moorage.controllers.nodes.devicetaintstatus import Impact, eviction_condition
 from tests.controllers.nodes.evicting import (
     POD,
     clock_of_today,
     condition,
     evicted,
-    exists,
     ready_node,
     resident,
     running,
+    stay,
     timedelta,
     told,
 )
-from tests.plane import Data, api_server, create, eventually, read
+from tests.controllers.waiting import eventually, read
+from tests.plane import api_server, create
 
 API = "resource.k8s.io/v1"
 SLICE, CLAIM, RULE = (kinds.row(API, name) for name in ("ResourceSlice", "ResourceClaim", "DeviceTaintRule"))
@@ -94,7 +96,7 @@ async def test_a_taint_in_a_slice_evicts_the_pod_that_holds_the_device(tmp_path:
         found = condition(await read(client, "Pod", "zero"), "DisruptionTarget")
         assert found["reason"] == "DeletionByDeviceTaintManager"
         assert found["message"] == "Device Taint manager: deleting due to NoExecute taint"
-        assert await exists(client, "one")
+        await stay(client, "one")
         value = controllers.context.registry.get_sample_value("device_taint_eviction_controller_pod_deletions_total")
         assert value == 1
 
@@ -116,13 +118,13 @@ async def test_the_smallest_seconds_of_all_tolerations_count_from_when_the_taint
         await holder(client, "other", "gpu-0")
         await set_device_taints(client, **{"gpu-0": [device_taint(clock)]})
         await evicted(client, "other")
-        assert await exists(client, "both")
+        await stay(client, "both")
         clock.advance(31)
         await evicted(client, "both")
-        assert await exists(client, "long")
+        await stay(client, "long")
         clock.advance(300)
         await evicted(client, "long")
-        assert await exists(client, "forever")
+        await stay(client, "forever")
 
 
 async def test_a_taint_that_goes_away_cancels_the_eviction(tmp_path: Path) -> None:
@@ -137,7 +139,7 @@ async def test_a_taint_that_goes_away_cancels_the_eviction(tmp_path: Path) -> No
         await create(client, inventory({"name": "gpu-0"}, name="newer", generation=2))
         await told(client, "web", "Cancelling deletion")
         clock.advance(60)
-        assert await exists(client, "web")
+        await stay(client, "web")
 
 
 async def test_numbers_and_versions_are_compared_as_for_nodes(tmp_path: Path) -> None:
@@ -151,7 +153,7 @@ async def test_numbers_and_versions_are_compared_as_for_nodes(tmp_path: Path) ->
         await holder(client, "other", "gpu-0")
         await set_device_taints(client, **{"gpu-0": [device_taint(clock, "7", "errors")]})
         await evicted(client, "other")
-        assert await exists(client, "tolerant")
+        await stay(client, "tolerant")
         await set_device_taints(client, **{"gpu-0": [device_taint(clock, "12", "errors")]})
         await evicted(client, "tolerant")
 
@@ -177,7 +179,7 @@ async def test_a_rule_evicts_and_says_so(tmp_path: Path) -> None:
 
         await eventually(completed)
         await says(client, "False", "Completed", "1 pod evicted since starting the controller.")
-        assert await exists(client, "one")
+        await stay(client, "one")
 
 
 async def test_a_rule_that_is_deleted_cancels_its_evictions(tmp_path: Path) -> None:
@@ -191,7 +193,7 @@ async def test_a_rule_that_is_deleted_cancels_its_evictions(tmp_path: Path) -> N
         await client.delete(RULE, "", "rule")
         await told(client, "zero", "Cancelling deletion")
         clock.advance(30)
-        assert await exists(client, "zero")
+        await stay(client, "zero")
 
 
 async def test_a_rule_without_effect_only_says_what_it_would_do(tmp_path: Path) -> None:
@@ -208,7 +210,7 @@ async def test_a_rule_without_effect_only_says_what_it_would_do(tmp_path: Path) 
             "trigger an update."
         )
         await says(client, "False", "NoEffect", message)
-        assert await exists(client, "zero")
+        await stay(client, "zero")
         changed = {"spec": {"taint": device_taint(clock)}}
         await client.patch(RULE, "", "rule", changed)
         await evicted(client, "zero")
@@ -237,5 +239,5 @@ async def test_a_restart_does_not_give_more_time(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_what_a_rule_says(effect: str, impact: Impact, reason: str, message: str) -> None:
-    condition = condition_of(effect, impact)
+    condition = eviction_condition(effect, impact)
     assert (condition["reason"], condition["message"]) == (reason, message)

@@ -13,27 +13,29 @@ from prometheus_client import CollectorRegistry
 from moorage.api import kinds
 from moorage.api.meta import ObjectMeta
 from moorage.api.node import Node
+from moorage.api.wellknown import LABEL_EXCLUDE_DISRUPTION, LABEL_ZONE
 from moorage.client import Client
 from moorage.client.client import STRATEGIC
 from moorage.client.clock import ManualClock, timestamp
 from moorage.controllers.nodes.heartbeats import Heartbeats
 from moorage.controllers.nodes.lifecycle import NodeLifecycle
 from moorage.controllers.nodes.tainteviction import TaintEviction
-from moorage.controllers.nodes.zones import EXCLUDED, ZONE, Zones
+from moorage.controllers.nodes.zones import Zones
 from tests.controllers.nodes.evicting import (
     NODE,
     clock_of_today,
     condition,
     evicted,
-    exists,
     patch_status,
     resident,
     running,
     set_taints,
+    stay,
     taints_of,
     told,
 )
-from tests.plane import api_server, create, eventually, node, read, read_all
+from tests.controllers.waiting import eventually, read, read_all
+from tests.plane import api_server, create, node
 
 LEASE = kinds.row("coordination.k8s.io/v1", "Lease")
 
@@ -236,7 +238,7 @@ async def test_pods_leave_an_unreachable_node_when_their_300_seconds_are_over(tm
         clock.advance(6)
         await has_taints(client, "a", "unreachable:NoSchedule", "unreachable:NoExecute")
         await resident(client, "impatient", "a", {"key": "nothing", "operator": "Exists"})
-        assert await exists(client, "web")
+        await stay(client, "web")
         await set_taints(client, "b", {"key": "x", "effect": "NoExecute"})
         await resident(client, "other", "b")
         await evicted(client, "other")
@@ -245,7 +247,9 @@ async def test_pods_leave_an_unreachable_node_when_their_300_seconds_are_over(tm
 
 
 def _nodes(number: int, zone: str = "z", **labels: str) -> list[Node]:
-    return [Node(metadata=ObjectMeta(name=f"{zone}{index}", labels={ZONE: zone, **labels})) for index in range(number)]
+    return [
+        Node(metadata=ObjectMeta(name=f"{zone}{index}", labels={LABEL_ZONE: zone, **labels})) for index in range(number)
+    ]
 
 
 class _Asked:
@@ -315,7 +319,7 @@ def test_nobody_is_emptied_while_all_have_failed() -> None:
 def test_nodes_that_are_excluded_do_not_count() -> None:
     asked = _Asked()
     asked.see(ready=_nodes(1))
-    excluded: dict[str, Any] = {EXCLUDED: ""}
+    excluded: dict[str, Any] = {LABEL_EXCLUDE_DISRUPTION: ""}
     asked.see(failed=_nodes(20, "z", **excluded)[1:])
     asked.clock.advance(5)
     assert asked.allowed == ["z1"]

@@ -5,22 +5,24 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from moorage.api.wellknown import TAINT_OUT_OF_SERVICE
 from moorage.client import Client
-from moorage.controllers.nodes.podgc import OUT_OF_SERVICE, PodGC
+from moorage.controllers.nodes.podgc import PodGC
 from tests.controllers.nodes.evicting import (
     NODE,
     POD,
     clock_of_today,
     condition,
     evicted,
-    exists,
     patch_status,
     ready_node,
     resident,
     running,
     set_taints,
+    stay,
 )
-from tests.plane import api_server, create, eventually, pod, read, read_all
+from tests.controllers.waiting import eventually, read, read_all
+from tests.plane import api_server, create, pod
 
 
 async def gone(client: Client, name: str) -> None:
@@ -48,10 +50,10 @@ async def test_pods_of_a_node_that_vanished_are_collected_after_a_while(tmp_path
 
         await eventually(vanished)
         clock.advance(39)
-        assert await exists(client, "orphan")
+        await stay(client, "orphan")
         clock.advance(2)
         await gone(client, "orphan")
-        assert await exists(client, "other")
+        await stay(client, "other")
         count = controllers.context.registry.get_sample_value(
             "pod_gc_collector_force_delete_pods_total", {"namespace": "default", "reason": "orphaned"}
         )
@@ -83,7 +85,7 @@ async def test_a_node_that_comes_back_in_time_keeps_its_pods(tmp_path: Path) -> 
         await ready_node(client, "a")
         clock.advance(41)
         await gone(client, "orphan")
-        assert await exists(client, "early")
+        await stay(client, "early")
 
 
 async def test_the_oldest_pods_that_ended_are_collected_beyond_the_threshold(tmp_path: Path) -> None:
@@ -134,6 +136,6 @@ async def test_pods_that_end_on_a_node_out_of_service_are_not_waited_for(tmp_pat
             await resident(client, name, "a", terminationGracePeriodSeconds=30)
         await client.delete(POD, "default", "ending")
         await patch_status(client, "Node", "a", conditions=[{"type": "Ready", "status": "Unknown"}])
-        await set_taints(client, "a", {"key": OUT_OF_SERVICE, "effect": "NoExecute"})
+        await set_taints(client, "a", {"key": TAINT_OUT_OF_SERVICE, "effect": "NoExecute"})
         await gone(client, "ending")
-        assert await exists(client, "staying")
+        await stay(client, "staying")

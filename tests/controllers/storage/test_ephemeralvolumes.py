@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from moorage.api.meta import Data
 from moorage.controllers.storage.ephemeralvolumes import EphemeralVolumes
 from tests.controllers.small_cluster import becomes, cluster, gone, remove
-from tests.plane import create, eventually, pod, read, read_all
+from tests.controllers.waiting import eventually, read, read_all
+from tests.plane import create, pod
 
-Data = dict[str, Any]
 SPEC = {
     "accessModes": ["ReadWriteOnce"],
     "resources": {"requests": {"storage": "1Gi"}},

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from moorage.api import kinds
+from moorage.api.meta import Data
 from moorage.client import Client
 from moorage.controllers.cluster.garbage import GarbageCollector
 from moorage.controllers.storage.resourceclaims import FINALIZER, PodClaims, ResourceClaims
 from tests.controllers.small_cluster import becomes, change, cluster, gone, remove
-from tests.plane import create, eventually, pod, read, read_all
+from tests.controllers.waiting import eventually, read, read_all
+from tests.plane import create, pod
 
-Data = dict[str, Any]
 V1 = "resource.k8s.io/v1"
 SPEC = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpus"}}]}}
 DEVICE = {"request": "gpu", "driver": "gpu.example.com", "pool": "node-1", "device": "gpu-0"}

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from moorage.api.claims import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
+from moorage.api.meta import Data
 from moorage.client import Client
 from moorage.controllers.storage.protection import ClaimProtection, VolumeProtection
 from moorage.controllers.storage.provisioner import DRIVER, PROVISIONER, Provisioner
 from moorage.controllers.storage.volumebinder import VolumeBinder
 from tests.controllers.small_cluster import becomes, change, cluster, gone, remove
-from tests.plane import create, eventually, node, pod, read, read_all
-
-Data = dict[str, Any]
+from tests.controllers.waiting import eventually, read, read_all
+from tests.plane import create, node, pod
 
 
 def volume(name: str, size: str = "5Gi", labels: dict[str, str] | None = None, **spec: Any) -> Data:

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from moorage.api import kinds
+from moorage.api.meta import Data
 from moorage.api.pod import Pod
 from moorage.client import Client
 from moorage.client.client import STRATEGIC
 from tests.controllers.small_cluster import becomes, change
-from tests.plane import Data, eventually, read_all
+from tests.controllers.waiting import eventually, read_all
 
 APPS = "apps/v1"
 DEPLOYMENT = kinds.row(APPS, "Deployment")

@@ -12,14 +12,15 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from moorage.api import cron, kinds
+from moorage.api.meta import Data
 from moorage.client import Client
 from moorage.client.clock import ManualClock, timestamp
 from moorage.controllers.cluster.garbage import GarbageCollector
 from moorage.controllers.workloads.cronjob import CronJobs, due
 from tests.controllers.small_cluster import becomes, change, cluster, gone, remove
-from tests.plane import create, eventually, read, read_all
+from tests.controllers.waiting import eventually, read, read_all
+from tests.plane import create
 
-Data = dict[str, Any]
 CRON = ("CronJob", "tick")
 JOB = kinds.row("batch/v1", "Job")
 

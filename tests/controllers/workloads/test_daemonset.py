@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -13,20 +12,20 @@ import msgspec
 import pytest
 
 from moorage.api import kinds
-from moorage.api.meta import ObjectMeta
+from moorage.api.meta import Data, ObjectMeta
 from moorage.api.node import Node, NodeSpec, Taint
 from moorage.client import Client
 from moorage.client.clock import Clock, ManualClock
 from moorage.controllers.cluster.garbage import GarbageCollector
-from moorage.controllers.workloads.daemonplacement import Place, Placement
+from moorage.controllers.workloads.daemonplacement import DaemonFit, DaemonPlacement
 from moorage.controllers.workloads.daemonset import DaemonSets
 from moorage.features import ALL_ON, NONE_ON, Gates
 from moorage.match.tolerations import Tolerations
 from tests.controllers.kubelet import Kubelet, kubelet
 from tests.controllers.small_cluster import becomes, change, cluster, remove
-from tests.plane import create, eventually, node, read, read_all
+from tests.controllers.waiting import eventually, read, read_all
+from tests.plane import create, node
 
-Data = dict[str, Any]
 SET = ("DaemonSet", "agent")
 NODE = kinds.row("v1", "Node")
 HASH = "controller-revision-hash"
@@ -195,32 +194,52 @@ async def test_a_wildcard_toleration_lands_on_nodes_with_readiness_taints(tmp_pa
         await runs_on(client, "n1", "n2")
 
 
-GRID: list[tuple[list[Data], list[Taint], Gates, Place]] = [
-    ([], [], ALL_ON, Place(runs=True, stays=True)),
-    ([], [Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")], ALL_ON, Place(runs=True, stays=True)),
-    ([], [Taint("node.kubernetes.io/network-unavailable", "", "NoSchedule")], ALL_ON, Place(runs=False, stays=True)),
-    ([], [Taint("a", "", "PreferNoSchedule")], ALL_ON, Place(runs=True, stays=True)),
-    ([], [Taint("a", "", "NoSchedule")], ALL_ON, Place(runs=False, stays=True)),
-    ([], [Taint("a", "", "NoExecute")], ALL_ON, Place(runs=False, stays=False)),
-    ([{"operator": "Exists"}], [Taint("a", "", "NoExecute")], ALL_ON, Place(runs=True, stays=True)),
-    ([{"key": "r/*", "operator": "Exists"}], [Taint("r/a", "", "NoExecute")], ALL_ON, Place(runs=True, stays=True)),
-    ([{"key": "r/*", "operator": "Exists"}], [Taint("r/a", "", "NoExecute")], NONE_ON, Place(runs=False, stays=False)),
-    ([{"key": "sla", "operator": "Gt", "value": "9"}], [Taint("sla", "10", "NoSchedule")], ALL_ON, Place(True, True)),
-    ([{"key": "sla", "operator": "Gt", "value": "9"}], [Taint("sla", "10", "NoExecute")], NONE_ON, Place(False, True)),
-    ([{"expression": "taint.key == 'a'"}], [Taint("a", "", "NoExecute")], ALL_ON, Place(runs=True, stays=True)),
-    ([{"expression": "taint.key == 'a'"}], [Taint("a", "", "NoExecute")], NONE_ON, Place(runs=False, stays=False)),
+GRID: list[tuple[list[Data], list[Taint], Gates, DaemonFit]] = [
+    ([], [], ALL_ON, DaemonFit(runs=True, stays=True)),
+    ([], [Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")], ALL_ON, DaemonFit(runs=True, stays=True)),
+    (
+        [],
+        [Taint("node.kubernetes.io/network-unavailable", "", "NoSchedule")],
+        ALL_ON,
+        DaemonFit(runs=False, stays=True),
+    ),
+    ([], [Taint("a", "", "PreferNoSchedule")], ALL_ON, DaemonFit(runs=True, stays=True)),
+    ([], [Taint("a", "", "NoSchedule")], ALL_ON, DaemonFit(runs=False, stays=True)),
+    ([], [Taint("a", "", "NoExecute")], ALL_ON, DaemonFit(runs=False, stays=False)),
+    ([{"operator": "Exists"}], [Taint("a", "", "NoExecute")], ALL_ON, DaemonFit(runs=True, stays=True)),
+    ([{"key": "r/*", "operator": "Exists"}], [Taint("r/a", "", "NoExecute")], ALL_ON, DaemonFit(runs=True, stays=True)),
+    (
+        [{"key": "r/*", "operator": "Exists"}],
+        [Taint("r/a", "", "NoExecute")],
+        NONE_ON,
+        DaemonFit(runs=False, stays=False),
+    ),
+    (
+        [{"key": "sla", "operator": "Gt", "value": "9"}],
+        [Taint("sla", "10", "NoSchedule")],
+        ALL_ON,
+        DaemonFit(True, True),
+    ),
+    (
+        [{"key": "sla", "operator": "Gt", "value": "9"}],
+        [Taint("sla", "10", "NoExecute")],
+        NONE_ON,
+        DaemonFit(False, True),
+    ),
+    ([{"expression": "taint.key == 'a'"}], [Taint("a", "", "NoExecute")], ALL_ON, DaemonFit(runs=True, stays=True)),
+    ([{"expression": "taint.key == 'a'"}], [Taint("a", "", "NoExecute")], NONE_ON, DaemonFit(runs=False, stays=False)),
 ]
 
 
 @pytest.mark.parametrize(("tolerations", "taints", "gates", "place"), GRID)
-def test_where_a_template_may_run(tolerations: list[Data], taints: list[Taint], gates: Gates, place: Place) -> None:
+def test_where_a_template_may_run(tolerations: list[Data], taints: list[Taint], gates: Gates, place: DaemonFit) -> None:
     found = Node(metadata=ObjectMeta(name="n"), spec=NodeSpec(taints=tuple(taints)))
-    assert Placement({"tolerations": tolerations}, gates).place(found) == place
+    assert DaemonPlacement({"tolerations": tolerations}, gates).place(found) == place
 
 
 def test_five_thousand_nodes_cost_one_judgement_for_each_set_of_taints(monkeypatch: pytest.MonkeyPatch) -> None:
     judged: list[tuple[Taint, ...]] = []
-    placement = Placement({"tolerations": [{"key": "r/*", "operator": "Exists"}]}, ALL_ON)
+    placement = DaemonPlacement({"tolerations": [{"key": "r/*", "operator": "Exists"}]}, ALL_ON)
     judge = Tolerations.first_untolerated
 
     def counted(self: Tolerations, taints: Iterable[Taint]) -> Taint | None:
@@ -235,10 +254,8 @@ def test_five_thousand_nodes_cost_one_judgement_for_each_set_of_taints(monkeypat
         )
         for number in range(5000)
     ]
-    begin = time.perf_counter()
     assert all(placement.place(each).runs for each in nodes)
     assert len(judged) == 3
-    assert time.perf_counter() - begin < 1
 
 
 async def test_a_taint_wakes_only_the_sets_that_it_concerns(tmp_path: Path) -> None:

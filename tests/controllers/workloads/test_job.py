@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.api import kinds
+from moorage.api.meta import Data
 from moorage.client import Client
 from moorage.client.clock import ManualClock, timestamp
 from moorage.controllers.cluster.garbage import GarbageCollector
@@ -20,9 +21,9 @@ from moorage.controllers.workloads.job import Jobs
 from moorage.controllers.workloads.jobindexes import Indexes
 from tests.controllers.kubelet import POD, Kubelet, kubelet, ready
 from tests.controllers.small_cluster import becomes, change, cluster, gone, remove
-from tests.plane import create, eventually, read, read_all
+from tests.controllers.waiting import eventually, read, read_all
+from tests.plane import create
 
-Data = dict[str, Any]
 JOB = ("Job", "work")
 FINALIZER = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"

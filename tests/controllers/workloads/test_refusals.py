@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from moorage.api import kinds
+from moorage.api.meta import Data
 from moorage.client import Client, Informers
 from moorage.client.clock import ManualClock
 from moorage.client.events import Recorder
@@ -24,7 +25,8 @@ from moorage.controllers.workloads.replicaset import ReplicaSetController
 from moorage.controllers.workloads.statefulset import StatefulSets
 from moorage.features import ALL_ON, NONE_ON, Gates
 from tests.controllers.small_cluster import becomes
-from tests.plane import Data, api_server, create, eventually, node, read, read_all
+from tests.controllers.waiting import eventually, read, read_all
+from tests.plane import api_server, create, node
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 _DELAYS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0)

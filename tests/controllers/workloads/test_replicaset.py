@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from moorage.api import kinds
+from moorage.api.meta import Data
 from moorage.api.pod import Pod
 from moorage.client import Client
 from moorage.client.client import STRATEGIC
@@ -19,7 +20,8 @@ from moorage.client.clock import ManualClock, timestamp
 from moorage.controllers.workloads.replicaset import ReplicaSetController, ReplicationControllers, least_missed
 from tests.controllers.kubelet import kubelet
 from tests.controllers.small_cluster import becomes, change, cluster
-from tests.plane import Data, create, eventually, pod, read, read_all
+from tests.controllers.waiting import eventually, read, read_all
+from tests.plane import create, pod
 
 _SETS = "apps/v1"
 _POD = kinds.row("v1", "Pod")

@@ -14,8 +14,9 @@ from moorage.controllers.workloads.deployment import DeploymentController
 from moorage.controllers.workloads.replicaset import ReplicaSetController
 from moorage.features import ALL_ON
 from tests.controllers.kubelet import kubelet
+from tests.controllers.waiting import read_all
 from tests.controllers.workloads.deployments import images
-from tests.plane import api_server, read_all
+from tests.plane import api_server
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on PATH")

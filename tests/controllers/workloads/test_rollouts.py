@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -9,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moorage.api.meta import Data
 from moorage.api.workload import Deployment, ReplicaSet
+from moorage.controllers.owners.replicas import scaled
+from moorage.controllers.owners.templatehash import controller_revision_hash, pod_template_hash
 from moorage.controllers.workloads import rollouts
-
-Data = dict[str, Any]
 
 
 def deployment(replicas: int, surge: Any = None, unavailable: Any = None, **more: Any) -> Deployment:
@@ -110,13 +112,35 @@ TEMPLATE: Data = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers":
 def test_templates_are_compared_as_written_but_for_the_hash(other: Data, is_same: bool) -> None:
     changed = {**TEMPLATE, **other}
     assert (rollouts.comparable(TEMPLATE) == rollouts.comparable(changed)) is is_same
-    assert (rollouts.template_hash(TEMPLATE, None) == rollouts.template_hash(changed, 0)) is is_same
 
 
-def test_a_hash_does_not_depend_on_the_order_of_fields_and_changes_with_a_collision() -> None:
+@pytest.mark.parametrize("hash_of", [pod_template_hash, controller_revision_hash])
+def test_a_hash_does_not_depend_on_the_order_of_fields_and_changes_with_a_collision(
+    hash_of: Callable[[Data, int], str],
+) -> None:
     turned = dict(reversed(TEMPLATE.items()))
-    assert rollouts.template_hash(turned, None) == rollouts.template_hash(TEMPLATE, None)
-    assert rollouts.template_hash(TEMPLATE, 1) != rollouts.template_hash(TEMPLATE, None)
+    assert hash_of(turned, 0) == hash_of(TEMPLATE, 0)
+    assert hash_of(TEMPLATE, 1) != hash_of(TEMPLATE, 0)
+
+
+def test_hashes_are_those_that_stored_objects_carry() -> None:
+    template = {
+        "metadata": {"labels": {"app": "web", "pod-template-hash": "x"}, "creationTimestamp": None},
+        "spec": {"containers": [{"name": "main", "image": "web:1"}]},
+    }
+    compared = rollouts.comparable(template)
+    assert [pod_template_hash(compared, collisions) for collisions in (0, 1)] == ["bpbtfk5c9d", "w6xsdbt2q8"]
+    assert [controller_revision_hash(template, collisions) for collisions in (0, 1)] == ["bvknqj247g", "kbsscgjxpf"]
+
+
+@pytest.mark.parametrize(
+    ("value", "up", "down"),
+    [(None, 0, 0), (3, 3, 3), ("25%", 2, 1), ("100%", 7, 7), ("0%", 0, 0), ("25", 0, 0), ("%", 0, 0), ("x%", 0, 0)],
+)
+def test_a_percentage_is_rounded_and_what_is_neither_number_nor_percentage_is_none(
+    value: int | str | None, up: int, down: int
+) -> None:
+    assert (scaled(value, 7, up=True), scaled(value, 7, up=False)) == (up, down)
 
 
 def test_a_set_remembers_its_past_revisions_and_not_all_of_them_for_ever() -> None:

@@ -8,16 +8,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from moorage.api.meta import Data
 from moorage.client import Client
 from moorage.client.clock import Clock, ManualClock
 from moorage.controllers.cluster.garbage import GarbageCollector
-from moorage.controllers.owners.revisions import template_hash
+from moorage.controllers.owners.templatehash import controller_revision_hash
 from moorage.controllers.workloads.statefulset import StatefulSets
-from tests.controllers.kubelet import Kubelet, by_the_clock, kubelet
+from tests.controllers.kubelet import Kubelet, kubelet
 from tests.controllers.small_cluster import becomes, change, cluster, gone, remove
-from tests.plane import api_server, create, eventually, read, read_all
+from tests.controllers.waiting import eventually, read, read_all, started
+from tests.plane import api_server, create
 
-Data = dict[str, Any]
 SET = ("StatefulSet", "web")
 REVISION = "controller-revision-hash"
 
@@ -398,10 +399,10 @@ async def test_a_revision_whose_name_is_taken_gets_another_and_one_that_is_nobod
         template = made["spec"]["template"]
         other: Data = {"spec": {"template": {"spec": {"containers": []}}}}
         for collisions, data in ((0, other), (1, {"spec": {"template": {**template, "$patch": "replace"}}})):
-            name = f"web-{template_hash(template, collisions)}"
+            name = f"web-{controller_revision_hash(template, collisions)}"
             revision = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": {"name": name}}
             await create(client, {**revision, "data": data, "revision": 5})
-        async with by_the_clock(server.client("sets"), Clock(), StatefulSets):
+        async with started(server.client("sets"), None, StatefulSets):
             found = await becomes(client, *SET, lambda data: data["status"].get("updateRevision"), "apps/v1")
             assert found["status"]["collisionCount"] == 1
             assert found["status"]["updateRevision"] == name

@@ -10,18 +10,16 @@ import msgspec
 
 from moorage.api import kinds
 from moorage.api.labels import selector_of
-from moorage.api.meta import Condition, OwnerReference
+from moorage.api.meta import Condition, Data, OwnerReference
 from moorage.api.pod import Pod, PodDisruptionBudget
 from moorage.api.workload import Deployment, ReplicaSet, ReplicationController, StatefulSet
 from moorage.client import Informer, Missing
-from moorage.client.client import Data
 from moorage.client.clock import timestamp
 from moorage.client.events import NORMAL, WARNING
 from moorage.client.informer import Key
-from moorage.controllers.frame.controller import Context, Controller
-from moorage.controllers.frame.timers import Alarms
-from moorage.controllers.owners.owner import scaled
-from moorage.controllers.owners.podcontrol import controller_of, ready_condition
+from moorage.controllers.frame.controller import Context, Controller, resource_version
+from moorage.controllers.frame.pods import controller_of, ready_condition
+from moorage.controllers.owners.replicas import desired_replicas, scaled
 
 _BUDGET = kinds.row("policy/v1", "PodDisruptionBudget")
 _NAMESPACE = "namespace"
@@ -62,7 +60,6 @@ class Disruption(Controller):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._alarms = Alarms(context.clock, self.queue.add)
         self._budgets = context.informers.of(PodDisruptionBudget)
         self._pods = context.informers.of(Pod)
         self._deployments = context.informers.of(Deployment)
@@ -98,13 +95,6 @@ class Disruption(Controller):
     def _look(self, budget: PodDisruptionBudget) -> None:
         self.queue.add_after((budget.metadata.namespace, budget.metadata.name), _TOGETHER)
 
-    async def run(self) -> None:
-        """Reconcile until cancelled."""
-        try:
-            await super().run()
-        finally:
-            self._alarms.close()
-
     async def reconcile(self, key: Key) -> None:
         """Count the pods of one budget."""
         if (budget := self._budgets.get(*key)) is None:
@@ -125,7 +115,7 @@ class Disruption(Controller):
             return
         await self._write(budget, counts, disrupted)
         if disrupted:
-            self._alarms.set(key, (min(disrupted.values()) + _DELETION_TIMEOUT - now).total_seconds() + 1)
+            self.queue.add_after(key, (min(disrupted.values()) + _DELETION_TIMEOUT - now).total_seconds() + 1)
 
     def _disrupted(self, budget: PodDisruptionBudget, pods: list[Pod], now: datetime) -> dict[str, datetime]:
         """Pods that were allowed to be evicted and are not seen as deleted yet, and since when."""
@@ -186,7 +176,7 @@ class Disruption(Controller):
             deployment = self._deployments.get(namespace, above.name)
             if deployment is not None and deployment.metadata.uid == above.uid:
                 found = deployment
-        return found.metadata.uid, 1 if found.spec.replicas is None else found.spec.replicas
+        return found.metadata.uid, desired_replicas(found)
 
     async def _write(self, budget: PodDisruptionBudget, counts: _Counts, disrupted: dict[str, datetime]) -> None:
         old, generation = budget.status, budget.metadata.generation
@@ -238,9 +228,7 @@ class Disruption(Controller):
         patch = {"metadata": {"resourceVersion": metadata.resource_version}, "status": status}
         with suppress(Missing):
             answer = await self.client.patch(_BUDGET, metadata.namespace, metadata.name, patch, subresource="status")
-            await self._budgets.caught_up(
-                msgspec.json.decode(answer, type=PodDisruptionBudget).metadata.resource_version
-            )
+            await self._budgets.caught_up(resource_version(answer))
 
 
 def _is_healthy(pod: Pod) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from enum import Enum
 from functools import partial
 
@@ -10,9 +9,10 @@ import msgspec
 
 from moorage.api import kinds
 from moorage.api.kinds import Kind
-from moorage.api.meta import Object, OwnerReference
+from moorage.api.meta import Data, Object, OwnerReference
+from moorage.bounded import Bounded
 from moorage.client import Informer, Missing
-from moorage.client.client import STRATEGIC, Data
+from moorage.client.client import STRATEGIC
 from moorage.client.events import WARNING
 from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Context, Controller
@@ -46,7 +46,7 @@ class GarbageCollector(Controller):
         self._informers: dict[str, Informer[Object]] = {}
         self._places: dict[str, tuple[Kind, Key]] = {}
         self._dependents: dict[str, set[str]] = {}
-        self._absent: OrderedDict[tuple[str, ...], None] = OrderedDict()
+        self._absent: Bounded[tuple[str, ...], bool] = Bounded(_ABSENT_KEPT)
         for kind in _COLLECTED:
             informer = self._informers[kind.resource] = context.informers.kind(kind)
             informer.on_change(partial(self._changed, kind))
@@ -146,9 +146,7 @@ class GarbageCollector(Controller):
         if where in self._absent:
             return _Owner.ABSENT
         if not await self._is_there(owner_kind, namespace, reference):
-            self._absent[where] = None
-            if len(self._absent) > _ABSENT_KEPT:
-                self._absent.popitem(last=False)
+            self._absent.put(where, True)
             if known is not None:
                 why = f"ownerRef {_told(reference)} does not exist in namespace {item.metadata.namespace!r}"
                 self.recorder.event(item, WARNING, "OwnerRefInvalidNamespace", why)

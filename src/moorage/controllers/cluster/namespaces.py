@@ -13,14 +13,14 @@ import msgspec
 from moorage.api import kinds
 from moorage.api.cluster import Namespace
 from moorage.api.kinds import Kind
-from moorage.api.meta import Object
+from moorage.api.meta import Data, Object
 from moorage.client import ApiError, Missing
-from moorage.client.client import Data
 from moorage.client.clock import timestamp
 from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Context, Controller
+from moorage.controllers.frame.pods import POD
 
-_NAMESPACE, _POD = kinds.row("v1", "Namespace"), kinds.row("v1", "Pod")
+_NAMESPACE = kinds.row("v1", "Namespace")
 _INSIDE = tuple(kind for kind in kinds.KINDS if kind.namespaced and kind.group != "events.k8s.io")
 _WATCHED = tuple(kind for kind in _INSIDE if kind.kind != "Event")
 _FINALIZER = "kubernetes"
@@ -99,10 +99,10 @@ class Namespaces(Controller):
         if namespace is None or namespace.metadata.deletion_timestamp is None:
             return
         left = _Left()
-        await self._empty(_POD, name, left)
+        await self._empty(POD, name, left)
         if not left.objects:
             for kind in _INSIDE:
-                if kind is not _POD:
+                if kind is not POD:
                     await self._empty(kind, name, left)
         await self._tell(namespace, left)
         if left.objects or left.errors:

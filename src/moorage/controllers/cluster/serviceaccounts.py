@@ -10,9 +10,8 @@ import msgspec
 from moorage.api import kinds
 from moorage.api.cluster import Namespace
 from moorage.api.kinds import Kind
-from moorage.api.meta import Object
+from moorage.api.meta import Data, Object
 from moorage.client import Exists, Forbidden, Missing
-from moorage.client.client import Data
 from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Context, Controller
 

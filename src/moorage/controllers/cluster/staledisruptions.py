@@ -7,17 +7,14 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from moorage.api import kinds
+from moorage.api.meta import Data
 from moorage.api.pod import Pod
 from moorage.client import Missing
-from moorage.client.client import Data
 from moorage.client.clock import timestamp
 from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Context, Controller
-from moorage.controllers.frame.timers import Alarms
+from moorage.controllers.frame.pods import DISRUPTION_TARGET, POD, condition_of, is_ending, is_finished
 
-_POD = kinds.row("v1", "Pod")
-_TARGET = "DisruptionTarget"
 _STALE_TIMEOUT = timedelta(minutes=2)
 
 
@@ -29,20 +26,12 @@ class StaleDisruptions(Controller):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._alarms = Alarms(context.clock, self.queue.add)
         self._pods = context.informers.of(Pod)
         self._pods.on_change(self._changed)
 
     def _changed(self, _: Pod | None, new: Pod | None) -> None:
         if new is not None and _disrupted_since(new) is not None:
             self.enqueue(new)
-
-    async def run(self) -> None:
-        """Reconcile until cancelled."""
-        try:
-            await super().run()
-        finally:
-            self._alarms.close()
 
     async def reconcile(self, key: Key) -> None:
         """Look at a pod that was about to be disrupted."""
@@ -52,22 +41,22 @@ class StaleDisruptions(Controller):
             return
         left = (since + _STALE_TIMEOUT - self.clock.now()).total_seconds()
         if left > 0:
-            self._alarms.set(key, left)
+            self.queue.add_after(key, left)
             return
         with suppress(Missing):
-            data: Data = msgspec.json.decode(await self.client.get(_POD, *key))
-            over = {"type": _TARGET, "status": "False", "lastTransitionTime": timestamp(self.clock.now())}
-            conditions = [over if each["type"] == _TARGET else each for each in data["status"]["conditions"]]
+            data: Data = msgspec.json.decode(await self.client.get(POD, *key))
+            over = {"type": DISRUPTION_TARGET, "status": "False", "lastTransitionTime": timestamp(self.clock.now())}
+            conditions = [over if each["type"] == DISRUPTION_TARGET else each for each in data["status"]["conditions"]]
             version = data["metadata"]["resourceVersion"]
             patch = {"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}}
-            await self.client.patch(_POD, *key, patch, subresource="status")
+            await self.client.patch(POD, *key, patch, subresource="status")
 
 
 def _disrupted_since(pod: Pod) -> datetime | None:
     """Since when a pod that is not being deleted is said to be disrupted; what its kubelet says stays true."""
-    if pod.metadata.deletion_timestamp is not None or pod.status.phase in ("Succeeded", "Failed"):
+    if is_ending(pod) or is_finished(pod):
         return None
-    target = next((each for each in pod.status.conditions if each.type == _TARGET), None)
+    target = condition_of(pod, DISRUPTION_TARGET)
     if target is None or target.status != "True" or target.reason == "TerminationByKubelet":
         return None
     return target.last_transition_time

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from dataclasses import dataclass, field
 
+import msgspec
 from prometheus_client import CollectorRegistry
 
 from moorage.api.meta import Object
@@ -13,7 +14,7 @@ from moorage.client import Client, Conflict, Informers
 from moorage.client.clock import Clock
 from moorage.client.events import Recorder
 from moorage.client.informer import Key
-from moorage.client.workqueue import WorkQueue, work
+from moorage.client.workqueue import RETRIES, WorkQueue, work
 from moorage.features import Gates
 
 _LOG = logging.getLogger(__name__)
@@ -31,6 +32,11 @@ class Context:
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
 
 
+def resource_version(answer: bytes) -> str:
+    """The revision of an object that the server has answered with."""
+    return msgspec.json.decode(answer, type=Object).metadata.resource_version
+
+
 class Controller:
     """Brings the world nearer to what one object says.
 
@@ -42,13 +48,14 @@ class Controller:
     component = ""
     """Who its events are said to be from, as in Kubernetes; itself when this says nothing."""
     workers = 4
+    retries = RETRIES
 
     def __init__(self, context: Context) -> None:
         self.context = context
         self.client = context.client
         self.clock = context.clock
         self.recorder = context.recorder.named(self.component or self.name)
-        self.queue: WorkQueue[Key] = WorkQueue()
+        self.queue: WorkQueue[Key] = WorkQueue(context.clock, self.retries)
 
     async def reconcile(self, key: Key) -> None:
         """Bring one object's world in order; what it raises leads to another try, later and later."""
@@ -57,6 +64,11 @@ class Controller:
     def enqueue(self, item: Object) -> None:
         """Look at an object soon."""
         self.queue.add((item.metadata.namespace, item.metadata.name))
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to do until an object changes or a timer ends."""
+        return self.queue.is_idle
 
     async def run(self) -> None:
         """Reconcile until cancelled."""

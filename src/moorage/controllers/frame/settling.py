@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
+
+from moorage.client.clock import Clock, Timer
 
 QUIET = 1.0
 """Seconds without a change of any new node, after which those who make them seem to be done."""
@@ -17,24 +18,29 @@ class Settling:
     with a conflict.
     """
 
-    def __init__(self, settled: Callable[[str], None]) -> None:
+    def __init__(self, clock: Clock, settled: Callable[[str], None]) -> None:
+        self._clock = clock
         self._settled = settled
         self._names: set[str] = set()
         self._latest = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
 
     def __contains__(self, name: str) -> bool:
         return name in self._names
 
     def see(self, name: str) -> None:
         """A node has come, or one that has just come was changed."""
-        loop = asyncio.get_running_loop()
+        now = self._clock.monotonic()
         if not self._names:
-            self._latest = loop.time() + LONGEST
+            self._latest = now + LONGEST
         self._names.add(name)
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = loop.call_at(min(loop.time() + QUIET, self._latest), self._end)
+        delay = min(QUIET, self._latest - now)
+        if delay > 0:
+            self._timer = self._clock.call_later(delay, self._end)
+        else:
+            self._end()
 
     def stop(self) -> None:
         """Tell of nobody."""

@@ -8,11 +8,11 @@ from typing import NamedTuple
 from moorage.api.node import Node
 from moorage.api.pod import Pod, PodSpec
 from moorage.api.requests import PODS, Amounts, HostPort, amounts, host_ports, pod_requests
+from moorage.api.wellknown import LABEL_OS
 from moorage.features import Gates
 from moorage.match.selector import compile_pod_selector
 from moorage.match.tolerations import NO_EXECUTE, Tolerations
 
-_OS = "kubernetes.io/os"
 _ORDER = {"cpu": 0, "memory": 1, "ephemeral-storage": 2}
 
 
@@ -36,9 +36,9 @@ class Refusal(NamedTuple):
 
 def refusals(pod: Pod, need: Need, node: Node, others: Collection[Need], gates: Gates) -> Iterator[Refusal]:
     """Why a node does not let a pod in beside the others that it has: the first reason is the one that is told."""
-    spec, system = pod.spec, node.metadata.labels.get(_OS, "linux")
-    if pod.metadata.labels.get(_OS, system) != system:
-        message = f"Failed to admit pod as the `{_OS}` label doesn't match node label"
+    spec, system = pod.spec, node.metadata.labels.get(LABEL_OS, "linux")
+    if pod.metadata.labels.get(LABEL_OS, system) != system:
+        message = f"Failed to admit pod as the `{LABEL_OS}` label doesn't match node label"
         yield Refusal("PodOSSelectorNodeLabelDoesNotMatch", message)
     if spec.os is not None and spec.os.name != system:
         yield Refusal("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")

@@ -5,29 +5,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 
 import msgspec
 
-from moorage.api.meta import Object
+from moorage.api.meta import Data, Object
 from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.client import Missing
-from moorage.client.client import Data
 from moorage.client.events import NORMAL, WARNING
 from moorage.client.informer import Key
 from moorage.client.priority import let_others_go_first
-from moorage.client.workqueue import WorkQueue
+from moorage.client.workqueue import RETRIES
 from moorage.controllers.frame.controller import Context, Controller
+from moorage.controllers.frame.pods import POD, is_finished
 from moorage.controllers.frame.settling import Settling
-from moorage.controllers.frame.timers import Alarms
-from moorage.controllers.hollow import statuses, wishes
+from moorage.controllers.hollow import overrides, podstatus
 from moorage.controllers.hollow.addresses import Addresses
 from moorage.controllers.hollow.admission import Need, Refusal, need_of, refusals
-from moorage.controllers.hollow.announcements import Announcements
-from moorage.controllers.hollow.heartbeats import Heartbeats
-from moorage.controllers.hollow.lifecycle import OVER, Step, plan
-from moorage.controllers.hollow.machines import (
+from moorage.controllers.hollow.containerevents import ContainerEvents
+from moorage.controllers.hollow.nodeleases import NodeLeases
+from moorage.controllers.hollow.nodestatus import (
     NODE,
     internal_address,
     lost_resources,
@@ -35,11 +34,10 @@ from moorage.controllers.hollow.machines import (
     missing_status,
     turns,
 )
+from moorage.controllers.hollow.podlifecycle import PodAction, next_action
 from moorage.controllers.hollow.preemption import Guest, NoRoom, is_critical, victims
-from moorage.controllers.owners.podcontrol import POD
 
 _IN_FLIGHT = 16
-_LONGEST_DELAY = 10.0
 _PATIENCE = 0.3
 """How many seconds each batch of writes steps aside for more urgent work."""
 _NODE_NETWORK, _POD_NETWORK = "172.16.0.0/12", "10.128.0.0/9"
@@ -54,19 +52,18 @@ class HollowNodes(Controller):
 
     name = "hollow-nodes"
     component = "kubelet"
+    retries = replace(RETRIES, last=10.0)
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.queue = WorkQueue(last_delay=_LONGEST_DELAY)
         self._gates = context.gates
         self._nodes = context.informers.of(Node)
         self._pods = context.informers.of(Pod)
         self._nodes.on_change(self._node_changed)
         self._pods.on_change(self._pod_changed)
-        self._settling = Settling(lambda name: self.queue.add(("", name)))
-        self._heartbeats = Heartbeats(self.client, self.clock)
-        self._alarms = Alarms(self.clock, self.queue.add)
-        self._announcements = Announcements(self._pods.get, self.recorder, self.clock)
+        self._settling = Settling(context.clock, lambda name: self.queue.add(("", name)))
+        self._leases = NodeLeases(self.client, self.clock)
+        self._container_events = ContainerEvents(self._pods.get, self.recorder, self.clock)
         self._up: set[str] = set()
         """The nodes that are played."""
         self._lost: dict[str, frozenset[str]] = {}
@@ -74,26 +71,25 @@ class HollowNodes(Controller):
         self._guests: dict[str, dict[Key, Need | None]] = {}
         """The pods of each node, and what they take once they are let in."""
         self._node_addresses, self._pod_addresses = Addresses(_NODE_NETWORK), Addresses(_POD_NETWORK)
-        self._steps: dict[Step, Callable[[Pod, datetime], Awaitable[None]]] = {
-            Step.ADMIT: self._admit,
-            Step.REPORT: self._report,
-            Step.FINISH: self._finish,
-            Step.RESTART: self._restart,
-            Step.KILL: self._kill,
-            Step.STOP: self._stop,
-            Step.LET_GO: self._let_go,
+        self._actions: dict[PodAction, Callable[[Pod, datetime], Awaitable[None]]] = {
+            PodAction.ADMIT: self._admit,
+            PodAction.REPORT: self._report,
+            PodAction.FINISH: self._finish,
+            PodAction.RESTART: self._restart,
+            PodAction.KILL: self._kill,
+            PodAction.STOP: self._stop,
+            PodAction.LET_GO: self._let_go,
         }
 
     async def run(self) -> None:
         """Play until cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._heartbeats.run())
-                tasks.create_task(self._announcements.run())
+                tasks.create_task(self._leases.run())
+                tasks.create_task(self._container_events.run())
                 tasks.create_task(self._work())
         finally:
             self.queue.close()
-            self._alarms.close()
             self._settling.stop()
 
     async def _work(self) -> None:
@@ -123,18 +119,18 @@ class HollowNodes(Controller):
                 await self._keep_up(name)
             elif (pod := self._pods.get(namespace, name)) and pod.spec.node_name in self._up:
                 now = self.clock.now()
-                step = plan(pod, now)
-                if isinstance(step, Step):
-                    await self._steps[step](pod, now)
+                step = next_action(pod, now)
+                if isinstance(step, PodAction):
+                    await self._actions[step](pod, now)
                 elif step is not None:
-                    self._alarms.set_at(key, step)
+                    self.queue.add_at(key, step)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         node = new or old
         assert node is not None
         name = node.metadata.name
-        if new is None or not wishes.is_alive(new):
-            self._heartbeats.stop(name)
+        if new is None or not overrides.is_alive(new):
+            self._leases.stop(name)
             self._up.discard(name)
             if new is None:
                 self._node_addresses.release(("", name))
@@ -155,10 +151,10 @@ class HollowNodes(Controller):
     async def _keep_up(self, name: str) -> None:
         """Bring a node up, or set right what it says of itself."""
         node = self._nodes.get("", name)
-        if node is None or not wishes.is_alive(node):
+        if node is None or not overrides.is_alive(node):
             return
-        if name not in self._heartbeats:
-            await self._heartbeats.start(node)
+        if name not in self._leases:
+            await self._leases.start(node)
         revision = node.metadata.resource_version
         if labels := missing_labels(node):
             patch = {"metadata": {"labels": labels, "resourceVersion": revision}}
@@ -171,7 +167,7 @@ class HollowNodes(Controller):
         if name in self._lost:
             self._lost[name] -= lost
         # While that was written somebody may have pulled the plug: then there are no heartbeats any more.
-        if name not in self._up and name in self._heartbeats:
+        if name not in self._up and name in self._leases:
             self._up.add(name)
             for key in self._guests.get(name, ()):
                 self.queue.add(key)
@@ -182,22 +178,22 @@ class HollowNodes(Controller):
         if not pod.spec.node_name:
             return
         key = _key(pod)
-        step = plan(pod, self.clock.now()) if new is not None else None
-        if step is None and (new is None or pod.status.phase in OVER):
+        step = next_action(pod, self.clock.now()) if new is not None else None
+        if step is None and (new is None or is_finished(pod)):
             self._leave(pod.spec.node_name, key)
             return
         guests = self._guests.setdefault(pod.spec.node_name, {})
-        if guests.setdefault(key, None) is None and step is not Step.ADMIT:
+        if guests.setdefault(key, None) is None and step is not PodAction.ADMIT:
             guests[key] = need_of(pod.spec)
             if pod.status.pod_ip and not pod.spec.host_network:
                 self._pod_addresses.hold(key, pod.status.pod_ip)
         if isinstance(step, datetime):
-            self._alarms.set_at(key, step)
+            self.queue.add_at(key, step)
         elif step is not None and pod.spec.node_name in self._up:
             self.queue.add(key)
 
     def _leave(self, node: str, key: Key) -> None:
-        self._alarms.cancel(key)
+        self.queue.cancel(key)
         self._pod_addresses.release(key)
         guests = self._guests.get(node, {})
         guests.pop(key, None)
@@ -215,12 +211,12 @@ class HollowNodes(Controller):
             node = msgspec.json.decode(await self.client.get(NODE, "", name), type=Node)
             if refused := await self._insisting(pod, self._refusals(pod, need, node), now):
                 self._say(pod, name, WARNING, refused.reason, refused.message)
-                await self._write(pod, statuses.refused(pod, refused.reason, refused.message, now))
+                await self._write(pod, podstatus.refused(pod, refused.reason, refused.message, now))
                 return
         if key not in self._guests.get(name, {}):
             return
         self._guests[name][key] = need
-        for mistake in wishes.mistakes(pod):
+        for mistake in overrides.mistakes(pod):
             self._say(pod, name, WARNING, "InvalidAnnotation", mistake)
         await self._report(pod, now)
 
@@ -248,31 +244,31 @@ class HollowNodes(Controller):
             message = f"Unexpected error while attempting to recover from admission failure: {why}"
             return Refusal("UnexpectedAdmissionError", message)
         for victim, _ in chosen:
-            self._say(victim, pod.spec.node_name, WARNING, statuses.PREEMPTED, statuses.PREEMPTED_MESSAGE)
-            await self._write(victim, statuses.preempted(victim, now))
+            self._say(victim, pod.spec.node_name, WARNING, podstatus.PREEMPTED, podstatus.PREEMPTED_MESSAGE)
+            await self._write(victim, podstatus.preempted(victim, now))
         return None
 
     async def _report(self, pod: Pod, now: datetime) -> None:
         host = self._node_addresses.of(("", pod.spec.node_name))
         address = host if pod.spec.host_network else self._pod_addresses.of(_key(pod))
-        await self._write(pod, statuses.running(pod, host, address, now))
+        await self._write(pod, podstatus.running(pod, host, address, now))
         if pod.status.phase == "Pending":
-            self._announcements.started(pod, now)
+            self._container_events.started(pod, now)
 
     async def _finish(self, pod: Pod, now: datetime) -> None:
-        await self._write(pod, statuses.finished(pod, wishes.exit_code(pod), now))
+        await self._write(pod, podstatus.finished(pod, overrides.exit_code(pod), now))
 
     async def _restart(self, pod: Pod, now: datetime) -> None:
-        await self._write(pod, statuses.restarted(pod, wishes.exit_code(pod), now))
-        self._announcements.started(pod, now)
+        await self._write(pod, podstatus.restarted(pod, overrides.exit_code(pod), now))
+        self._container_events.started(pod, now)
 
     async def _kill(self, pod: Pod, now: datetime) -> None:
-        status = statuses.overdue(pod, now)
+        status = podstatus.overdue(pod, now)
         self._say(pod, pod.spec.node_name, NORMAL, status["reason"], status["message"])
         await self._write(pod, status)
 
     async def _stop(self, pod: Pod, now: datetime) -> None:
-        await self._write(pod, statuses.stopped(pod, now))
+        await self._write(pod, podstatus.stopped(pod, now))
         if pod.metadata.deletion_grace_period_seconds:
             await self._let_go(pod, now)
 

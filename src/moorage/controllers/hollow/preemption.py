@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from moorage.api.pod import Pod
 from moorage.api.requests import CPU, MEMORY, PODS, Amounts
+from moorage.api.wellknown import CRITICAL_PRIORITY
 
-_CRITICAL = 2_000_000_000
 _QUALITIES = ("BestEffort", "Burstable", "Guaranteed")
 
 
@@ -29,7 +29,7 @@ class NoRoom(Exception):
 
 def is_critical(pod: Pod) -> bool:
     """Whether a node must not do without a pod."""
-    return (pod.spec.priority or 0) >= _CRITICAL
+    return (pod.spec.priority or 0) >= CRITICAL_PRIORITY
 
 
 def victims(critical: Pod, guests: Iterable[Guest], missing: Mapping[str, int]) -> list[Guest]:

@@ -24,16 +24,15 @@ from moorage.api.resource import (
 from moorage.client.client import STRATEGIC
 from moorage.client.clock import timestamp
 from moorage.client.informer import Key
-from moorage.controllers.frame.controller import Context, Controller
-from moorage.controllers.frame.timers import Alarms
-from moorage.controllers.nodes.evictions import Cause, Evictions, Reasons
-from moorage.controllers.nodes.rulestatus import IN_PROGRESS, Impact, condition_of
-from moorage.controllers.nodes.taints import LONGEST, Doubts, SeenTaints
-from moorage.controllers.owners.podcontrol import controller_of
+from moorage.controllers.frame.controller import Context, Controller, resource_version
+from moorage.controllers.frame.pods import controller_of, is_finished
+from moorage.controllers.nodes.devicetaintstatus import IN_PROGRESS, Impact, eviction_condition
+from moorage.controllers.nodes.evictions import EvictionCause, Evictions, Reasons
+from moorage.controllers.nodes.taints import LONGEST, SeenTaints, TolerationErrors
 from moorage.match.tolerations import NO_EXECUTE, Tolerations
 from moorage.match.verdict import Verdict
 
-_CAUSE = Cause(
+_CAUSE = EvictionCause(
     subsystem="device_taint_eviction_controller",
     reason="DeletionByDeviceTaintManager",
     message="Device Taint manager: deleting due to NoExecute taint",
@@ -76,9 +75,8 @@ class DeviceTaintEviction(Controller):
         self._tainted: dict[str, frozenset[str]] = {}
         self._stale_pools: set[str] = set()
         self._evicted: Counter[str] = Counter()
-        self._alarms = Alarms(context.clock, self.queue.add)
         self._evictions = Evictions(context, self.recorder, _CAUSE, self._count)
-        self._doubts = Doubts(context.registry, _CAUSE.subsystem)
+        self._toleration_errors = TolerationErrors(context.registry, _CAUSE.subsystem)
         self._judged = lru_cache(maxsize=_KEPT)(self._judge)
         self._claims.index(_DEVICE, lambda claim: [_id(each) for each in _devices_of(claim)])
         self._slices.index(_POOL, lambda item: [_pool(item)])
@@ -88,14 +86,16 @@ class DeviceTaintEviction(Controller):
         self._slices.on_batch(self._settle_pools)
         self._rules.on_change(self._rule_changed)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is to be judged or evicted now."""
+        return super().is_idle and self._evictions.is_idle
+
     async def run(self) -> None:
         """Judge and evict until cancelled."""
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(super().run())
-                tasks.create_task(self._evictions.run())
-        finally:
-            self._alarms.close()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(super().run())
+            tasks.create_task(self._evictions.run())
 
     async def reconcile(self, key: Key) -> None:
         """Judge a pod, or tell a rule what it does."""
@@ -170,11 +170,11 @@ class DeviceTaintEviction(Controller):
         rules = tuple(sorted({rule.metadata.name for _, rule in exposures if rule is not None}))
         self._evictions.plan(pod, min(due for due, _ in exposures), rules)
         for rule in rules:
-            self._alarms.set(("", rule), _STATUS_SECONDS)
+            self.queue.add_after(("", rule), _STATUS_SECONDS)
 
     def _claims_of(self, pod: Pod) -> Iterator[ResourceClaim]:
         """The claims that a pod uses now; none when it is not on a node or has finished."""
-        if not pod.spec.node_name or pod.status.phase in ("Succeeded", "Failed"):
+        if not pod.spec.node_name or is_finished(pod):
             return
         made = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
         for use in pod.spec.resource_claims:
@@ -198,7 +198,7 @@ class DeviceTaintEviction(Controller):
     def _due(self, result: DeviceRequestAllocationResult, taint: Taint, since: datetime) -> Iterator[datetime]:
         grace, doubt = self._judged(result.tolerations, taint)
         if doubt is not None:
-            self._doubts.note(doubt, taint)
+            self._toleration_errors.note(doubt, taint)
         if grace is not None:
             yield since + timedelta(seconds=min(grace, LONGEST))
 
@@ -211,7 +211,7 @@ class DeviceTaintEviction(Controller):
         for name in rules:
             if rule := self._rules.get("", name):
                 self._evicted[rule.metadata.uid] += 1
-                self._alarms.set(("", name), _STATUS_SECONDS)
+                self.queue.add_after(("", name), _STATUS_SECONDS)
 
     async def _tell(self, rule: DeviceTaintRule) -> None:
         metadata, now = rule.metadata, self.clock.now()
@@ -219,9 +219,9 @@ class DeviceTaintEviction(Controller):
         if old is not None and old.observed_generation == metadata.generation and old.last_transition_time is not None:
             wait = _STATUS_SECONDS - (now - old.last_transition_time).total_seconds()
             if 0 < wait <= _STATUS_SECONDS:
-                self._alarms.set(("", metadata.name), wait)
+                self.queue.add_after(("", metadata.name), wait)
                 return
-        condition = condition_of(rule.spec.taint.effect, await self._impact(rule))
+        condition = eviction_condition(rule.spec.taint.effect, await self._impact(rule))
         told = condition | {"observedGeneration": metadata.generation, "lastTransitionTime": timestamp(now)}
         if old is not None and (old.status, old.reason, old.message, old.observed_generation) == (
             told["status"], told["reason"], told["message"], told["observedGeneration"],
@@ -229,7 +229,7 @@ class DeviceTaintEviction(Controller):
             return
         patch = {"metadata": {"uid": metadata.uid}, "status": {"conditions": [told]}}
         answer = await self.client.patch(_RULE, "", metadata.name, patch, subresource="status", form=STRATEGIC)
-        await self._rules.caught_up(msgspec.json.decode(answer, type=DeviceTaintRule).metadata.resource_version)
+        await self._rules.caught_up(resource_version(answer))
 
     async def _impact(self, rule: DeviceTaintRule) -> Impact:
         """What a rule does, or would do if it evicted."""

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import heapq
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import datetime
 from typing import NamedTuple
 
 from prometheus_client import Counter
 
 from moorage.api.pod import Pod
 from moorage.client import ApiError, Missing
-from moorage.client.clock import Timer
+from moorage.client.backoff import Backoff
 from moorage.client.events import NORMAL, Recorder
 from moorage.client.informer import Key
+from moorage.client.timers import Timers
 from moorage.controllers.frame.controller import Context
+from moorage.controllers.frame.pods import DISRUPTION_TARGET, POD
 from moorage.controllers.frame.ratelimit import TokenBucket
-from moorage.controllers.nodes.nodepods import DISRUPTION_TARGET, POD, set_condition
+from moorage.controllers.nodes.nodepods import set_condition
 from moorage.histogram import Histogram
 
 Reasons = tuple[str, ...]
@@ -29,11 +30,11 @@ Reasons = tuple[str, ...]
 _LOG = logging.getLogger(__name__)
 _AT_ONCE = 16
 _RATE, _BURST = 200.0, 400
-_FIRST_RETRY, _LAST_RETRY = 0.05, 60.0
+_RETRIES = Backoff(first=0.05, last=60.0)
 _BUCKETS = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
 
 
-class Cause(NamedTuple):
+class EvictionCause(NamedTuple):
     """Why pods are evicted, in the words that they and their metrics carry; `{pod}` is namespace/name."""
 
     subsystem: str
@@ -56,13 +57,6 @@ class _Eviction:
     begun: bool = False
 
 
-@dataclass(order=True, slots=True)
-class _Timed:
-    when: datetime
-    number: int
-    eviction: _Eviction = field(compare=False)
-
-
 class Evictions:
     """Deletes pods when they are due, with the condition and the event that say why.
 
@@ -73,7 +67,11 @@ class Evictions:
     """
 
     def __init__(
-        self, context: Context, recorder: Recorder, cause: Cause, evicted: Callable[[Reasons], None] | None = None
+        self,
+        context: Context,
+        recorder: Recorder,
+        cause: EvictionCause,
+        evicted: Callable[[Reasons], None] | None = None,
     ) -> None:
         self._client = context.client
         self._clock = context.clock
@@ -82,10 +80,9 @@ class Evictions:
         self._cause = cause
         self._evicted = evicted
         self._planned: dict[str, _Eviction] = {}
-        self._timed: list[_Timed] = []
-        self._number = 0
-        self._timer: tuple[datetime, Timer] | None = None
+        self._timers: Timers[str] = Timers(context.clock, self._due)
         self._ready: OrderedDict[str, deque[_Eviction]] = OrderedDict()
+        self._running = 0
         self._wake = asyncio.Event()
         self._turn = asyncio.Lock()
         self._bucket = TokenBucket(context.clock, _RATE, _BURST)
@@ -109,7 +106,8 @@ class Evictions:
         key = metadata.namespace, metadata.name
         eviction = _Eviction(key, metadata.uid, pod.spec.node_name, due, max(due, now), because)
         self._planned[metadata.uid] = eviction
-        self._at(due, eviction)
+        self._timers.cancel(metadata.uid)
+        self._evict_after(eviction, (due - now).total_seconds())
 
     def cancel(self, pod: Pod) -> None:
         """Let a pod stay, unless it is being evicted already."""
@@ -122,6 +120,12 @@ class Evictions:
     def forget(self, pod: Pod) -> None:
         """A pod ends or has ended: nothing is left to be done."""
         self._planned.pop(pod.metadata.uid, None)
+        self._timers.cancel(pod.metadata.uid)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no pod is being evicted or due."""
+        return not self._running and not self._ready
 
     async def run(self) -> None:
         """Evict until cancelled."""
@@ -130,8 +134,7 @@ class Evictions:
                 for _ in range(_AT_ONCE):
                     tasks.create_task(self._work())
         finally:
-            if self._timer is not None:
-                self._timer[1].cancel()
+            self._timers.close()
 
     async def _work(self) -> None:
         while True:
@@ -142,6 +145,8 @@ class Evictions:
                 await self._evict(eviction)
             except Exception as error:  # noqa: BLE001 - one pod's trouble must not end the eviction of others
                 self._retry(eviction, error)
+            finally:
+                self._running -= 1
 
     async def _take(self) -> _Eviction:
         while True:
@@ -152,6 +157,7 @@ class Evictions:
                     self._ready[node] = line
                 if self._planned.get(eviction.uid) is eviction:
                     eviction.begun = True
+                    self._running += 1
                     return eviction
             self._wake.clear()
             await self._wake.wait()
@@ -178,42 +184,25 @@ class Evictions:
             self._evicted(eviction.because)
 
     def _retry(self, eviction: _Eviction, error: Exception) -> None:
-        delay = min(_FIRST_RETRY * 2.0 ** min(eviction.failures, 20), _LAST_RETRY)
         eviction.failures += 1
+        delay = _RETRIES.delay(eviction.failures)
         eviction.begun = False
         unexpected = not isinstance(error, ApiError)
         _LOG.warning("evicting pod %s/%s, again in %g s: %s", *eviction.pod, delay, error, exc_info=unexpected)
-        self._at(self._clock.now() + timedelta(seconds=delay), eviction)
+        self._evict_after(eviction, delay)
 
     def _say(self, pod: Pod, words: str) -> None:
         what = words.format(pod=f"{pod.metadata.namespace}/{pod.metadata.name}")
         self._recorder.event(pod, NORMAL, self._cause.event, what)
 
-    def _at(self, when: datetime, eviction: _Eviction) -> None:
-        if when <= self._clock.now():
+    def _evict_after(self, eviction: _Eviction, seconds: float) -> None:
+        if seconds > 0:
+            self._timers.set(eviction.uid, seconds)
+        else:
+            self._due(eviction.uid)
+
+    def _due(self, uid: str) -> None:
+        eviction = self._planned.get(uid)
+        if eviction is not None:
             self._ready.setdefault(eviction.node, deque()).append(eviction)
             self._wake.set()
-            return
-        self._number += 1
-        heapq.heappush(self._timed, _Timed(when, self._number, eviction))
-        if len(self._timed) > 2 * len(self._planned) + 1024:
-            self._timed = [each for each in self._timed if self._planned.get(each.eviction.uid) is each.eviction]
-            heapq.heapify(self._timed)
-        self._arm()
-
-    def _arm(self) -> None:
-        """Keep one timer, for what is due first."""
-        if not self._timed or (self._timer is not None and self._timer[0] <= self._timed[0].when):
-            return
-        if self._timer is not None:
-            self._timer[1].cancel()
-        when = self._timed[0].when
-        seconds = (when - self._clock.now()).total_seconds()
-        self._timer = when, self._clock.call_later(seconds, self._ring)
-
-    def _ring(self) -> None:
-        self._timer = None
-        now = self._clock.now()
-        while self._timed and self._timed[0].when <= now:
-            self._at(now, heapq.heappop(self._timed).eviction)
-        self._arm()

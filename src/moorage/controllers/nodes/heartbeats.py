@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
 from typing import NamedTuple
 
-from moorage.client.clock import Clock, Timer
+from moorage.client.clock import Clock
+from moorage.client.timers import Timers
 
 _STALL = 5.0
 
@@ -17,24 +17,26 @@ class _Beat(NamedTuple):
 
     @property
     def end(self) -> float:
-        return self.heard + self.patience
+        """When the node will have been silent for too long; whole microseconds, as timers count."""
+        return round(self.heard + self.patience, 6)
 
 
 class Heartbeats:
     """Times by this machine's own clock: what a node says of the time is never compared with it.
 
-    A heartbeat costs one entry in a dictionary. Each node stands once in a heap, under a time at which it may have
-    become silent; one timer waits for the first of them. When that rings late, this process has stood still and heard
-    nobody, so everybody has their time anew.
+    A heartbeat costs one entry in a dictionary. The timer of a node is not moved by it, but set again when it ends and
+    the node was heard of since. A timer that ends late means that this process has stood still and heard nobody: then
+    every node has its time anew.
     """
 
     def __init__(self, clock: Clock, silent: Callable[[str], None]) -> None:
         self._clock = clock
         self._silent = silent
         self._beats: dict[str, _Beat] = {}
-        self._watched: set[str] = set()
-        self._heap: list[tuple[float, str]] = []
-        self._timer: Timer | None = None
+        self._watched: dict[str, float] = {}
+        """When the timer of each node ends."""
+        self._timers: Timers[str] = Timers(clock, self._look_at)
+        self._restarted = -_STALL
 
     def __contains__(self, node: str) -> bool:
         return node in self._beats
@@ -44,7 +46,6 @@ class Heartbeats:
         beat = self._beats[node] = _Beat(self._clock.monotonic(), patience)
         if node not in self._watched:
             self._watch(node, beat)
-            self._arm()
 
     def again(self, node: str) -> None:
         """A node that is known was heard of."""
@@ -61,36 +62,26 @@ class Heartbeats:
 
     def restart(self) -> None:
         """Give every node its time anew."""
+        self._restarted = self._clock.monotonic()
         for node in list(self._beats):
             self.again(node)
 
     def stop(self) -> None:
-        """Wait for nothing any more."""
-        if self._timer is not None:
-            self._timer.cancel()
+        """Cancel all timers."""
+        self._timers.close()
 
     def _watch(self, node: str, beat: _Beat) -> None:
-        self._watched.add(node)
-        heapq.heappush(self._heap, (beat.end, node))
+        self._watched[node] = beat.end
+        self._timers.set(node, beat.end - self._clock.monotonic())
 
-    def _arm(self) -> None:
-        if self._timer is None and self._heap:
-            when = self._heap[0][0]
-            self._timer = self._clock.call_later(when - self._clock.monotonic(), lambda: self._ring(when))
-
-    def _ring(self, when: float) -> None:
-        self._timer = None
-        now = self._clock.monotonic()
-        if now > when + _STALL:
+    def _look_at(self, node: str) -> None:
+        now, due = self._clock.monotonic(), self._watched.pop(node)
+        if self._restarted < due + _STALL < now:
             self.restart()
-        while self._heap and self._heap[0][0] <= now:
-            _, node = heapq.heappop(self._heap)
-            self._watched.discard(node)
-            beat = self._beats.get(node)
-            if beat is None:
-                continue
-            if beat.end > now:
-                self._watch(node, beat)
-            else:
-                self._silent(node)
-        self._arm()
+        beat = self._beats.get(node)
+        if beat is None or node in self._watched:
+            return
+        if beat.end > now:
+            self._watch(node, beat)
+        else:
+            self._silent(node)

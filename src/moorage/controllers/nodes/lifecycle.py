@@ -10,15 +10,25 @@ import msgspec
 
 from moorage.api import kinds
 from moorage.api.cluster import Lease
-from moorage.api.meta import Object
+from moorage.api.meta import Data
 from moorage.api.node import Node, NodeCondition, Taint
 from moorage.api.pod import Pod
+from moorage.api.wellknown import (
+    TAINT_DISK_PRESSURE,
+    TAINT_MEMORY_PRESSURE,
+    TAINT_NETWORK_UNAVAILABLE,
+    TAINT_NOT_READY,
+    TAINT_PID_PRESSURE,
+    TAINT_UNREACHABLE,
+    TAINT_UNSCHEDULABLE,
+)
 from moorage.client import ApiError, Missing
-from moorage.client.client import STRATEGIC, Data
+from moorage.client.client import STRATEGIC
 from moorage.client.clock import timestamp
 from moorage.client.events import NORMAL, WARNING
 from moorage.client.informer import Key
-from moorage.controllers.frame.controller import Context, Controller
+from moorage.controllers.frame.controller import Context, Controller, resource_version
+from moorage.controllers.frame.pods import ready_condition
 from moorage.controllers.frame.settling import Settling
 from moorage.controllers.nodes import nodepods
 from moorage.controllers.nodes.heartbeats import Heartbeats
@@ -28,17 +38,18 @@ from moorage.match.tolerations import NO_EXECUTE, NO_SCHEDULE
 
 READY = "Ready"
 TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
-NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
-UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 TAINT_OF_CONDITION = {
-    (READY, FALSE): NOT_READY,
-    (READY, UNKNOWN): UNREACHABLE,
-    ("MemoryPressure", TRUE): "node.kubernetes.io/memory-pressure",
-    ("DiskPressure", TRUE): "node.kubernetes.io/disk-pressure",
-    ("PIDPressure", TRUE): "node.kubernetes.io/pid-pressure",
-    ("NetworkUnavailable", TRUE): "node.kubernetes.io/network-unavailable",
+    (READY, FALSE): TAINT_NOT_READY,
+    (READY, UNKNOWN): TAINT_UNREACHABLE,
+    ("MemoryPressure", TRUE): TAINT_MEMORY_PRESSURE,
+    ("DiskPressure", TRUE): TAINT_DISK_PRESSURE,
+    ("PIDPressure", TRUE): TAINT_PID_PRESSURE,
+    ("NetworkUnavailable", TRUE): TAINT_NETWORK_UNAVAILABLE,
 }
-_OURS = {NO_SCHEDULE: {*TAINT_OF_CONDITION.values(), UNSCHEDULABLE}, NO_EXECUTE: {NOT_READY, UNREACHABLE}}
+_OURS = {
+    NO_SCHEDULE: {*TAINT_OF_CONDITION.values(), TAINT_UNSCHEDULABLE},
+    NO_EXECUTE: {TAINT_NOT_READY, TAINT_UNREACHABLE},
+}
 _KUBELETS_CONDITIONS = (READY, "MemoryPressure", "DiskPressure", "PIDPressure")
 """What only the kubelet can know; the network's condition is set by others."""
 _LEASES = "kube-node-lease"
@@ -65,7 +76,7 @@ class NodeLifecycle(Controller):
         self._leases = context.informers.of(Lease)
         self._pods = context.informers.of(Pod)
         self._heartbeats = Heartbeats(context.clock, self._look_at)
-        self._settling = Settling(self._look_at)
+        self._settling = Settling(context.clock, self._look_at)
         self._zones = Zones(context.clock, context.registry, self._look_at, self._turned)
         index_by_node(self._pods)
         self._nodes.on_change(self._node_changed)
@@ -215,7 +226,7 @@ class NodeLifecycle(Controller):
         return None
 
     async def _seen(self, answer: bytes) -> None:
-        await self._nodes.caught_up(msgspec.json.decode(answer, type=Object).metadata.resource_version)
+        await self._nodes.caught_up(resource_version(answer))
 
 
 def _condition(node: Node, type_: str) -> NodeCondition | None:
@@ -234,8 +245,7 @@ def _heartbeat(node: Node) -> object:
 
 
 def _is_ready(pod: Pod) -> bool:
-    condition = nodepods.condition_of(pod, READY)
-    return condition is not None and condition.status == TRUE
+    return ready_condition(pod) is not None
 
 
 def _no_schedule_keys(node: Node) -> Iterable[str]:
@@ -244,9 +254,9 @@ def _no_schedule_keys(node: Node) -> Iterable[str]:
             yield key
     # Who has not said that it is ready gets no pods yet.
     if not _ready(node):
-        yield NOT_READY
+        yield TAINT_NOT_READY
     if node.spec.unschedulable:
-        yield UNSCHEDULABLE
+        yield TAINT_UNSCHEDULABLE
 
 
 def _unknown(node: Node, type_: str, old: NodeCondition | None, now: str) -> Data | None:

@@ -5,27 +5,21 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from moorage.api import kinds
-from moorage.api.pod import Pod, PodCondition
+from moorage.api.meta import Data
+from moorage.api.pod import Pod
 from moorage.client import Client, Informer
-from moorage.client.client import STRATEGIC, Data
+from moorage.client.client import STRATEGIC
 from moorage.client.clock import timestamp
+from moorage.controllers.frame.pods import POD, condition_of
 
-POD = kinds.row("v1", "Pod")
 NODE = "node"
 """The index of pods by the node that they are on."""
-DISRUPTION_TARGET = "DisruptionTarget"
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 def index_by_node(pods: Informer[Pod]) -> None:
     """Keep pods by the node that they are on."""
     pods.index(NODE, lambda pod: [pod.spec.node_name] if pod.spec.node_name else ())
-
-
-def condition_of(pod: Pod, type_: str) -> PodCondition | None:
-    """One condition of a pod."""
-    return next((each for each in pod.status.conditions if each.type == type_), None)
 
 
 def bound_at(pod: Pod) -> datetime:

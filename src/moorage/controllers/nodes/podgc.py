@@ -9,21 +9,20 @@ from datetime import UTC, datetime
 from prometheus_client import Counter
 
 from moorage.api import kinds
+from moorage.api.meta import Data
 from moorage.api.node import Node
 from moorage.api.pod import Pod
+from moorage.api.wellknown import TAINT_OUT_OF_SERVICE
 from moorage.client import ApiError, Missing
-from moorage.client.client import Data
 from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Context, Controller
-from moorage.controllers.frame.timers import Alarms
-from moorage.controllers.nodes.nodepods import DISRUPTION_TARGET, NODE, POD, index_by_node, set_condition
+from moorage.controllers.frame.pods import DISRUPTION_TARGET, POD, is_finished
+from moorage.controllers.nodes.nodepods import NODE, index_by_node, set_condition
 
-OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 _QUARANTINE, _PERIOD = 40.0, 20.0
 """Seconds that a node may be late, and in which pods that ended are collected together."""
 _ENDED_KEPT = 12_500
 _AT_ONCE = 16
-_ENDED = ("Succeeded", "Failed")
 _SURPLUS = "", ""
 _NODE = kinds.row("v1", "Node")
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -47,7 +46,6 @@ class PodGC(Controller):
         self._pods = context.informers.of(Pod)
         self._ended_kept = ended_kept
         self._ended: set[Key] = set()
-        self._alarms = Alarms(context.clock, self.queue.add)
         self._deletions = Counter(
             "pod_gc_collector_force_delete_pods", "Pods that were deleted by force.", ["namespace", "reason"],
             registry=context.registry,
@@ -59,13 +57,6 @@ class PodGC(Controller):
         index_by_node(self._pods)
         self._pods.on_change(self._pod_changed)
         self._nodes.on_change(self._node_changed)
-
-    async def run(self) -> None:
-        """Collect until cancelled."""
-        try:
-            await super().run()
-        finally:
-            self._alarms.close()
 
     async def reconcile(self, key: Key) -> None:
         """Collect the pods of a node that vanished, or a pod that no kubelet will end."""
@@ -81,24 +72,24 @@ class PodGC(Controller):
         pod = new or old
         assert pod is not None
         key = pod.metadata.namespace, pod.metadata.name
-        if new is None or new.status.phase not in _ENDED:
+        if new is None or not is_finished(new):
             self._ended.discard(key)
         else:
             self._ended.add(key)
             if len(self._ended) > self._ended_kept:
-                self._alarms.set(_SURPLUS, _PERIOD)
+                self.queue.add_after(_SURPLUS, _PERIOD)
         if new is None:
             return
         if self._stranded(new):
             self.queue.add(key)
         node = new.spec.node_name
         if node and (old is None or old.spec.node_name != node) and self._nodes.get("", node) is None:
-            self._alarms.set(("", node), _QUARANTINE)
+            self.queue.add_after(("", node), _QUARANTINE)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         if new is None:
             assert old is not None
-            self._alarms.set(("", old.metadata.name), _QUARANTINE)
+            self.queue.add_after(("", old.metadata.name), _QUARANTINE)
         elif _is_out_of_service(new) and not (old and _is_out_of_service(old)):
             for pod in self._pods.by(NODE, new.metadata.name):
                 if self._stranded(pod):
@@ -109,7 +100,7 @@ class PodGC(Controller):
         metadata = pod.metadata
         if metadata.deletion_timestamp is None:
             return ""
-        if pod.status.phase in _ENDED and not metadata.deletion_grace_period_seconds:
+        if is_finished(pod) and not metadata.deletion_grace_period_seconds:
             return ""
         if not pod.spec.node_name:
             return "unscheduled"
@@ -159,7 +150,7 @@ class PodGC(Controller):
 
     async def _mark_failed(self, pod: Pod, condition: Data | None) -> None:
         """Give a pod its end: nobody else will, and whoever owns it waits for it."""
-        if pod.status.phase in _ENDED:
+        if is_finished(pod):
             return
         if condition is not None:
             await set_condition(self.client, pod, self.clock.now(), condition, phase="Failed")
@@ -176,4 +167,4 @@ def _created(pod: Pod) -> datetime:
 def _is_out_of_service(node: Node) -> bool:
     """Whether somebody said that a node which is not ready will not come back by itself."""
     ready = any(each.type == "Ready" and each.status == "True" for each in node.status.conditions)
-    return not ready and any(each.key == OUT_OF_SERVICE for each in node.spec.taints)
+    return not ready and any(each.key == TAINT_OUT_OF_SERVICE for each in node.spec.taints)

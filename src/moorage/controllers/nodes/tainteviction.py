@@ -12,13 +12,13 @@ from moorage.api.node import Node, Taint
 from moorage.api.pod import Pod, Toleration
 from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Context, Controller
-from moorage.controllers.nodes.evictions import Cause, Evictions
+from moorage.controllers.nodes.evictions import EvictionCause, Evictions
 from moorage.controllers.nodes.nodepods import NODE, bound_at, index_by_node
-from moorage.controllers.nodes.taints import LONGEST, Doubts, SeenTaints
+from moorage.controllers.nodes.taints import LONGEST, SeenTaints, TolerationErrors
 from moorage.match.tolerations import Tolerations
 from moorage.match.verdict import Verdict
 
-_CAUSE = Cause(
+_CAUSE = EvictionCause(
     subsystem="taint_eviction_controller",
     reason="DeletionByTaintManager",
     message="Taint manager: deleting due to NoExecute taint",
@@ -54,11 +54,16 @@ class TaintEviction(Controller):
         self._pods = context.informers.of(Pod)
         self._taints = SeenTaints(context.clock)
         self._evictions = Evictions(context, self.recorder, _CAUSE)
-        self._doubts = Doubts(context.registry, _CAUSE.subsystem)
+        self._toleration_errors = TolerationErrors(context.registry, _CAUSE.subsystem)
         self._judged = lru_cache(maxsize=_KEPT)(self._judge)
         index_by_node(self._pods)
         self._nodes.on_change(self._node_changed)
         self._pods.on_change(self._pod_changed)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is to be judged or evicted now."""
+        return super().is_idle and self._evictions.is_idle
 
     async def run(self) -> None:
         """Judge and evict until cancelled."""
@@ -104,7 +109,7 @@ class TaintEviction(Controller):
             return None
         judgement = self._judged(pod.spec.tolerations, tuple(taints))
         for verdict, taint in judgement.errors:
-            self._doubts.note(verdict, taint)
+            self._toleration_errors.note(verdict, taint)
         arrived = bound_at(pod)
         return min(
             (

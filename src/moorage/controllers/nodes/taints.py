@@ -9,6 +9,7 @@ from datetime import datetime
 from prometheus_client import CollectorRegistry, Counter
 
 from moorage.api.node import Taint
+from moorage.bounded import Bounded
 from moorage.client.clock import Clock
 from moorage.match.tolerations import NO_EXECUTE
 from moorage.match.verdict import Verdict
@@ -52,7 +53,7 @@ class SeenTaints:
         return new != old
 
 
-class Doubts:
+class TolerationErrors:
     """Taints whose values the operators of tolerations cannot read: counted always, logged once for each value."""
 
     def __init__(self, registry: CollectorRegistry, subsystem: str) -> None:
@@ -62,15 +63,13 @@ class Doubts:
             ["error"],
             registry=registry,
         )
-        self._logged: dict[tuple[str, Taint], None] = {}
+        self._logged: Bounded[tuple[str, Taint], bool] = Bounded(_REMEMBERED)
 
     def note(self, verdict: Verdict, taint: Taint) -> None:
         """Take note of a taint that no toleration matches, and that one could not be compared with."""
         self._errors.labels(verdict.log).inc()
         what = verdict.log, Taint(taint.key, taint.value, taint.effect)
-        if what in self._logged:
+        if self._logged.get(what):
             return
-        if len(self._logged) >= _REMEMBERED:
-            self._logged.pop(next(iter(self._logged)))
-        self._logged[what] = None
+        self._logged.put(what, True)
         _LOG.warning("%s: taint %s: %s", verdict.log, taint, verdict.error)

@@ -12,11 +12,10 @@ from typing import NamedTuple
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from moorage.api.node import Node
+from moorage.api.wellknown import LABEL_EXCLUDE_DISRUPTION, LABEL_REGION, LABEL_ZONE
 from moorage.client.clock import Clock, Timer
 from moorage.controllers.frame.ratelimit import TokenBucket
 
-REGION, ZONE = "topology.kubernetes.io/region", "topology.kubernetes.io/zone"
-EXCLUDED = "node.kubernetes.io/exclude-disruption"
 _RATE, _SLOW_RATE = 0.1, 0.01
 _LARGE_ZONE = 50
 _UNHEALTHY_SHARE, _UNHEALTHY_NODES = 0.55, 3
@@ -24,7 +23,7 @@ _TOGETHER = 5.0
 """Nodes that fail within so many seconds are judged together: that a zone fails is known before one is emptied."""
 
 
-class State(Enum):
+class ZoneState(Enum):
     """How much of a zone has failed."""
 
     NORMAL = "most nodes are ready"
@@ -46,17 +45,17 @@ class _Zone:
     timer: Timer | None = None
 
     @property
-    def state(self) -> State:
+    def state(self) -> ZoneState:
         if not self.ready and self.unready:
-            return State.FULL
+            return ZoneState.FULL
         share = self.unready / max(1, self.ready + self.unready)
         if self.unready >= _UNHEALTHY_NODES and share >= _UNHEALTHY_SHARE:
-            return State.PARTIAL
-        return State.NORMAL
+            return ZoneState.PARTIAL
+        return ZoneState.NORMAL
 
     @property
     def rate(self) -> float:
-        if self.state is State.PARTIAL:
+        if self.state is ZoneState.PARTIAL:
             return _SLOW_RATE if self.ready + self.unready > _LARGE_ZONE else 0.0
         return _RATE
 
@@ -96,7 +95,7 @@ class Zones:
         name, seen = node.metadata.name, _Seen(zone_of(node), ready)
         if ready:
             self.withdraw(node)
-        if EXCLUDED in node.metadata.labels:
+        if LABEL_EXCLUDE_DISRUPTION in node.metadata.labels:
             self._zone(seen.zone)
             self._count(name, None)
         elif self._seen.get(name) != seen:
@@ -171,7 +170,7 @@ class Zones:
 
     def _turn(self) -> None:
         used = [zone for zone in self._zones.values() if zone.ready or zone.unready]
-        cut_off = bool(used) and all(zone.state is State.FULL for zone in used)
+        cut_off = bool(used) and all(zone.state is ZoneState.FULL for zone in used)
         if cut_off == self.cut_off:
             return
         self.cut_off = cut_off
@@ -188,7 +187,7 @@ class Zones:
             zone.timer = None
         while zone.waiting:
             name, asked = next(iter(zone.waiting.items()))
-            wait = asked + _TOGETHER - self._clock.monotonic()
+            wait = round(asked + _TOGETHER - self._clock.monotonic(), 6)
             if wait <= 0:
                 wait = zone.bucket.take()
             if wait > 0:
@@ -203,5 +202,5 @@ class Zones:
 def zone_of(node: Node) -> str:
     """The zone of a node, in the words that metrics carry; nodes without one share one."""
     labels = node.metadata.labels
-    region, zone = labels.get(REGION, ""), labels.get(ZONE, "")
+    region, zone = labels.get(LABEL_REGION, ""), labels.get(LABEL_ZONE, "")
     return f"{region}:{zone}" if region or zone else ""

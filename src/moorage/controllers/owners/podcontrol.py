@@ -15,31 +15,27 @@ from prometheus_client import CollectorRegistry, Counter
 
 from moorage.api import kinds
 from moorage.api.labels import LabelMatcher, selector_of
-from moorage.api.meta import LabelSelector, Object, OwnerReference
-from moorage.api.pod import Pod, PodCondition
+from moorage.api.meta import Data, LabelSelector, Object, OwnerReference
+from moorage.api.pod import Pod
 from moorage.client import ApiError, Client, Conflict, Exists, Forbidden, Informer, Invalid, Missing
-from moorage.client.client import STRATEGIC, Data
+from moorage.client.backoff import Backoff
+from moorage.client.client import STRATEGIC
 from moorage.client.clock import Clock
 from moorage.client.events import NORMAL, WARNING, Recorder
 from moorage.client.informer import Key
-from moorage.controllers.frame.controller import Controller
+from moorage.controllers.frame.controller import Controller, resource_version
+from moorage.controllers.frame.pods import POD, controller_of, is_ending, is_finished, ready_condition
 
-POD = kinds.row("v1", "Pod")
 OWNER = "owner"
 """The index of pods by the uid of the owner that controls them."""
 ORPHANS = "orphans"
 """The index of pods that nobody controls, by namespace."""
 _NAMESPACE = "namespace"
-_FIRST_DELAY, _LAST_DELAY = 0.1, 30.0
+_RETRIES = Backoff(first=0.1, last=30.0)
 _LAG = 30.0
 _REMEMBERED = timedelta(minutes=10)
 
 T = TypeVar("T", bound=Object)
-
-
-def controller_of(item: Object) -> OwnerReference | None:
-    """The one owner that manages an object."""
-    return next((each for each in item.metadata.owner_references if each.controller), None)
 
 
 def index_by_owner(pods: Informer[Any]) -> None:
@@ -59,17 +55,12 @@ def reference_to(owner: Object) -> Data:
 
 def is_active(pod: Pod) -> bool:
     """Whether a pod runs or will run: it has not ended, and is not about to."""
-    return pod.status.phase not in ("Succeeded", "Failed") and pod.metadata.deletion_timestamp is None
+    return not is_finished(pod) and not is_ending(pod)
 
 
 def is_terminating(pod: Pod) -> bool:
     """Whether a pod is being deleted and has not ended yet."""
-    return pod.status.phase not in ("Succeeded", "Failed") and pod.metadata.deletion_timestamp is not None
-
-
-def ready_condition(pod: Pod) -> PodCondition | None:
-    """The condition that says that a pod is ready, when it is."""
-    return next((each for each in pod.status.conditions if each.type == "Ready" and each.status == "True"), None)
+    return is_ending(pod) and not is_finished(pod)
 
 
 def seconds_to_availability(pod: Pod, min_ready_seconds: int, now: datetime) -> float | None:
@@ -154,7 +145,7 @@ async def claim(
 async def _own(client: Client, informer: Informer[T], item: T, references: Sequence[Data]) -> str:
     metadata = item.metadata
     patch = {"metadata": {"uid": metadata.uid, "ownerReferences": references}}
-    return _revision(await client.patch(informer.kind, metadata.namespace, metadata.name, patch, form=STRATEGIC))
+    return resource_version(await client.patch(informer.kind, metadata.namespace, metadata.name, patch, form=STRATEGIC))
 
 
 async def _is_alive(client: Client, owner: Object) -> bool:
@@ -185,7 +176,7 @@ def _counter(registry: CollectorRegistry) -> Counter:
     return _counters[registry]
 
 
-class Words(NamedTuple):
+class EventMessages(NamedTuple):
     """How events tell of pods."""
 
     created: str = "Created pod: {pod}"
@@ -194,10 +185,10 @@ class Words(NamedTuple):
     not_deleted: str = "Error deleting: {error}"
 
 
-_WORDS = Words()
+_MESSAGES = EventMessages()
 
 
-class Children:
+class PodControl:
     """Creates and deletes the pods of owners. It returns when the informer has seen what was done.
 
     So whoever asks the informer next sees it too, and no pod is made twice. An owner whose pod the server refused
@@ -213,22 +204,22 @@ class Children:
         name: str = "",
         clock: Clock | None = None,
         registry: CollectorRegistry | None = None,
-        words: Words = _WORDS,
+        messages: EventMessages = _MESSAGES,
     ) -> None:
         self._client = client
         self._pods = pods
         self._recorder = recorder
         self._clock = clock or Clock()
         self._failures = _counter(registry).labels(name) if registry is not None else None
-        self._words = words
+        self._messages = messages
         self._refusals: dict[str, _Refusal] = {}
 
     @classmethod
-    def of(cls, controller: Controller, pods: Informer[Pod], words: Words = _WORDS) -> Children:
+    def of(cls, controller: Controller, pods: Informer[Pod], messages: EventMessages = _MESSAGES) -> PodControl:
         """The children of a controller's objects; failures are counted under its name."""
         return cls(
             controller.client, pods, controller.recorder,
-            name=controller.name, clock=controller.clock, registry=controller.context.registry, words=words,
+            name=controller.name, clock=controller.clock, registry=controller.context.registry, messages=messages,
         )  # fmt: skip
 
     async def create(self, owner: Object, template: Mapping[str, Any], metadata: Mapping[str, Any]) -> str:
@@ -291,7 +282,7 @@ class Children:
             raise self._refused(owner, error, str(metadata.get("name", "")), prefix) from error
         self._refusals.pop(owner.metadata.uid, None)
         made = msgspec.json.decode(body, type=Object)
-        self._say(owner, NORMAL, "SuccessfulCreate", self._words.created, made.metadata.name)
+        self._say(owner, NORMAL, "SuccessfulCreate", self._messages.created, made.metadata.name)
         return made
 
     async def _post(self, data: Data, namespace: str, tries: int) -> bytes:
@@ -310,13 +301,13 @@ class Children:
         if not namespace_ends(error):
             if self._failures is not None:
                 self._failures.inc()
-            self._say(owner, WARNING, "FailedCreate", self._words.not_created, name, told)
+            self._say(owner, WARNING, "FailedCreate", self._messages.not_created, name, told)
         now, uid, generation = self._clock.now(), owner.metadata.uid, owner.metadata.generation
         if not self.seconds_to_wait(owner):
             old = self._refusals.get(uid)
-            failures = old.failures + 1 if old is not None and old.generation == generation else 0
-            delay = min(_FIRST_DELAY * 2.0 ** min(failures, 30), _LAST_DELAY)
-            self._refusals[uid] = _Refusal(told, generation, failures, now + timedelta(seconds=delay))
+            failures = old.failures + 1 if old is not None and old.generation == generation else 1
+            until = now + timedelta(seconds=_RETRIES.delay(failures))
+            self._refusals[uid] = _Refusal(told, generation, failures, until)
             for other in [key for key, each in self._refusals.items() if each.until < now - _REMEMBERED]:
                 del self._refusals[other]
         return told
@@ -327,10 +318,10 @@ class Children:
             answer = await self._client.delete(POD, metadata.namespace, metadata.name, uid=metadata.uid)
         except ApiError as error:
             if not isinstance(error, Missing):
-                self._say(owner, WARNING, "FailedDelete", self._words.not_deleted, metadata.name, error)
+                self._say(owner, WARNING, "FailedDelete", self._messages.not_deleted, metadata.name, error)
             raise
-        self._say(owner, NORMAL, "SuccessfulDelete", self._words.deleted, metadata.name)
-        return _revision(answer)
+        self._say(owner, NORMAL, "SuccessfulDelete", self._messages.deleted, metadata.name)
+        return resource_version(answer)
 
     def _say(
         self, owner: Object, type_: str, reason: str, words: str, pod: str, error: ApiError | None = None
@@ -358,10 +349,6 @@ def _pod(owner: Object, template: Mapping[str, Any], metadata: Mapping[str, Any]
 def _without_suffix(message: str, prefix: str) -> str:
     """A message that is the same at each try: without the random end of a generated name."""
     return re.sub(re.escape(prefix[:58]) + r"[a-z0-9]{5}\b", prefix[:58], message) if prefix else message
-
-
-def _revision(body: bytes) -> str:
-    return msgspec.json.decode(body, type=Object).metadata.resource_version
 
 
 def _latest(revisions: Iterable[str]) -> str:

@@ -4,36 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import suppress
-from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
 from moorage.api import kinds
-from moorage.api.meta import Object
+from moorage.api.meta import Data, Object
 from moorage.api.workload import ControllerRevision
 from moorage.client import Exists, Missing
-from moorage.client.client import Data
 from moorage.controllers.frame.controller import Context
-from moorage.controllers.owners.podcontrol import OWNER, controller_of, index_by_owner, reference_to
+from moorage.controllers.frame.pods import controller_of
+from moorage.controllers.owners.podcontrol import OWNER, index_by_owner, reference_to
+from moorage.controllers.owners.templatehash import controller_revision_hash
 
 _REVISION = kinds.row("apps/v1", "ControllerRevision")
-_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _LONGEST_PREFIX = 223
 
 
-def template_hash(template: Data, collisions: int) -> str:
-    """Ten letters that stand for a template; other ones when these have been taken by another template."""
-    digest = blake2b(msgspec.json.encode(template, order="sorted"), digest_size=8, salt=str(collisions).encode())
-    number = int.from_bytes(digest.digest())
-    letters = []
-    for _ in range(10):
-        number, letter = divmod(number, len(_LETTERS))
-        letters.append(_LETTERS[letter])
-    return "".join(letters)
-
-
-class History:
+class Revisions:
     """The revisions of the owners of one kind, labelled with their hash."""
 
     def __init__(self, context: Context, label: str) -> None:
@@ -81,7 +69,7 @@ class History:
         self, owner: Object, template: Data, number: int, collisions: int
     ) -> tuple[ControllerRevision, int]:
         while True:
-            letters = template_hash(template, collisions)
+            letters = controller_revision_hash(template, collisions)
             name = f"{owner.metadata.name[:_LONGEST_PREFIX]}-{letters}"
             labels = {**((template.get("metadata") or {}).get("labels") or {}), self._label: letters}
             data = {

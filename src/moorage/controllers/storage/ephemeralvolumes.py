@@ -6,16 +6,18 @@ import msgspec
 
 from moorage.api import kinds
 from moorage.api.claims import ClaimUse, claims_of, not_made_for
+from moorage.api.meta import Data
 from moorage.api.pod import Pod
 from moorage.api.volume import PersistentVolumeClaim
 from moorage.client import ApiError, Exists, Missing
-from moorage.client.client import Data
 from moorage.client.events import WARNING
 from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Context, Controller
+from moorage.controllers.frame.pods import POD
+from moorage.controllers.owners.podcontrol import reference_to
 from moorage.controllers.storage.volumes import USERS, index_by_claim
 
-_CLAIM, _POD = kinds.row("v1", "PersistentVolumeClaim"), kinds.row("v1", "Pod")
+_CLAIM = kinds.row("v1", "PersistentVolumeClaim")
 
 
 class NotMade(Exception):
@@ -84,7 +86,7 @@ class EphemeralVolumes(Controller):
     async def _template(self, pod: Pod, use: ClaimUse) -> Data | None:
         """What a pod says of the claim, with all fields; None when the pod is gone."""
         try:
-            data: Data = msgspec.json.decode(await self.client.get(_POD, pod.metadata.namespace, pod.metadata.name))
+            data: Data = msgspec.json.decode(await self.client.get(POD, pod.metadata.namespace, pod.metadata.name))
         except Missing:
             return None
         if data["metadata"]["uid"] != pod.metadata.uid:
@@ -95,15 +97,11 @@ class EphemeralVolumes(Controller):
 
 
 def _claim(pod: Pod, use: ClaimUse, template: Data) -> Data:
-    owner = {
-        "apiVersion": "v1", "kind": "Pod", "name": pod.metadata.name, "uid": pod.metadata.uid,
-        "controller": True, "blockOwnerDeletion": True,
-    }  # fmt: skip
     given = template.get("metadata") or {}
     return {
         "metadata": {
             "name": use.claim,
-            "ownerReferences": [owner],
+            "ownerReferences": [reference_to(pod)],
             "labels": given.get("labels") or {},
             "annotations": given.get("annotations") or {},
         },

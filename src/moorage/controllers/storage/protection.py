@@ -15,9 +15,8 @@ from moorage.api.volume import PersistentVolume, PersistentVolumeClaim
 from moorage.client import Informer, Missing
 from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Context, Controller
+from moorage.controllers.frame.pods import POD
 from moorage.controllers.storage.volumes import USERS, index_by_claim
-
-_POD = kinds.row("v1", "Pod")
 
 T = TypeVar("T", bound=Object)
 
@@ -78,7 +77,7 @@ class ClaimProtection(_Protection):
         if any(pod.spec.node_name for pod in self._pods.by(USERS, f"{namespace}/{name}")):
             return True
         needle = f'"{name}"'.encode()
-        for item in (await self.client.list(_POD, namespace)).items:
+        for item in (await self.client.list(POD, namespace)).items:
             if needle in bytes(item) or b'"ephemeral"' in bytes(item):
                 pod = msgspec.json.decode(item, type=Pod)
                 if pod.spec.node_name and any(use.claim == name for use in claims_of(pod)):

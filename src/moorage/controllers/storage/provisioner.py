@@ -8,13 +8,14 @@ import msgspec
 
 from moorage.api import kinds
 from moorage.api.claims import SELECTED_NODE, class_of, mode_of, waits_for_consumer
+from moorage.api.meta import Data
 from moorage.api.node import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from moorage.api.volume import PersistentVolume, PersistentVolumeClaim, StorageClass
+from moorage.api.wellknown import LABEL_HOSTNAME
 from moorage.client import ApiError, Exists, Missing
-from moorage.client.client import Data
 from moorage.client.events import NORMAL, WARNING
 from moorage.client.informer import Key
-from moorage.controllers.frame.controller import Context, Controller
+from moorage.controllers.frame.controller import Context, Controller, resource_version
 from moorage.controllers.storage.volumes import PROVISIONED_BY, STORAGE_PROVISIONER
 from moorage.match.selector import compile_selector
 
@@ -22,7 +23,6 @@ PROVISIONER = "moorage.dev/hollow"
 _CLAIM, _VOLUME = kinds.row("v1", "PersistentVolumeClaim"), kinds.row("v1", "PersistentVolume")
 DRIVER = "hollow.moorage.dev"
 """What volumes name as the driver that would reach their disk."""
-_HOSTNAME = "kubernetes.io/hostname"
 
 
 class Provisioner(Controller):
@@ -86,7 +86,7 @@ class Provisioner(Controller):
             self.recorder.event(claim, WARNING, "ProvisioningFailed", why)
             raise
         self.recorder.event(claim, NORMAL, "ProvisioningSucceeded", f"Successfully provisioned volume {name}")
-        await self._volumes.caught_up(msgspec.json.decode(made, type=PersistentVolume).metadata.resource_version)
+        await self._volumes.caught_up(resource_version(made))
 
     def _is_allowed(self, topology: NodeSelector | None, node: Node) -> bool:
         if topology is None:
@@ -136,8 +136,8 @@ def _topology(storage_class: StorageClass) -> NodeSelector | None:
 
 
 def _at(node: Node) -> NodeSelector:
-    host = node.metadata.labels.get(_HOSTNAME, node.metadata.name)
-    return NodeSelector((NodeSelectorTerm((NodeSelectorRequirement(_HOSTNAME, "In", (host,)),)),))
+    host = node.metadata.labels.get(LABEL_HOSTNAME, node.metadata.name)
+    return NodeSelector((NodeSelectorTerm((NodeSelectorRequirement(LABEL_HOSTNAME, "In", (host,)),)),))
 
 
 def _volume(

@@ -7,15 +7,16 @@ from contextlib import suppress
 import msgspec
 
 from moorage.api import kinds
-from moorage.api.meta import Object
+from moorage.api.meta import Data, Object
 from moorage.api.pod import Pod, PodResourceClaim, PodResourceClaimStatus
 from moorage.api.resource import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate
 from moorage.client import ApiError, Client, Informer, Missing
-from moorage.client.client import STRATEGIC, Data
+from moorage.client.client import STRATEGIC
 from moorage.client.events import WARNING
 from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Context, Controller
-from moorage.controllers.owners.podcontrol import OWNER, POD, controller_of, index_by_owner
+from moorage.controllers.frame.pods import POD, controller_of, is_finished
+from moorage.controllers.owners.podcontrol import OWNER, index_by_owner
 
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 FINALIZER = "resource.kubernetes.io/delete-protection"
@@ -27,7 +28,6 @@ _LONGEST_BASE = 57
 _MOST_USERS = 256
 _WORKERS = 50
 """Writes of many claims are on their way at a time, as in Kubernetes."""
-_OVER = ("Succeeded", "Failed")
 
 
 def status_of(pod: Pod, entry: PodResourceClaim) -> PodResourceClaimStatus | None:
@@ -51,7 +51,7 @@ def claims_of(pod: Pod) -> list[str]:
 def is_done(pod: Pod) -> bool:
     """Whether a pod no longer needs its claims, or never will."""
     is_unplaced = pod.metadata.deletion_timestamp is not None and not pod.spec.node_name
-    return pod.status.phase in _OVER or is_unplaced
+    return is_finished(pod) or is_unplaced
 
 
 def _index_by_claim(pods: Informer[Pod]) -> None:
@@ -96,7 +96,7 @@ class PodClaims(Controller):
     async def reconcile(self, key: Key) -> None:
         """See to the claims of one pod."""
         pod = self._pods.get(*key)
-        if pod is None or pod.metadata.deletion_timestamp is not None or pod.status.phase in _OVER:
+        if pod is None or pod.metadata.deletion_timestamp is not None or is_finished(pod):
             return
         made = {}
         for entry in pod.spec.resource_claims:

@@ -17,13 +17,14 @@ from moorage.api.claims import (
     mode_of,
     waits_for_consumer,
 )
+from moorage.api.meta import Data
 from moorage.api.pod import Pod
 from moorage.api.volume import PersistentVolume, PersistentVolumeClaim, StorageClass
 from moorage.client import Missing
-from moorage.client.client import Data
 from moorage.client.events import NORMAL, WARNING
 from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Context, Controller
+from moorage.controllers.frame.pods import is_finished
 from moorage.controllers.storage.volumes import (
     BETA_STORAGE_PROVISIONER,
     IS_DEFAULT_CLASS,
@@ -37,7 +38,6 @@ from moorage.controllers.storage.volumes import (
 
 _CLAIM = kinds.row("v1", "PersistentVolumeClaim")
 _PROMISED, _FREE, _UNBOUND = "promised to", "free", "unbound"
-_OVER = ("Succeeded", "Failed")
 _RELEASED = ("Released", "Failed")
 
 Bindable = TypeVar("Bindable", PersistentVolume, PersistentVolumeClaim)
@@ -149,7 +149,7 @@ class VolumeBinder(Controller):
 
     def _tell_what_it_waits_for(self, claim: PersistentVolumeClaim) -> None:
         users = self._pods.by(USERS, f"{claim.metadata.namespace}/{claim.metadata.name}")
-        waiting = [pod.metadata.name for pod in users if not pod.spec.node_name and pod.status.phase not in _OVER]
+        waiting = [pod.metadata.name for pod in users if not pod.spec.node_name and not is_finished(pod)]
         reason, message = "WaitForFirstConsumer", "waiting for first consumer to be created before binding"
         if waiting:
             pods = "pod" if len(waiting) == 1 else "pods"

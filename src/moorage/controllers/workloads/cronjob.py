@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -12,23 +13,21 @@ import msgspec
 
 from moorage.api import cron, kinds
 from moorage.api.cron import Schedule, ScheduleError
-from moorage.api.meta import Object
+from moorage.api.meta import Data
 from moorage.api.workload import CronJob, Job
 from moorage.client import ApiError, Exists, Missing
-from moorage.client.client import Data
 from moorage.client.clock import timestamp
 from moorage.client.events import NORMAL, WARNING
 from moorage.client.informer import Key
-from moorage.client.workqueue import WorkQueue
-from moorage.controllers.frame.controller import Context, Controller
-from moorage.controllers.frame.timers import Alarms
-from moorage.controllers.owners.podcontrol import OWNER, controller_of, index_by_owner, namespace_ends, reference_to
+from moorage.client.workqueue import RETRIES
+from moorage.controllers.frame.controller import Context, Controller, resource_version
+from moorage.controllers.frame.pods import controller_of
+from moorage.controllers.owners.podcontrol import OWNER, index_by_owner, namespace_ends, reference_to
 
 _JOB, _CRON_JOB = kinds.row("batch/v1", "Job"), kinds.row("batch/v1", "CronJob")
 _SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
-_LAST_DELAY = 60.0
 _LONGEST_WAIT = 600.0
-"""Alarms do not notice when somebody sets the clock, so that each CronJob is looked at from time to time."""
+"""Timers do not notice when somebody sets the clock, so that each CronJob is looked at from time to time."""
 _MANY = 100
 _LONGEST_DEADLINE = 1_000_000_000
 """Thirty years: a date cannot be moved by all the seconds that an int64 holds."""
@@ -68,11 +67,10 @@ class CronJobs(Controller):
     """Starts a Job at each time of a schedule, and forgets Jobs that ended long ago."""
 
     name = "cronjob-controller"
+    retries = replace(RETRIES, last=60.0)
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.queue = WorkQueue(last_delay=_LAST_DELAY)
-        self._alarms = Alarms(context.clock, self.queue.add)
         self._owners = context.informers.of(CronJob)
         self._owners.on_change(self._owner_changed)
         self._jobs = context.informers.of(Job)
@@ -89,18 +87,11 @@ class CronJobs(Controller):
             if owner is not None and owner.kind == "CronJob":
                 self.queue.add((job.metadata.namespace, owner.name))
 
-    async def run(self) -> None:
-        """Reconcile until cancelled."""
-        try:
-            await super().run()
-        finally:
-            self._alarms.close()
-
     async def reconcile(self, key: Key) -> None:
         """Start the Job that is due, and say when to look again."""
         owner = self._owners.get(*key)
         if owner is None:
-            self._alarms.cancel(key)
+            self.queue.cancel(key)
             return
         status = _Status(owner)
         jobs = list(self._jobs.by(OWNER, owner.metadata.uid))
@@ -194,7 +185,7 @@ class CronJobs(Controller):
         following = schedule.next(now)
         if following is not None:
             wait = min((following - now).total_seconds(), _LONGEST_WAIT)
-            self._alarms.set((owner.metadata.namespace, owner.metadata.name), wait)
+            self.queue.add_after((owner.metadata.namespace, owner.metadata.name), wait)
 
     async def _create(self, owner: CronJob, time: datetime, status: _Status) -> None:
         namespace = owner.metadata.namespace
@@ -228,7 +219,7 @@ class CronJobs(Controller):
                 answer = await self.client.patch(
                     _CRON_JOB, metadata.namespace, metadata.name, patch, subresource="status"
                 )
-                await self._owners.caught_up(msgspec.json.decode(answer, type=Object).metadata.resource_version)
+                await self._owners.caught_up(resource_version(answer))
 
     def _say(self, owner: CronJob, kind: str, reason: str, message: str) -> None:
         self.recorder.event(owner, kind, reason, message)

@@ -6,27 +6,37 @@ from typing import NamedTuple
 
 import msgspec
 
+from moorage.api.meta import Data
 from moorage.api.node import Node, Taint
 from moorage.api.pod import Pod, PodSpec
-from moorage.client.client import Data
+from moorage.api.wellknown import (
+    TAINT_DISK_PRESSURE,
+    TAINT_MEMORY_PRESSURE,
+    TAINT_NETWORK_UNAVAILABLE,
+    TAINT_NOT_READY,
+    TAINT_PID_PRESSURE,
+    TAINT_UNREACHABLE,
+    TAINT_UNSCHEDULABLE,
+)
+from moorage.bounded import Bounded
 from moorage.features import Gates
 from moorage.match.selector import NAME_FIELD, compile_pod_selector
 from moorage.match.tolerations import NO_EXECUTE, NO_SCHEDULE, Tolerations
 
 _REMEMBERED = 4096
 _TOLERATED = (
-    ("not-ready", NO_EXECUTE),
-    ("unreachable", NO_EXECUTE),
-    ("disk-pressure", NO_SCHEDULE),
-    ("memory-pressure", NO_SCHEDULE),
-    ("pid-pressure", NO_SCHEDULE),
-    ("unschedulable", NO_SCHEDULE),
+    (TAINT_NOT_READY, NO_EXECUTE),
+    (TAINT_UNREACHABLE, NO_EXECUTE),
+    (TAINT_DISK_PRESSURE, NO_SCHEDULE),
+    (TAINT_MEMORY_PRESSURE, NO_SCHEDULE),
+    (TAINT_PID_PRESSURE, NO_SCHEDULE),
+    (TAINT_UNSCHEDULABLE, NO_SCHEDULE),
 )
 """What daemons live with: a node in trouble needs them more than ever."""
-_HOST_NETWORK = (("network-unavailable", NO_SCHEDULE),)
+_HOST_NETWORK = ((TAINT_NETWORK_UNAVAILABLE, NO_SCHEDULE),)
 
 
-class Place(NamedTuple):
+class DaemonFit(NamedTuple):
     """What a node is to a DaemonSet."""
 
     runs: bool
@@ -35,14 +45,14 @@ class Place(NamedTuple):
     """Whether a pod that is there may stay."""
 
 
-NOWHERE = Place(runs=False, stays=False)
+NOWHERE = DaemonFit(runs=False, stays=False)
 
 
 def daemon_spec(spec: Data) -> Data:
     """The specification of daemon pods: that of the template, with what daemons tolerate."""
     tolerations = list(spec.get("tolerations") or ())
-    for name, effect in _TOLERATED + (_HOST_NETWORK if spec.get("hostNetwork") else ()):
-        added = {"key": f"node.kubernetes.io/{name}", "operator": "Exists", "effect": effect}
+    for key, effect in _TOLERATED + (_HOST_NETWORK if spec.get("hostNetwork") else ()):
+        added = {"key": key, "operator": "Exists", "effect": effect}
         same = [number for number, each in enumerate(tolerations) if _without_seconds(each) == added]
         if same:
             tolerations[same[0]] = added
@@ -78,7 +88,7 @@ def node_of(pod: Pod) -> str:
     return ""
 
 
-class Placement:
+class DaemonPlacement:
     """A template of daemon pods, ready to be asked about many nodes."""
 
     def __init__(self, spec: Data, gates: Gates) -> None:
@@ -92,9 +102,9 @@ class Placement:
         self._lasting_tolerations = Tolerations(typed.tolerations, gates.for_eviction())
         # Only an expression can tell taints of different age apart.
         self._reads_age = any(each.expression for each in typed.tolerations)
-        self._known: dict[tuple[object, ...], Place] = {}
+        self._known: Bounded[tuple[object, ...], DaemonFit] = Bounded(_REMEMBERED)
 
-    def place(self, node: Node) -> Place:
+    def place(self, node: Node) -> DaemonFit:
         """What a node is to this template."""
         if self._node_name and self._node_name != node.metadata.name:
             return NOWHERE
@@ -102,21 +112,20 @@ class Placement:
         place = self._judged(node.spec.taints)
         if self._selector.verdict(labels, name).matched:
             return place
-        return Place(runs=False, stays=place.stays and self._lasting_selector.verdict(labels, name).matched)
+        return DaemonFit(runs=False, stays=place.stays and self._lasting_selector.verdict(labels, name).matched)
 
-    def _judged(self, taints: tuple[Taint, ...]) -> Place:
+    def _judged(self, taints: tuple[Taint, ...]) -> DaemonFit:
         if not taints:
-            return Place(runs=True, stays=True)
+            return DaemonFit(runs=True, stays=True)
         key = taints if self._reads_age else tuple((each.key, each.value, each.effect) for each in taints)
         known = self._known.get(key)
         if known is None:
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            known = self._known[key] = self._judge(taints)
+            known = self._judge(taints)
+            self._known.put(key, known)
         return known
 
-    def _judge(self, taints: tuple[Taint, ...]) -> Place:
+    def _judge(self, taints: tuple[Taint, ...]) -> DaemonFit:
         if self._tolerations.first_untolerated(taints) is None:
-            return Place(runs=True, stays=True)
+            return DaemonFit(runs=True, stays=True)
         lasting = (each for each in taints if each.effect == NO_EXECUTE)
-        return Place(runs=False, stays=self._lasting_tolerations.first_untolerated(lasting) is None)
+        return DaemonFit(runs=False, stays=self._lasting_tolerations.first_untolerated(lasting) is None)

@@ -4,37 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
+from typing import NamedTuple
 
+from moorage.api.meta import Data
 from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.api.workload import DaemonSet
 from moorage.client import ApiError
-from moorage.client.client import Data
+from moorage.client.backoff import Backoff
 from moorage.client.events import NORMAL, WARNING
 from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Context
-from moorage.controllers.owners.owner import PodOwner, in_batches, is_available, is_ending, is_finished
-from moorage.controllers.owners.podcontrol import ready_condition, seconds_to_availability
-from moorage.controllers.owners.revisions import History
+from moorage.controllers.frame.pods import is_ending, is_finished, ready_condition
+from moorage.controllers.owners.podcontrol import seconds_to_availability
+from moorage.controllers.owners.podowner import PodOwner, in_batches, is_available
+from moorage.controllers.owners.revisions import Revisions
 from moorage.controllers.workloads import daemonupdate
-from moorage.controllers.workloads.daemonplacement import NOWHERE, Place, Placement, bound_to, node_of
-from moorage.controllers.workloads.daemonupdate import GENERATION, HASH, Rollout
+from moorage.controllers.workloads.daemonplacement import NOWHERE, DaemonFit, DaemonPlacement, bound_to, node_of
+from moorage.controllers.workloads.daemonupdate import GENERATION, HASH, DaemonSetUpdate
 
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 _KEPT_REVISIONS = 10
 _BURST = 250
 _PATIENCE_PER_NODE, _LONGEST_PATIENCE = 0.0002, 1.0
-_FIRST_BACKOFF, _LAST_BACKOFF = timedelta(seconds=1), timedelta(minutes=15)
+_REPLACEMENTS = Backoff(first=1.0, last=900.0)
+"""How long a pod that failed on a node is left alone before it is replaced."""
 
 
-@dataclass(slots=True)
-class _Backoff:
-    """How long a failed pod of a node is left alone before it is replaced."""
+class _Failures(NamedTuple):
+    """How often in a row pods have failed on a node, and when the last one was replaced."""
 
-    delay: timedelta
-    since: datetime
+    in_a_row: int
+    replaced: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +45,14 @@ class _Work:
     """A set, its template in the newest revision, and what each node is to it."""
 
     owner: DaemonSet
-    placement: Placement
+    placement: DaemonPlacement
     template: Data
     hash: str
-    places: dict[str, Place]
+    places: dict[str, DaemonFit]
 
-    def rollout(self, pods: dict[str, list[Pod]], now: datetime) -> Rollout:
+    def update(self, pods: dict[str, list[Pod]], now: datetime) -> DaemonSetUpdate:
         generation = self.owner.metadata.annotations.get(_TEMPLATE_GENERATION, "")
-        return Rollout(self.owner.spec, self.hash, generation, self.places, pods, now)
+        return DaemonSetUpdate(self.owner.spec, self.hash, generation, self.places, pods, now)
 
 
 class DaemonSets(PodOwner[DaemonSet]):
@@ -60,16 +63,16 @@ class DaemonSets(PodOwner[DaemonSet]):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._history = History(context, HASH)
+        self._revisions = Revisions(context, HASH)
         self._nodes = context.informers.of(Node)
         self._nodes.on_change(self._node_changed)
-        self._placements: dict[str, tuple[Data, Placement]] = {}
-        self._backoffs: dict[tuple[str, int], dict[str, _Backoff]] = {}
+        self._placements: dict[str, tuple[Data, DaemonPlacement]] = {}
+        self._failures: dict[tuple[str, int], dict[str, _Failures]] = {}
         self.owners.on_change(self._forget)
 
     def _forget(self, old: DaemonSet | None, new: DaemonSet | None) -> None:
         if old is not None and (new is None or new.metadata.generation != old.metadata.generation):
-            self._backoffs.pop((old.metadata.uid, old.metadata.generation), None)
+            self._failures.pop((old.metadata.uid, old.metadata.generation), None)
         if old is not None and new is None:
             self._placements.pop(old.metadata.uid, None)
 
@@ -86,10 +89,10 @@ class DaemonSets(PodOwner[DaemonSet]):
             if known is None or _place(known[1], old) != _place(known[1], new):
                 self.pod_changed((owner.metadata.namespace, owner.metadata.name))
 
-    def _placement(self, owner: DaemonSet, template: Data) -> Placement:
+    def _placement(self, owner: DaemonSet, template: Data) -> DaemonPlacement:
         known = self._placements.get(owner.metadata.uid)
         if known is None or known[0] is not template:
-            known = template, Placement(template.get("spec") or {}, self.context.gates)
+            known = template, DaemonPlacement(template.get("spec") or {}, self.context.gates)
             self._placements[owner.metadata.uid] = known
         return known[1]
 
@@ -100,22 +103,22 @@ class DaemonSets(PodOwner[DaemonSet]):
         await self.claimed(owner)
         template: Data = (await self.spec_of(owner))["template"]
         collisions = owner.status.collision_count or 0
-        revision, collisions = await self._history.latest(owner, template, collisions)
+        revision, collisions = await self._revisions.latest(owner, template, collisions)
         placement = self._placement(owner, template)
         places = {node.metadata.name: placement.place(node) for node in self._nodes}
-        work = _Work(owner, placement, template, self._history.hash_of(revision), places)
+        work = _Work(owner, placement, template, self._revisions.hash_of(revision), places)
         try:
             pods = await self._manage(work, self._by_node(owner))
             if owner.spec.update_strategy.type == "RollingUpdate":
-                pods = await self._change(work, pods, *work.rollout(pods, self.clock.now()).next_step())
+                pods = await self._change(work, pods, *work.update(pods, self.clock.now()).next_step())
         except ApiError:
             await self._tell(work, self._by_node(owner), collisions)
             raise
         await self._tell(work, pods, collisions)
         hashes = {pod.metadata.labels.get(HASH, "") for pod in self.owned(owner)} | {work.hash}
-        live = {each.metadata.name for each in self._history.of(owner) if self._history.hash_of(each) in hashes}
+        live = {each.metadata.name for each in self._revisions.of(owner) if self._revisions.hash_of(each) in hashes}
         limit = owner.spec.revision_history_limit
-        await self._history.truncate(owner, _KEPT_REVISIONS if limit is None else limit, live)
+        await self._revisions.truncate(owner, _KEPT_REVISIONS if limit is None else limit, live)
 
     def _by_node(self, owner: DaemonSet) -> dict[str, list[Pod]]:
         """The pods of a set by the node that they are meant for, but for those that are as good as gone."""
@@ -129,7 +132,7 @@ class DaemonSets(PodOwner[DaemonSet]):
         """Delete pods where none should be, make pods where one should be. Returns the pods as they are then."""
         surplus: list[Pod] = []
         missing: list[str] = []
-        rollout = work.rollout(pods, self.clock.now())
+        update = work.update(pods, self.clock.now())
         for node, place in work.places.items():
             found = pods.get(node)
             if place.runs and not found:
@@ -137,8 +140,8 @@ class DaemonSets(PodOwner[DaemonSet]):
             elif found and place.stays:
                 alive = [pod for pod in found if not is_ending(pod) and not is_finished(pod)]
                 surplus += self._ended(work.owner, node, found)
-                surplus += rollout.excess(alive)
-                if place.runs and not alive and rollout.may_surge:
+                surplus += update.excess(alive)
+                if place.runs and not alive and update.may_surge:
                     missing.append(node)
             elif found:
                 surplus += (pod for pod in found if not is_ending(pod))
@@ -165,16 +168,16 @@ class DaemonSets(PodOwner[DaemonSet]):
     def _may_replace(self, owner: DaemonSet, node: str) -> bool:
         """Whether a failed pod may be replaced now: later each time, or set and kubelet would fight."""
         now = self.clock.now()
-        backoffs = self._backoffs.setdefault((owner.metadata.uid, owner.metadata.generation), {})
-        known = backoffs.get(node)
-        if known is None or now - known.since > 2 * _LAST_BACKOFF:
-            backoffs[node] = _Backoff(_FIRST_BACKOFF, now)
-            return True
-        if now - known.since < known.delay:
+        failures = self._failures.setdefault((owner.metadata.uid, owner.metadata.generation), {})
+        last = failures.get(node)
+        count, passed = (last.in_a_row, (now - last.replaced).total_seconds()) if last else (0, 0.0)
+        if passed > 2 * _REPLACEMENTS.last:
+            count = 0
+        if count and passed < _REPLACEMENTS.delay(count):
             key = (owner.metadata.namespace, owner.metadata.name)
-            self.alarms.set(key, (known.since + known.delay - now).total_seconds())
+            self.queue.add_after(key, _REPLACEMENTS.delay(count) - passed)
             return False
-        backoffs[node] = _Backoff(min(known.delay * 2, _LAST_BACKOFF), now)
+        failures[node] = _Failures(count + 1, now)
         return True
 
     async def _change(
@@ -188,21 +191,21 @@ class DaemonSets(PodOwner[DaemonSet]):
             labels[GENERATION] = generation
         metadata = {"generateName": f"{owner.metadata.name}-", "labels": labels}
         spec, given = work.placement.spec, work.template.get("metadata") or {}
-        create = partial(self.children.create, owner)
+        create = partial(self.pod_control.create, owner)
         make = [
             partial(create, {"metadata": given, "spec": bound_to(spec, node)}, metadata) for node in missing[:_BURST]
         ]
         try:
             await in_batches(make)
         finally:
-            await self.children.delete_many(owner, surplus[:_BURST])
+            await self.pod_control.delete_many(owner, surplus[:_BURST])
         if max(len(surplus), len(missing)) > _BURST:
             self.enqueue(owner)
         return self._by_node(owner)
 
     async def _tell(self, work: _Work, pods: dict[str, list[Pod]], collisions: int) -> None:
         owner, now = work.owner, self.clock.now()
-        seconds, rollout = owner.spec.min_ready_seconds, work.rollout(pods, now)
+        seconds, update = owner.spec.min_ready_seconds, work.update(pods, now)
         firsts = {
             node: found[0] if len(found) == 1 else min(found, key=daemonupdate.age)
             for node, found in pods.items()
@@ -216,14 +219,14 @@ class DaemonSets(PodOwner[DaemonSet]):
         every = [pod for found in pods.values() for pod in found]
         waits = [wait for pod in every if (wait := seconds_to_availability(pod, seconds, now))]
         if waits:
-            self.alarms.set((owner.metadata.namespace, owner.metadata.name), min(waits))
+            self.queue.add_after((owner.metadata.namespace, owner.metadata.name), min(waits))
         status = {
             "observedGeneration": owner.metadata.generation,
             "desiredNumberScheduled": len(wanted),
             "currentNumberScheduled": len(there),
             "numberMisscheduled": sum(not work.places[node].runs for node in firsts),
             "numberReady": len(ready),
-            "updatedNumberScheduled": sum(map(rollout.is_new, there)),
+            "updatedNumberScheduled": sum(map(update.is_new, there)),
             "numberAvailable": available,
             "numberUnavailable": len(wanted) - available,
         }
@@ -232,7 +235,7 @@ class DaemonSets(PodOwner[DaemonSet]):
         await self.tell_status(owner, status)
 
 
-def _place(placement: Placement, node: Node | None) -> Place:
+def _place(placement: DaemonPlacement, node: Node | None) -> DaemonFit:
     return placement.place(node) if node is not None else NOWHERE
 
 

@@ -8,12 +8,13 @@ from datetime import UTC, datetime
 
 from moorage.api.pod import Pod
 from moorage.api.workload import DaemonSetSpec
-from moorage.controllers.owners.owner import is_available, is_ending, scaled
-from moorage.controllers.owners.podcontrol import ready_condition
-from moorage.controllers.workloads.daemonplacement import Place
+from moorage.controllers.frame.pods import is_ending, ready_condition
+from moorage.controllers.owners.podowner import is_available
+from moorage.controllers.owners.replicas import scaled
+from moorage.controllers.workloads.daemonplacement import DaemonFit
 
 HASH, GENERATION = "controller-revision-hash", "pod-template-generation"
-Step = tuple[list[Pod], list[str]]
+UpdateStep = tuple[list[Pod], list[str]]
 """Pods to delete, and nodes that need a new pod."""
 
 
@@ -24,13 +25,13 @@ def age(pod: Pod) -> tuple[bool, datetime, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Rollout:
+class DaemonSetUpdate:
     """The pods of a set at one moment, by node, and what its update strategy makes of them."""
 
     spec: DaemonSetSpec
     hash: str
     generation: str
-    places: Mapping[str, Place]
+    places: Mapping[str, DaemonFit]
     pods: Mapping[str, list[Pod]]
     now: datetime
 
@@ -57,7 +58,7 @@ class Rollout:
             excess.append(old[0])
         return excess
 
-    def next_step(self) -> Step:
+    def next_step(self) -> UpdateStep:
         """What may be replaced now."""
         if all(self.is_new(pod) for pods in self.pods.values() for pod in pods if not is_ending(pod)):
             return [], []
@@ -73,7 +74,7 @@ class Rollout:
         rolling = strategy.rolling_update if strategy.type == "RollingUpdate" else None
         return scaled(rolling.max_surge, desired, up=True) if rolling else 0
 
-    def _in_place(self, max_unavailable: int) -> Step:
+    def _in_place(self, max_unavailable: int) -> UpdateStep:
         """Delete old pods; what does not serve anyway first, and no more than may be missing."""
         unavailable = 0
         broken: list[Pod] = []
@@ -91,7 +92,7 @@ class Rollout:
                 unavailable += 1
         return broken + candidates[: max(0, max_unavailable - unavailable)], []
 
-    def _surging(self, surge: int, desired: int) -> Step:
+    def _surging(self, surge: int, desired: int) -> UpdateStep:
         """Make new pods beside the old ones; these go when the new ones serve."""
         surplus: list[Pod] = []
         sunset: list[Pod] = []

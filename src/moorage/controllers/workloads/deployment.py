@@ -4,37 +4,38 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 
 from moorage.api import kinds
 from moorage.api.labels import selector_of
+from moorage.api.meta import Data
 from moorage.api.pod import Pod
 from moorage.api.workload import Deployment, ReplicaSet
 from moorage.client import ApiError, Exists, Missing
-from moorage.client.client import Data
 from moorage.client.events import NORMAL, WARNING
 from moorage.client.informer import Key
-from moorage.client.workqueue import WorkQueue
+from moorage.client.workqueue import RETRIES
 from moorage.controllers.frame.controller import Context, Controller
-from moorage.controllers.frame.timers import Alarms
+from moorage.controllers.frame.pods import controller_of, is_finished
 from moorage.controllers.owners.podcontrol import (
     ORPHANS,
     OWNER,
     claim,
-    controller_of,
     follow,
     index_by_owner,
     namespace_ends,
     reference_to,
 )
+from moorage.controllers.owners.replicas import desired_replicas
+from moorage.controllers.owners.templatehash import pod_template_hash
 from moorage.controllers.workloads import rollouts
-from moorage.controllers.workloads.progress import Rollout
-from moorage.controllers.workloads.rollouts import HASH, PROGRESSING, REVISION, ROLLBACK, wanted
+from moorage.controllers.workloads.deploymentrollout import DeploymentRollout
+from moorage.controllers.workloads.rollouts import HASH, PROGRESSING, REVISION, ROLLBACK
 
 DEPLOYMENT = kinds.row("apps/v1", "Deployment")
 REPLICA_SET = kinds.row("apps/v1", "ReplicaSet")
-_LAST_DELAY = 30.0
 _LAG = 30.0
 
 
@@ -42,35 +43,27 @@ class DeploymentController(Controller):
     """Makes a ReplicaSet for each new template, and moves pods to it as the strategy says."""
 
     name = "deployment-controller"
+    retries = replace(RETRIES, last=30.0)
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.queue = WorkQueue(last_delay=_LAST_DELAY)
         self._deployments = context.informers.of(Deployment)
         self._sets = context.informers.of(ReplicaSet)
         self._pods = context.informers.of(Pod)
         index_by_owner(self._sets)
         index_by_owner(self._pods)
-        self._alarms = Alarms(self.clock, self.queue.add)
         self._templates: dict[str, tuple[int, Data]] = {}
         self._deployments.on_change(self._changed)
         self._sets.on_change(self._set_changed)
         self._pods.on_change(self._pod_changed)
         follow(self._sets, self._deployments, lambda owner: owner.spec.selector, self.queue.add)
 
-    async def run(self) -> None:
-        """Reconcile until cancelled."""
-        try:
-            await super().run()
-        finally:
-            self._alarms.close()
-
     async def reconcile(self, key: Key) -> None:
         """Bring one Deployment nearer to its template and size."""
         try:
             body = await self.client.get(DEPLOYMENT, *key)
         except Missing:
-            self._alarms.cancel(key)
+            self.queue.cancel(key)
             return
         deployment = msgspec.json.decode(body, type=Deployment)
         found = (*self._sets.by(OWNER, deployment.metadata.uid), *self._sets.by(ORPHANS, key[0]))
@@ -104,12 +97,12 @@ class DeploymentController(Controller):
         if deployment is not None and not rollouts.is_rolling(deployment):
             self.enqueue(deployment)
 
-    async def _look(self, deployment: Deployment, data: Data, sets: Sequence[ReplicaSet]) -> Rollout:
+    async def _look(self, deployment: Deployment, data: Data, sets: Sequence[ReplicaSet]) -> DeploymentRollout:
         template, new = rollouts.comparable(data["spec"]["template"]), None
         for each in rollouts.by_age(sets):
             if new is None and await self._template(each) == template:
                 new = each
-        return Rollout(deployment, data, new, [each for each in sets if each is not new])
+        return DeploymentRollout(deployment, data, new, [each for each in sets if each is not new])
 
     async def _template(self, item: ReplicaSet) -> Data | None:
         """The template of a ReplicaSet as it was written, to be compared; None when it is gone."""
@@ -124,7 +117,7 @@ class DeploymentController(Controller):
             self._templates[metadata.uid] = known
         return known[1]
 
-    async def _steer(self, rollout: Rollout) -> None:
+    async def _steer(self, rollout: DeploymentRollout) -> None:
         deployment = rollout.deployment
         if deployment.metadata.deletion_timestamp is not None:
             await self._report(rollout)
@@ -147,65 +140,63 @@ class DeploymentController(Controller):
             rollout.note_progress(self.clock.now())
             await self._report(rollout)
 
-    async def _roll(self, rollout: Rollout) -> bool:
+    async def _roll(self, rollout: DeploymentRollout) -> bool:
         """Take one step of a rolling update: up with the new, else down with the old. Whether there was none."""
         new = rollout.new or await self._create(rollout)
         if new is None:
             return False
-        deployment, total = rollout.deployment, sum(map(wanted, rollout.sets))
-        size = min(wanted(deployment), rollouts.size_of_new(deployment, wanted(new), total))
+        deployment, total = rollout.deployment, sum(map(desired_replicas, rollout.sets))
+        size = min(desired_replicas(deployment), rollouts.size_of_new(deployment, desired_replicas(new), total))
         if await self._resize(rollout, new, size):
             return False
         return not await self._shrink(rollout, new)
 
-    async def _shrink(self, rollout: Rollout, new: ReplicaSet) -> bool:
+    async def _shrink(self, rollout: DeploymentRollout, new: ReplicaSet) -> bool:
         """Scale old ReplicaSets down as far as enough pods stay available: first pods that are not, then others."""
         fewest = rollouts.fewest(rollout.deployment)
-        unavailable = wanted(new) - new.status.available_replicas
-        room = sum(map(wanted, rollout.sets)) - fewest - unavailable
+        unavailable = desired_replicas(new) - new.status.available_replicas
+        room = sum(map(desired_replicas, rollout.sets)) - fewest - unavailable
         has_shrunk = False
         for each in rollouts.by_age(rollouts.active(rollout.old)):
-            if (broken := min(room, wanted(each) - each.status.available_replicas)) > 0:
-                has_shrunk |= await self._resize(rollout, each, wanted(each) - broken)
+            if (broken := min(room, desired_replicas(each) - each.status.available_replicas)) > 0:
+                has_shrunk |= await self._resize(rollout, each, desired_replicas(each) - broken)
                 room -= broken
         if room <= 0:
             return has_shrunk
         spare = sum(each.status.available_replicas for each in rollout.sets) - fewest
         for each in rollouts.by_age(rollouts.active(rollout.old)):
-            if (count := min(spare, wanted(each))) > 0:
-                has_shrunk |= await self._resize(rollout, each, wanted(each) - count)
+            if (count := min(spare, desired_replicas(each))) > 0:
+                has_shrunk |= await self._resize(rollout, each, desired_replicas(each) - count)
                 spare -= count
         return has_shrunk
 
-    async def _recreate(self, rollout: Rollout) -> bool:
+    async def _recreate(self, rollout: DeploymentRollout) -> bool:
         """Take one step of a replacement at once: away with all the old, then up with the new."""
         shrunk = [await self._resize(rollout, each, 0) for each in rollouts.active(rollout.old)]
         if any(shrunk) or self._has_old_pods(rollout):
             return False
         new = rollout.new or await self._create(rollout)
         if new is not None:
-            await self._resize(rollout, new, wanted(rollout.deployment))
+            await self._resize(rollout, new, desired_replicas(rollout.deployment))
         return new is not None
 
-    def _has_old_pods(self, rollout: Rollout) -> bool:
+    def _has_old_pods(self, rollout: DeploymentRollout) -> bool:
         pods = (pod for each in rollout.old for pod in self._pods.by(OWNER, each.metadata.uid))
-        return any(each.status.replicas for each in rollout.old) or any(
-            pod.status.phase not in ("Succeeded", "Failed") for pod in pods
-        )
+        return any(each.status.replicas for each in rollout.old) or not all(map(is_finished, pods))
 
-    def _is_scaled(self, rollout: Rollout) -> bool:
+    def _is_scaled(self, rollout: DeploymentRollout) -> bool:
         """Whether the size of the Deployment was changed since its ReplicaSets were told."""
         told = (
             rollouts.number(each.metadata.annotations.get(rollouts.DESIRED, ""))
             for each in rollouts.active(rollout.sets)
         )
-        return any(size is not None and size != wanted(rollout.deployment) for size in told)
+        return any(size is not None and size != desired_replicas(rollout.deployment) for size in told)
 
-    async def _rescale(self, rollout: Rollout) -> None:
+    async def _rescale(self, rollout: DeploymentRollout) -> None:
         """Bring ReplicaSets to the size of the Deployment without moving the rollout on."""
         deployment = rollout.deployment
         if only := rollouts.active_or_latest(rollout.new, rollout.old):
-            await self._resize(rollout, only, wanted(deployment))
+            await self._resize(rollout, only, desired_replicas(deployment))
         elif rollouts.is_saturated(deployment, rollout.new):
             for each in rollouts.active(rollout.old):
                 await self._resize(rollout, each, 0)
@@ -214,9 +205,9 @@ class DeploymentController(Controller):
             for each in rollouts.active(rollout.sets):
                 await self._resize(rollout, each, sizes[each.metadata.name], is_told=True)
 
-    async def _resize(self, rollout: Rollout, item: ReplicaSet, size: int, *, is_told: bool = False) -> bool:
+    async def _resize(self, rollout: DeploymentRollout, item: ReplicaSet, size: int, *, is_told: bool = False) -> bool:
         """Scale a ReplicaSet; with `is_told` also tell one that keeps its size how large its Deployment is."""
-        before, told = wanted(item), rollouts.sizes(rollout.deployment)
+        before, told = desired_replicas(item), rollouts.sizes(rollout.deployment)
         if before == size and (not is_told or told.items() <= item.metadata.annotations.items()):
             return False
         await self._change(rollout, item, {"metadata": {"annotations": told}, "spec": {"replicas": size}})
@@ -227,7 +218,7 @@ class DeploymentController(Controller):
         self.recorder.event(rollout.deployment, NORMAL, "ScalingReplicaSet", text)
         return True
 
-    async def _change(self, rollout: Rollout, item: ReplicaSet, patch: Data) -> None:
+    async def _change(self, rollout: DeploymentRollout, item: ReplicaSet, patch: Data) -> None:
         """Patch a ReplicaSet as it was read, and wait until the informer knows."""
         patch.setdefault("metadata", {})["resourceVersion"] = item.metadata.resource_version
         answer = await self.client.patch(REPLICA_SET, item.metadata.namespace, item.metadata.name, patch)
@@ -235,7 +226,7 @@ class DeploymentController(Controller):
         await self._sets.caught_up(fresh.metadata.resource_version, _LAG)
         rollout.put(fresh)
 
-    async def _annotate(self, rollout: Rollout) -> None:
+    async def _annotate(self, rollout: DeploymentRollout) -> None:
         """Keep revision, annotations and minReadySeconds of the newest ReplicaSet up to date."""
         if rollout.new is None:
             return
@@ -251,7 +242,7 @@ class DeploymentController(Controller):
             text = f'Found new replica set "{rollout.new.metadata.name}"'
             rollout.say(self.clock.now(), PROGRESSING, "True", "FoundNewReplicaSet", text)
 
-    async def _create(self, rollout: Rollout) -> ReplicaSet | None:
+    async def _create(self, rollout: DeploymentRollout) -> ReplicaSet | None:
         """Make the ReplicaSet of the newest template; None when its name is taken, so that another is tried next."""
         deployment, data = rollout.deployment, self._new_set(rollout)
         namespace, name = rollout.key[0], data["metadata"]["name"]
@@ -266,7 +257,7 @@ class DeploymentController(Controller):
             raise
         rollout.new = msgspec.json.decode(body, type=ReplicaSet)
         await self._sets.caught_up(rollout.new.metadata.resource_version, _LAG)
-        if size := wanted(rollout.new):
+        if size := desired_replicas(rollout.new):
             text = f"Scaled up replica set {name} from 0 to {size}"
             self.recorder.event(deployment, NORMAL, "ScalingReplicaSet", text)
         if rollouts.has_deadline(deployment):
@@ -275,7 +266,7 @@ class DeploymentController(Controller):
             )
         return rollout.new
 
-    async def _is_ours(self, rollout: Rollout, name: str) -> bool:
+    async def _is_ours(self, rollout: DeploymentRollout, name: str) -> bool:
         """Whether a ReplicaSet that has the name is the one that was to be made, and only not known here yet."""
         try:
             body = await self.client.get(REPLICA_SET, rollout.key[0], name)
@@ -286,9 +277,9 @@ class DeploymentController(Controller):
         is_same = template == rollouts.comparable(rollout.data["spec"]["template"])
         return is_same and owner is not None and owner.uid == rollout.deployment.metadata.uid
 
-    def _new_set(self, rollout: Rollout) -> Data:
+    def _new_set(self, rollout: DeploymentRollout) -> Data:
         deployment, spec = rollout.deployment, rollout.data["spec"]
-        hash_ = rollouts.template_hash(spec["template"], rollout.collisions)
+        hash_ = pod_template_hash(rollouts.comparable(spec["template"]), rollout.collisions or 0)
         given, selector = spec["template"].get("metadata") or {}, spec["selector"]
         labels = {**(given.get("labels") or {}), HASH: hash_}
         revision = max(map(rollouts.revision_of, rollout.old), default=0) + 1
@@ -300,14 +291,14 @@ class DeploymentController(Controller):
                 "ownerReferences": [reference_to(deployment)],
             },
             "spec": {
-                "replicas": rollouts.size_of_new(deployment, 0, sum(map(wanted, rollout.old))),
+                "replicas": rollouts.size_of_new(deployment, 0, sum(map(desired_replicas, rollout.old))),
                 "minReadySeconds": deployment.spec.min_ready_seconds,
                 "selector": {**selector, "matchLabels": {**(selector.get("matchLabels") or {}), HASH: hash_}},
                 "template": {**spec["template"], "metadata": {**given, "labels": labels}},
             },
         }
 
-    async def _report_failure(self, rollout: Rollout, message: str, error: ApiError) -> None:
+    async def _report_failure(self, rollout: DeploymentRollout, message: str, error: ApiError) -> None:
         if namespace_ends(error):
             return
         self.recorder.event(rollout.deployment, WARNING, "ReplicaSetCreateError", message)
@@ -315,7 +306,7 @@ class DeploymentController(Controller):
             rollout.say(self.clock.now(), PROGRESSING, "False", "ReplicaSetCreateError", message)
         await self._report(rollout)
 
-    async def _roll_back(self, rollout: Rollout) -> None:
+    async def _roll_back(self, rollout: DeploymentRollout) -> None:
         """Give the Deployment the template of an earlier revision, as the old annotation asks."""
         deployment, data = rollout.deployment, rollout.data
         asked = deployment.metadata.annotations[ROLLBACK]
@@ -343,7 +334,7 @@ class DeploymentController(Controller):
         await self.client.update(DEPLOYMENT, data)
         self.recorder.event(deployment, *event)
 
-    async def _clean_up(self, rollout: Rollout) -> None:
+    async def _clean_up(self, rollout: DeploymentRollout) -> None:
         """Delete the oldest ReplicaSets without pods, beyond those that the history keeps."""
         limit = rollouts.history_limit(rollout.deployment)
         alive = [each for each in rollout.old if each.metadata.deletion_timestamp is None]
@@ -352,7 +343,7 @@ class DeploymentController(Controller):
         oldest = sorted(rollouts.by_age(alive), key=rollouts.revision_of)
         for each in oldest[: len(alive) - limit]:
             is_settled = each.status.observed_generation >= each.metadata.generation
-            if wanted(each) or each.status.replicas or not is_settled:
+            if desired_replicas(each) or each.status.replicas or not is_settled:
                 continue
             try:
                 await self.client.delete(
@@ -361,13 +352,13 @@ class DeploymentController(Controller):
             except Missing:
                 continue
 
-    async def _report(self, rollout: Rollout) -> None:
+    async def _report(self, rollout: DeploymentRollout) -> None:
         """Write the status and the revision when they have changed, and look again when a rollout is overdue."""
         deployment, now = rollout.deployment, self.clock.now()
         changed = rollout.changed_status(now)
         overdue = rollouts.deadline(deployment, rollout.conditions)
         if overdue is not None and not deployment.spec.paused:
-            self._alarms.set(rollout.key, (overdue - now).total_seconds() + 1)
+            self.queue.add_after(rollout.key, (overdue - now).total_seconds() + 1)
         metadata: Data = {"resourceVersion": deployment.metadata.resource_version}
         revision = rollout.new.metadata.annotations.get(REVISION, "") if rollout.new is not None else ""
         if revision and deployment.metadata.annotations.get(REVISION) != revision:

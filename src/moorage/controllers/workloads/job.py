@@ -10,21 +10,22 @@ from typing import Any
 
 import msgspec
 
-from moorage.api.meta import Object
+from moorage.api.meta import Data
 from moorage.api.pod import Pod
 from moorage.api.workload import Job
 from moorage.client import ApiError, Missing
-from moorage.client.client import STRATEGIC, Data
+from moorage.client.client import STRATEGIC
 from moorage.client.clock import timestamp
 from moorage.client.events import NORMAL, WARNING
 from moorage.client.informer import Key
 from moorage.client.workqueue import WorkQueue, work
-from moorage.controllers.frame.controller import Context
-from moorage.controllers.owners.owner import PodOwner, in_batches, is_ending
-from moorage.controllers.owners.podcontrol import OWNER, POD, controller_of, is_active, is_terminating, ready_condition
+from moorage.controllers.frame.controller import Context, resource_version
+from moorage.controllers.frame.pods import POD, controller_of, is_ending, ready_condition
+from moorage.controllers.owners.podcontrol import OWNER, is_active, is_terminating
+from moorage.controllers.owners.podowner import PodOwner, in_batches
 from moorage.controllers.workloads.jobindexes import FAILURES, IGNORED_FAILURES, INDEX, failures, index_of
 from moorage.controllers.workloads.jobpolicy import is_failed, meaning
-from moorage.controllers.workloads.jobstate import FINALIZER, Backoff, Outcome, State, has_ended
+from moorage.controllers.workloads.jobstate import FINALIZER, JobBackoff, JobOutcome, JobState, has_ended
 
 _CONTROLLER = "kubernetes.io/job-controller"
 _AT_ONCE = 500
@@ -40,10 +41,15 @@ class Jobs(PodOwner[Job]):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._backoffs: dict[str, Backoff] = {}
-        self._uncared: WorkQueue[Key] = WorkQueue(last_delay=60.0)
+        self._backoffs: dict[str, JobBackoff] = {}
+        self._uncared: WorkQueue[Key] = WorkQueue(context.clock, self.retries)
         self.pods.on_change(lambda _, new: self._look_after(new))
         self.owners.on_change(self._job_changed)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no Job is to be reconciled and no pod to be freed now."""
+        return super().is_idle and self._uncared.is_idle
 
     async def run(self) -> None:
         """Reconcile, and free the pods of Jobs that are no more, until cancelled."""
@@ -92,7 +98,7 @@ class Jobs(PodOwner[Job]):
         patch = {"metadata": {"uid": pod.metadata.uid, **metadata}}
         with suppress(Missing):
             answer = await self.client.patch(POD, pod.metadata.namespace, pod.metadata.name, patch, form=STRATEGIC)
-            await self.pods.caught_up(msgspec.json.decode(answer, type=Object).metadata.resource_version)
+            await self.pods.caught_up(resource_version(answer))
 
     async def sync(self, owner: Job) -> None:
         """Bring a Job nearer to its end."""
@@ -118,14 +124,14 @@ class Jobs(PodOwner[Job]):
         if job.status.start_time is None and not job.spec.suspend:
             status["startTime"] = timestamp(now)
             job = msgspec.convert({**data, "status": status}, Job)
-        known = self._backoffs.get(job.metadata.uid, Backoff())
-        state = State(job, await self._tracked_pods(job), now, known)
+        known = self._backoffs.get(job.metadata.uid, JobBackoff())
+        state = JobState(job, await self._tracked_pods(job), now, known)
         outcome, problem = state.outcome(), None
         if outcome is not None:
-            await self.children.delete_many(job, state.active)
+            await self.pod_control.delete_many(job, state.active)
         else:
             if (left := state.seconds_left()) is not None:
-                self.alarms.set(_key(job), left)
+                self.queue.add_after(_key(job), left)
             try:
                 await self._manage(state, data["spec"].get("template") or {})
             except ApiError as error:
@@ -144,32 +150,32 @@ class Jobs(PodOwner[Job]):
         await asyncio.gather(*(self._patch(pod, {"finalizers": [FINALIZER]}) for pod in untracked))
         return await self.claimed(job) if untracked else pods
 
-    async def _manage(self, state: State, template: Data) -> None:
+    async def _manage(self, state: JobState, template: Data) -> None:
         """Delete pods that are too many, or make pods that are too few."""
         job = state.job
         if surplus := state.surplus()[:_AT_ONCE]:
             # Freed first, they do not count as failed.
             await asyncio.gather(*map(self._free, surplus))
-            await self.children.delete_many(job, surplus)
+            await self.pod_control.delete_many(job, surplus)
             return
         count = min(_AT_ONCE, state.missing())
         wait = 0.0 if job.spec.backoff_limit_per_index is not None else state.backoff.remaining(state.now)
         if not count or wait:
             if count:
-                self.alarms.set(_key(job), wait)
+                self.queue.add_after(_key(job), wait)
             return
         if not state.is_indexed:
             metadata = {"generateName": f"{job.metadata.name}-", "finalizers": _finalizers(template)}
-            await self.children.create_many(job, template, [metadata] * count)
+            await self.pod_control.create_many(job, template, [metadata] * count)
             return
         waits = {index: state.wait_for_index(index) for index in state.next_indexes(count)}
         if later := [wait for wait in waits.values() if wait]:
-            self.alarms.set(_key(job), min(later))
+            self.queue.add_after(_key(job), min(later))
         due = [index for index, wait in waits.items() if not wait]
         template = _knowing_index(template)
         await in_batches([partial(self._create_indexed, state, template, index) for index in due])
 
-    async def _create_indexed(self, state: State, template: Data, index: int) -> None:
+    async def _create_indexed(self, state: JobState, template: Data, index: int) -> None:
         name, suffix = state.job.metadata.name, f"-{index}-"
         annotations = {INDEX: str(index)}
         if state.job.spec.backoff_limit_per_index is not None:
@@ -181,9 +187,9 @@ class Jobs(PodOwner[Job]):
             "finalizers": _finalizers(template),
         }
         spec = {**(template.get("spec") or {}), "hostname": f"{name}-{index}"}
-        await self.children.create(state.job, {**template, "spec": spec}, metadata)
+        await self.pod_control.create(state.job, {**template, "spec": spec}, metadata)
 
-    def _tell_suspension(self, state: State, status: Data) -> None:
+    def _tell_suspension(self, state: JobState, status: Data) -> None:
         now = timestamp(state.now)
         if state.is_suspended:
             if _set_condition(status, "Suspended", "True", "JobSuspended", "Job suspended", now):
@@ -193,7 +199,7 @@ class Jobs(PodOwner[Job]):
             status["startTime"] = now
             self.recorder.event(state.job, NORMAL, "Resumed", "Job resumed")
 
-    async def _track(self, data: Data, status: Data, state: State, outcome: Outcome | None) -> None:
+    async def _track(self, data: Data, status: Data, state: JobState, outcome: JobOutcome | None) -> None:
         """Count the pods that have ended: note them, free them, count those that are free. So each counts once.
 
         A Job that is over is told so when all are counted and none is left.
@@ -231,7 +237,7 @@ class Jobs(PodOwner[Job]):
                 status[part] = status.get(part, 0) + len(uids) - len(left)
                 uncounted[part] = left
 
-    def _note(self, state: State, uncounted: dict[str, list[str]], outcome: Outcome | None) -> list[Pod]:
+    def _note(self, state: JobState, uncounted: dict[str, list[str]], outcome: JobOutcome | None) -> list[Pod]:
         """Note the pods that are to be counted. Returns those that need not be kept any longer."""
         freed: list[Pod] = []
         delayed = {pod.metadata.uid for pod in state.delayed.values()}
@@ -253,7 +259,7 @@ class Jobs(PodOwner[Job]):
                 break
         return freed
 
-    def _described(self, state: State, status: Data, uncounted: dict[str, list[str]]) -> Data:
+    def _described(self, state: JobState, status: Data, uncounted: dict[str, list[str]]) -> Data:
         """The status with how many pods there are of each sort, as of now."""
         pods = self.owned(state.job)
         active = [pod for pod in pods if is_active(pod)]
@@ -288,7 +294,7 @@ class Jobs(PodOwner[Job]):
             return
         left = (ends[0] + timedelta(seconds=seconds) - self.clock.now()).total_seconds()
         if left > 0:
-            self.alarms.set(_key(job), left)
+            self.queue.add_after(_key(job), left)
             return
         with suppress(Missing):
             metadata = job.metadata
@@ -330,7 +336,7 @@ def _with_index(env: list[Data]) -> list[Data]:
     return [*env, {"name": _INDEX_VARIABLE, "valueFrom": source}]
 
 
-def _failure_counts(state: State, index: int) -> dict[str, str]:
+def _failure_counts(state: JobState, index: int) -> dict[str, str]:
     """What a pod must know of those of its index that failed before it."""
     before = state.delayed.get(index)
     if before is None:
@@ -340,7 +346,7 @@ def _failure_counts(state: State, index: int) -> dict[str, str]:
     return {FAILURES: str(counted), **({IGNORED_FAILURES: str(ignored)} if ignored else {})}
 
 
-def _finish(status: Data, outcome: Outcome, now: str) -> None:
+def _finish(status: Data, outcome: JobOutcome, now: str) -> None:
     kind = "Complete" if outcome.is_success else "Failed"
     _set_condition(status, kind, "True", outcome.reason, outcome.message, now)
     if outcome.is_success:

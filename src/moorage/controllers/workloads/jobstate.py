@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from math import inf
 from typing import NamedTuple
 
 from moorage.api.pod import Pod
 from moorage.api.workload import Job, UncountedTerminatedPods
-from moorage.controllers.owners.podcontrol import is_active, is_terminating, ready_condition
+from moorage.client.backoff import Backoff
+from moorage.controllers.frame.pods import ready_condition
+from moorage.controllers.owners.podcontrol import is_active, is_terminating
 from moorage.controllers.workloads.jobindexes import Indexes, all_failures, failures, index_of
 from moorage.controllers.workloads.jobpolicy import finished_at, is_failed, meaning, success_rule
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
 """What keeps a pod until it is counted."""
-_FIRST_BACKOFF, _LAST_BACKOFF = timedelta(seconds=10), timedelta(minutes=10)
+_REPLACEMENTS = Backoff(first=10.0, last=600.0)
 
 
-class Outcome(NamedTuple):
+class JobOutcome(NamedTuple):
     """That a Job is over, well (Complete) or not (Failed), and why."""
 
     is_success: bool
@@ -27,35 +29,34 @@ class Outcome(NamedTuple):
     message: str
 
 
-_REACHED = Outcome(True, "CompletionsReached", "Reached expected number of succeeded pods")
-_OVER_LIMIT = Outcome(False, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
-_OVER_DEADLINE = Outcome(False, "DeadlineExceeded", "Job was active longer than specified deadline")
-_TOO_MANY_INDEXES = Outcome(
+_REACHED = JobOutcome(True, "CompletionsReached", "Reached expected number of succeeded pods")
+_OVER_LIMIT = JobOutcome(False, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+_OVER_DEADLINE = JobOutcome(False, "DeadlineExceeded", "Job was active longer than specified deadline")
+_TOO_MANY_INDEXES = JobOutcome(
     False, "MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number of failed indexes"
 )
-_FAILED_INDEXES = Outcome(False, "FailedIndexes", "Job has failed indexes")
+_FAILED_INDEXES = JobOutcome(False, "FailedIndexes", "Job has failed indexes")
 
 
-class Backoff(NamedTuple):
+class JobBackoff(NamedTuple):
     """How often pods have failed since the last one that succeeded, and when the last one did."""
 
     failures: int = 0
     last: datetime | None = None
 
-    def after(self, succeeded: Iterable[Pod], failed: Iterable[Pod]) -> Backoff:
+    def after(self, succeeded: Iterable[Pod], failed: Iterable[Pod]) -> JobBackoff:
         """The same when some more pods have ended."""
         ends = sorted(finished_at(pod) for pod in failed)
         if successes := [finished_at(pod) for pod in succeeded]:
             ends = [end for end in ends if end > max(successes)]
-            return Backoff(len(ends), ends[-1] if ends else None)
-        return Backoff(self.failures + len(ends), ends[-1]) if ends else self
+            return JobBackoff(len(ends), ends[-1] if ends else None)
+        return JobBackoff(self.failures + len(ends), ends[-1]) if ends else self
 
     def remaining(self, now: datetime) -> float:
         """How many seconds are left until a failed pod may be replaced."""
         if not self.failures or self.last is None:
             return 0.0
-        delay = min(_FIRST_BACKOFF * float(2 ** min(self.failures - 1, 10)), _LAST_BACKOFF)
-        return max(0.0, (self.last + delay - now).total_seconds())
+        return max(0.0, (self.last - now).total_seconds() + _REPLACEMENTS.delay(self.failures))
 
 
 def has_ended(job: Job) -> bool:
@@ -64,13 +65,13 @@ def has_ended(job: Job) -> bool:
 
 
 @dataclass(slots=True)
-class State:
+class JobState:
     """A Job and its pods, judged."""
 
     job: Job
     pods: list[Pod]
     now: datetime
-    known_backoff: Backoff
+    known_backoff: JobBackoff
     active: list[Pod] = field(init=False)
     new_succeeded: list[Pod] = field(init=False)
     new_failed: list[Pod] = field(init=False)
@@ -125,7 +126,7 @@ class State:
         return sum(ready_condition(pod) is not None for pod in self.active)
 
     @property
-    def backoff(self) -> Backoff:
+    def backoff(self) -> JobBackoff:
         """The failures that count against the creation of pods now."""
         return self.known_backoff.after(self.new_succeeded, self.new_failed)
 
@@ -162,21 +163,21 @@ class State:
         what = meaning(self.job, pod)
         return what.fails_index or (what.counts and failures(pod) >= limit)
 
-    def outcome(self) -> Outcome | None:
+    def outcome(self) -> JobOutcome | None:
         """Whether the Job is over, whatever its pods still do."""
         for condition in self.job.status.conditions:
             if condition.type in ("SuccessCriteriaMet", "FailureTarget") and condition.status == "True":
-                return Outcome(condition.type == "SuccessCriteriaMet", condition.reason, condition.message)
+                return JobOutcome(condition.type == "SuccessCriteriaMet", condition.reason, condition.message)
         failed = (pod for pod in self.pods if self.job.spec.pod_failure_policy and is_failed(self.job, pod))
         if message := next(filter(None, (meaning(self.job, pod).why_job_fails for pod in failed)), ""):
-            return Outcome(False, "PodFailurePolicy", message)
+            return JobOutcome(False, "PodFailurePolicy", message)
         if self.failed > self._backoff_limit or self._has_restarted_too_often():
             return _OVER_LIMIT
         if (left := self.seconds_left()) is not None and left <= 0:
             return _OVER_DEADLINE
         return self._outcome_of_indexes()
 
-    def _outcome_of_indexes(self) -> Outcome | None:
+    def _outcome_of_indexes(self) -> JobOutcome | None:
         if self.failed_indexes:
             most = self.job.spec.max_failed_indexes
             if most is not None and len(self.failed_indexes) > most:
@@ -184,7 +185,7 @@ class State:
             if len(self.failed_indexes) + len(self.done) >= self.completions:
                 return _FAILED_INDEXES
         rule = success_rule(self.job, self.done)
-        return None if rule is None else Outcome(True, "SuccessPolicy", f"Matched rules at index {rule}")
+        return None if rule is None else JobOutcome(True, "SuccessPolicy", f"Matched rules at index {rule}")
 
     @property
     def _backoff_limit(self) -> int:
@@ -209,7 +210,7 @@ class State:
             return None
         return deadline - (self.now - start).total_seconds()
 
-    def outcome_without(self, active: int) -> Outcome | None:
+    def outcome_without(self, active: int) -> JobOutcome | None:
         """Whether the Job is over because enough pods have succeeded and so many still run."""
         if active:
             return None
@@ -261,7 +262,7 @@ class State:
     def wait_for_index(self, index: int) -> float:
         """How many seconds are left until the failed pod of an index may be replaced."""
         pod = self.delayed.get(index)
-        return Backoff(all_failures(pod) + 1, finished_at(pod)).remaining(self.now) if pod else 0.0
+        return JobBackoff(all_failures(pod) + 1, finished_at(pod)).remaining(self.now) if pod else 0.0
 
 
 def _indexes(pods: Iterable[Pod]) -> list[int]:

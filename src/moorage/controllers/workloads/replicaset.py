@@ -13,28 +13,26 @@ from typing import NamedTuple
 import msgspec
 
 from moorage.api.labels import selector_of
-from moorage.api.meta import Condition, Object
+from moorage.api.meta import Condition, Data
 from moorage.api.pod import Pod
 from moorage.api.workload import ReplicaSet, ReplicaSetStatus, ReplicationController, ReplicationControllerStatus
 from moorage.client import ApiError, Informer, Missing
-from moorage.client.client import Data
 from moorage.client.informer import Key
-from moorage.controllers.frame.controller import Context, Controller
-from moorage.controllers.frame.timers import Alarms
+from moorage.controllers.frame.controller import Context, Controller, resource_version
+from moorage.controllers.frame.pods import controller_of, ready_condition
 from moorage.controllers.owners.podcontrol import (
     ORPHANS,
     OWNER,
-    Children,
+    PodControl,
     claim,
-    controller_of,
     follow,
     index_by_owner,
     is_active,
     is_terminating,
     namespace_ends,
-    ready_condition,
     seconds_to_availability,
 )
+from moorage.controllers.owners.replicas import desired_replicas
 
 REPLICA_FAILURE = "ReplicaFailure"
 _BURST = 500
@@ -44,7 +42,6 @@ _COST = "controller.kubernetes.io/pod-deletion-cost"
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 Owner = ReplicaSet | ReplicationController
-Status = ReplicationControllerStatus
 
 
 class ReplicaSetController(Controller):
@@ -59,23 +56,15 @@ class ReplicaSetController(Controller):
         self._pods = context.informers.of(Pod)
         index_by_owner(self._sets)
         index_by_owner(self._pods)
-        self._children = Children.of(self, self._pods)
-        self._alarms = Alarms(self.clock, self.queue.add)
+        self._pod_control = PodControl.of(self, self._pods)
         self._sets.on_change(self._changed)
         follow(self._pods, self._sets, lambda owner: owner.spec.selector, self._wake)
-
-    async def run(self) -> None:
-        """Reconcile until cancelled."""
-        try:
-            await super().run()
-        finally:
-            self._alarms.close()
 
     async def reconcile(self, key: Key) -> None:
         """Bring the number of pods of one owner in order."""
         owner = self._sets.get(*key)
         if owner is None:
-            self._alarms.cancel(key)
+            self.queue.cancel(key)
             return
         found = (*self._pods.by(OWNER, owner.metadata.uid), *self._pods.by(ORPHANS, key[0]))
         selector = selector_of(owner.spec.selector)
@@ -83,16 +72,16 @@ class ReplicaSetController(Controller):
         if owner.metadata.deletion_timestamp is not None:
             await self._report(owner, None)
             return
-        is_waiting = self._children.seconds_to_wait(owner) > 0
+        is_waiting = self._pod_control.seconds_to_wait(owner) > 0
         problem = await self._scale(owner, pods)
         await self._report(owner, problem)
         if problem is None:
             return
-        if not (wait := self._children.seconds_to_wait(owner)):
+        if not (wait := self._pod_control.seconds_to_wait(owner)):
             raise problem
         if not (is_waiting or namespace_ends(problem)):
             self.failed(key, problem)
-        self._alarms.set(key, wait)
+        self.queue.add_after(key, wait)
 
     def _changed(self, old: Owner | None, new: Owner | None) -> None:
         if old is not None and new is not None and old.metadata.generation == new.metadata.generation:
@@ -107,12 +96,12 @@ class ReplicaSetController(Controller):
             self.queue.add_after(key, min(owner.status.replicas * _PAUSE, _LONGEST_PAUSE))
 
     async def _scale(self, owner: Owner, pods: Sequence[Pod]) -> ApiError | None:
-        surplus = len(pods) - _wanted(owner)
+        surplus = len(pods) - desired_replicas(owner)
         try:
             if surplus < 0:
                 await self._create(owner, min(-surplus, _BURST))
             elif surplus > 0:
-                await self._children.delete_many(owner, self._least_missed(owner, pods)[: min(surplus, _BURST)])
+                await self._pod_control.delete_many(owner, self._least_missed(owner, pods)[: min(surplus, _BURST)])
         except ApiError as error:
             return error
         return None
@@ -125,7 +114,7 @@ class ReplicaSetController(Controller):
             return
         if data["metadata"]["uid"] == metadata.uid:
             named = {"generateName": f"{metadata.name}-"}
-            await self._children.create_many(owner, data["spec"]["template"], [named] * count)
+            await self._pod_control.create_many(owner, data["spec"]["template"], [named] * count)
 
     def _least_missed(self, owner: Owner, pods: Sequence[Pod]) -> list[Pod]:
         above = controller_of(owner)
@@ -144,7 +133,7 @@ class ReplicaSetController(Controller):
             if is_active(pod) and (wait := seconds_to_availability(pod, owner.spec.min_ready_seconds, now)) is not None
         ]
         if later := [wait for wait in waits if wait > 0]:
-            self._alarms.set((owner.metadata.namespace, owner.metadata.name), min(later))
+            self.queue.add_after((owner.metadata.namespace, owner.metadata.name), min(later))
         status = self._status(owner, mine, waits, problem)
         if status == owner.status:
             return
@@ -156,9 +145,11 @@ class ReplicaSetController(Controller):
             answer = await self.client.patch(kind, metadata.namespace, metadata.name, body, subresource="status")
         except Missing:
             return
-        await self._sets.caught_up(msgspec.json.decode(answer, type=Object).metadata.resource_version)
+        await self._sets.caught_up(resource_version(answer))
 
-    def _status(self, owner: Owner, mine: Sequence[Pod], waits: Sequence[float], problem: ApiError | None) -> Status:
+    def _status(
+        self, owner: Owner, mine: Sequence[Pod], waits: Sequence[float], problem: ApiError | None
+    ) -> ReplicationControllerStatus:
         active = [pod for pod in mine if is_active(pod)]
         template = owner.spec.template.metadata.labels.items()
         counts = {
@@ -170,14 +161,14 @@ class ReplicaSetController(Controller):
         }
         conditions = self._conditions(owner, len(active), problem)
         if isinstance(owner, ReplicationController):
-            return Status(**counts, conditions=conditions)
+            return ReplicationControllerStatus(**counts, conditions=conditions)
         return ReplicaSetStatus(**counts, conditions=conditions, terminating_replicas=sum(map(is_terminating, mine)))
 
     def _conditions(self, owner: Owner, active: int, problem: ApiError | None) -> tuple[Condition, ...]:
         others = tuple(each for each in owner.status.conditions if each.type != REPLICA_FAILURE)
         if problem is None or namespace_ends(problem):
             return others
-        reason, message = "FailedCreate" if active < _wanted(owner) else "FailedDelete", str(problem)
+        reason, message = "FailedCreate" if active < desired_replicas(owner) else "FailedDelete", str(problem)
         for old in owner.status.conditions:
             if (old.type, old.reason, old.message) == (REPLICA_FAILURE, reason, message):
                 return owner.status.conditions
@@ -193,14 +184,10 @@ class ReplicationControllers(ReplicaSetController):
 
 
 @cache
-def _fields(struct: type[Status]) -> tuple[str, ...]:
+def _fields(struct: type[ReplicationControllerStatus]) -> tuple[str, ...]:
     """What a status says, as it is written."""
     named = msgspec.structs.fields(struct)
     return tuple(field.encode_name for field in named if field.name != "updated_replicas")
-
-
-def _wanted(owner: Owner) -> int:
-    return 1 if owner.spec.replicas is None else owner.spec.replicas
 
 
 class _Worth(NamedTuple):

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-import msgspec
-
-from moorage.api.meta import IntOrString
+from moorage.api.meta import Data
 from moorage.api.workload import Deployment, ReplicaSet
-from moorage.client.client import Data
 from moorage.client.clock import timestamp
+from moorage.controllers.owners.replicas import desired_replicas, scaled
 
 HASH = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
@@ -29,14 +26,7 @@ OWN_ANNOTATIONS = frozenset(
 PROGRESSING, AVAILABLE = "Progressing", "Available"
 _HISTORY_LENGTH = 2000
 _NO_LIMIT = 2**31 - 1
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-_HASH_LENGTH = 10
 _NAME_LENGTH = 253
-
-
-def wanted(item: Deployment | ReplicaSet) -> int:
-    """How many pods there should be."""
-    return 1 if item.spec.replicas is None else item.spec.replicas
 
 
 def comparable(template: Mapping[str, Any]) -> Data:
@@ -56,17 +46,6 @@ def _pruned(value: Any) -> Any:
     return [_pruned(each) for each in value] if isinstance(value, list) else value
 
 
-def template_hash(template: Mapping[str, Any], collisions: int | None) -> str:
-    """A short name for a template, another one after each collision."""
-    encoded = msgspec.json.encode([comparable(template), collisions or 0], order="sorted")
-    number = int.from_bytes(hashlib.sha256(encoded).digest()[:8], "big")
-    letters = []
-    for _ in range(_HASH_LENGTH):
-        number, letter = divmod(number, len(_ALPHABET))
-        letters.append(_ALPHABET[letter])
-    return "".join(letters)
-
-
 def set_name(deployment: Deployment, hash_: str) -> str:
     """What the ReplicaSet of a template is called."""
     return f"{deployment.metadata.name[: _NAME_LENGTH - 1 - len(hash_)]}-{hash_}"
@@ -77,20 +56,13 @@ def is_rolling(deployment: Deployment) -> bool:
     return deployment.spec.strategy.type != "Recreate"
 
 
-def _share(value: IntOrString | None, total: int, round_: Any) -> int:
-    if isinstance(value, str):
-        percent = re.fullmatch(r"([0-9]+)%", value)
-        return int(round_(total * int(percent[1]) / 100)) if percent else 0
-    return value or 0
-
-
 def margins(deployment: Deployment) -> tuple[int, int]:
     """How many pods may be too many, and how many may be missing; not both are zero, or nothing could move."""
     if not is_rolling(deployment):
         return 0, 0
-    rolling, total = deployment.spec.strategy.rolling_update, wanted(deployment)
-    surge = _share(rolling.max_surge, total, math.ceil) if rolling is not None else 0
-    unavailable = _share(rolling.max_unavailable, total, math.floor) if rolling is not None else 0
+    rolling, total = deployment.spec.strategy.rolling_update, desired_replicas(deployment)
+    surge = scaled(rolling.max_surge, total, up=True) if rolling is not None else 0
+    unavailable = scaled(rolling.max_unavailable, total, up=False) if rolling is not None else 0
     if surge == 0 and unavailable == 0:
         unavailable = 1
     return surge, min(unavailable, total)
@@ -98,20 +70,20 @@ def margins(deployment: Deployment) -> tuple[int, int]:
 
 def most(deployment: Deployment) -> int:
     """How many pods there may be at a time."""
-    return wanted(deployment) + margins(deployment)[0]
+    return desired_replicas(deployment) + margins(deployment)[0]
 
 
 def fewest(deployment: Deployment) -> int:
     """How many pods must be available at any time."""
-    return wanted(deployment) - margins(deployment)[1]
+    return desired_replicas(deployment) - margins(deployment)[1]
 
 
 def size_of_new(deployment: Deployment, current: int, total: int) -> int:
     """How large the newest ReplicaSet may be now, of which size it is and of how many there are in all."""
     if not is_rolling(deployment):
-        return wanted(deployment)
+        return desired_replicas(deployment)
     room = max(0, most(deployment) - total)
-    return current + min(room, wanted(deployment) - current)
+    return current + min(room, desired_replicas(deployment) - current)
 
 
 def by_age(sets: Iterable[ReplicaSet]) -> list[ReplicaSet]:
@@ -126,7 +98,7 @@ def _age(item: ReplicaSet) -> tuple[float, str]:
 
 def active(sets: Iterable[ReplicaSet]) -> list[ReplicaSet]:
     """ReplicaSets that have pods, or should."""
-    return [each for each in sets if wanted(each) > 0]
+    return [each for each in sets if desired_replicas(each) > 0]
 
 
 def active_or_latest(new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> ReplicaSet | None:
@@ -144,15 +116,15 @@ def proportions(deployment: Deployment, sets: Sequence[ReplicaSet]) -> dict[str,
 
     What is added or taken away is shared out in proportion; the largest gets what is left by rounding.
     """
-    allowed = most(deployment) if wanted(deployment) > 0 else 0
-    change = allowed - sum(map(wanted, sets))
+    allowed = most(deployment) if desired_replicas(deployment) > 0 else 0
+    change = allowed - sum(map(desired_replicas, sets))
     # Among ReplicaSets of one size the newer is scaled up first, and the older is scaled down first.
-    ordered = sorted(by_age(sets)[:: -1 if change > 0 else 1], key=wanted, reverse=True)
+    ordered = sorted(by_age(sets)[:: -1 if change > 0 else 1], key=desired_replicas, reverse=True)
     sizes, done = {}, 0
     for each in ordered:
         share = _proportion(deployment, each) if change != done else 0
         share = min(share, change - done) if change > 0 else max(share, change - done)
-        sizes[each.metadata.name] = wanted(each) + share
+        sizes[each.metadata.name] = desired_replicas(each) + share
         done += share
     if ordered:
         largest = ordered[0].metadata.name
@@ -161,10 +133,11 @@ def proportions(deployment: Deployment, sets: Sequence[ReplicaSet]) -> dict[str,
 
 
 def _proportion(deployment: Deployment, item: ReplicaSet) -> int:
-    if wanted(deployment) == 0:
-        return -wanted(item)
+    if desired_replicas(deployment) == 0:
+        return -desired_replicas(item)
     before = number(item.metadata.annotations.get(MAXIMUM, "")) or deployment.status.replicas
-    return math.floor(wanted(item) * most(deployment) / before + 0.5) - wanted(item) if before else 0
+    size = desired_replicas(item)
+    return math.floor(size * most(deployment) / before + 0.5) - size if before else 0
 
 
 def number(text: str) -> int | None:
@@ -175,10 +148,10 @@ def number(text: str) -> int | None:
 
 def is_saturated(deployment: Deployment, new: ReplicaSet | None) -> bool:
     """Whether the newest ReplicaSet has all the pods that the Deployment wants, available."""
-    total = wanted(deployment)
+    total = desired_replicas(deployment)
     return (
         new is not None
-        and wanted(new) == total == new.status.available_replicas
+        and desired_replicas(new) == total == new.status.available_replicas
         and number(new.metadata.annotations.get(DESIRED, "")) == total
     )
 
@@ -191,7 +164,7 @@ def revision_of(item: ReplicaSet) -> int:
 
 def sizes(deployment: Deployment) -> dict[str, str]:
     """How a ReplicaSet remembers the size of its Deployment, to notice when that is changed."""
-    return {DESIRED: str(wanted(deployment)), MAXIMUM: str(most(deployment))}
+    return {DESIRED: str(desired_replicas(deployment)), MAXIMUM: str(most(deployment))}
 
 
 def new_annotations(deployment: Deployment, current: Mapping[str, str], revision: int) -> dict[str, str]:
@@ -254,7 +227,7 @@ def is_complete(deployment: Deployment, status: Mapping[str, Any]) -> bool:
     """Whether all pods have the newest template and are available, and no others are left."""
     counts = (status.get(name, 0) for name in ("updatedReplicas", "replicas", "availableReplicas"))
     is_current = status.get("observedGeneration", 0) >= deployment.metadata.generation
-    return is_current and all(count == wanted(deployment) for count in counts)
+    return is_current and all(count == desired_replicas(deployment) for count in counts)
 
 
 def has_progressed(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:

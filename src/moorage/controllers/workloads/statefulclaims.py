@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from moorage.api import kinds
-from moorage.api.meta import Object, OwnerReference
+from moorage.api.meta import Data, Object, OwnerReference
 from moorage.api.pod import Pod
 from moorage.api.volume import PersistentVolumeClaim
 from moorage.api.workload import ClaimRetention, StatefulSet
 from moorage.client import ApiError, Exists
-from moorage.client.client import STRATEGIC, Data
+from moorage.client.client import STRATEGIC
 from moorage.client.events import NORMAL, WARNING, Recorder
-from moorage.controllers.frame.controller import Context
+from moorage.controllers.frame.controller import Context, resource_version
 from moorage.controllers.owners.podcontrol import reference_to
 
 _CLAIM = kinds.row("v1", "PersistentVolumeClaim")
@@ -65,7 +63,7 @@ class StatefulClaims:
             )
             raise
         self._recorder.event(owner, NORMAL, "SuccessfulCreate", f"Create Claim {name} {place} success")
-        await self._claims.caught_up(_revision(answer))
+        await self._claims.caught_up(resource_version(answer))
 
     def is_stale(self, owner: StatefulSet, pod: str) -> bool:
         """Whether a claim still belongs to an earlier pod of this name, and so will go with it."""
@@ -100,7 +98,7 @@ class StatefulClaims:
         changes += [reference_to(heir)] if heir else []
         patch = {"metadata": {"uid": claim.metadata.uid, "ownerReferences": changes}}
         answer = await self._client.patch(_CLAIM, claim.metadata.namespace, claim.metadata.name, patch, form=STRATEGIC)
-        await self._claims.caught_up(_revision(answer))
+        await self._claims.caught_up(resource_version(answer))
 
 
 def _names(owner: StatefulSet, pod: str) -> list[str]:
@@ -122,7 +120,3 @@ def _heir(owner: StatefulSet, pod: Pod, *, is_surplus: bool) -> Object | None:
 def _is(reference: OwnerReference, kind: str, named: Object | str) -> bool:
     name = named if isinstance(named, str) else named.metadata.name
     return reference.kind == kind and reference.name == name
-
-
-def _revision(answer: bytes) -> str:
-    return msgspec.json.decode(answer, type=Object).metadata.resource_version

@@ -6,14 +6,17 @@ import re
 from dataclasses import dataclass
 from functools import partial
 
+from moorage.api.meta import Data
 from moorage.api.pod import Pod
 from moorage.api.volume import PersistentVolumeClaim
 from moorage.api.workload import ControllerRevision, RollingUpdate, StatefulSet
-from moorage.client.client import STRATEGIC, Data
+from moorage.client.client import STRATEGIC
 from moorage.controllers.frame.controller import Context
-from moorage.controllers.owners.owner import PodOwner, in_batches, is_available, is_ending, is_finished, scaled
-from moorage.controllers.owners.podcontrol import POD, Words, ready_condition, seconds_to_availability
-from moorage.controllers.owners.revisions import History
+from moorage.controllers.frame.pods import POD, is_ending, is_finished, ready_condition
+from moorage.controllers.owners.podcontrol import EventMessages, seconds_to_availability
+from moorage.controllers.owners.podowner import PodOwner, in_batches, is_available
+from moorage.controllers.owners.replicas import desired_replicas, scaled
+from moorage.controllers.owners.revisions import Revisions
 from moorage.controllers.workloads.statefulclaims import ClaimEnding, StatefulClaims, claim_name
 
 _HASH = "controller.kubernetes.io/hash"
@@ -41,8 +44,7 @@ class _Work:
     @property
     def ordinals(self) -> range:
         start = self.owner.spec.ordinals.start if self.owner.spec.ordinals else 0
-        replicas = self.owner.spec.replicas
-        return range(start, start + (1 if replicas is None else replicas))
+        return range(start, start + desired_replicas(self.owner))
 
     @property
     def is_ordered(self) -> bool:
@@ -84,7 +86,7 @@ class StatefulSets(PodOwner[StatefulSet]):
 
     name = "statefulset-controller"
     struct = StatefulSet
-    words = Words(
+    messages = EventMessages(
         created="Create Pod {pod} in StatefulSet {owner} successful",
         deleted="Delete Pod {pod} in StatefulSet {owner} successful",
         not_created="Create Pod {pod} in StatefulSet {owner} failed error: {error}",
@@ -93,7 +95,7 @@ class StatefulSets(PodOwner[StatefulSet]):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._history = History(context, _HASH)
+        self._revisions = Revisions(context, _HASH)
         self._claims = StatefulClaims(context, self.recorder)
         context.informers.of(PersistentVolumeClaim).on_change(self._claim_changed)
 
@@ -118,9 +120,9 @@ class StatefulSets(PodOwner[StatefulSet]):
             return
         pods = await self.claimed(owner)
         spec = await self.spec_of(owner)
-        update, collisions = await self._history.latest(owner, spec["template"], owner.status.collision_count or 0)
+        update, collisions = await self._revisions.latest(owner, spec["template"], owner.status.collision_count or 0)
         current = next(
-            (each for each in self._history.of(owner) if each.metadata.name == owner.status.current_revision), update
+            (each for each in self._revisions.of(owner) if each.metadata.name == owner.status.current_revision), update
         )
         work = _Work(owner, spec, current, update)
         try:
@@ -132,7 +134,7 @@ class StatefulSets(PodOwner[StatefulSet]):
         live = {pod.metadata.labels.get(_REVISION, "") for pod in self.owned(owner)}
         live |= {current.metadata.name, update.metadata.name, owner.status.current_revision}
         limit = owner.spec.revision_history_limit
-        await self._history.truncate(owner, _KEPT_REVISIONS if limit is None else limit, live)
+        await self._revisions.truncate(owner, _KEPT_REVISIONS if limit is None else limit, live)
 
     async def _advance(self, work: _Work, pods: list[Pod]) -> None:
         numbered = {_ordinal(work.owner, pod.metadata.name): pod for pod in pods}
@@ -152,7 +154,7 @@ class StatefulSets(PodOwner[StatefulSet]):
         if surplus and work.is_ordered:
             await self._remove_last(work, surplus)
             return
-        await self.children.delete_many(work.owner, [pod for pod in surplus if not is_ending(pod)])
+        await self.pod_control.delete_many(work.owner, [pod for pod in surplus if not is_ending(pod)])
         if work.owner.spec.update_strategy.type == "RollingUpdate":
             await self._update(work, [numbered.get(number) for number in work.ordinals])
 
@@ -164,7 +166,7 @@ class StatefulSets(PodOwner[StatefulSet]):
             return False
         if is_finished(pod):
             if not is_ending(pod):
-                await self.children.delete(owner, pod)
+                await self.pod_control.delete(owner, pod)
             return False
         if pod.status.phase == "Pending":
             await self._claims.provide(owner, work.claim_templates, pod.metadata.name)
@@ -181,9 +183,9 @@ class StatefulSets(PodOwner[StatefulSet]):
             return
         await self._claims.provide(owner, work.claim_templates, name)
         revision = work.revision_of(number)
-        template = await self._history.template(revision)
+        template = await self._revisions.template(revision)
         metadata = {"name": name, "labels": _identity(name, number) | {_REVISION: revision.metadata.name}}
-        await self.children.create(owner, {**template, "spec": _pod_spec(template, work, name)}, metadata)
+        await self.pod_control.create(owner, {**template, "spec": _pod_spec(template, work, name)}, metadata)
         made = self.pods.get(owner.metadata.namespace, name)
         if made is not None:
             await self._claims.retain(owner, made, is_surplus=False)
@@ -200,12 +202,12 @@ class StatefulSets(PodOwner[StatefulSet]):
         last = surplus[0]
         sick = [pod for pod in surplus if not self._serves(work, pod)]
         if not is_ending(last) and (last not in sick or last is sick[-1]):
-            await self.children.delete(work.owner, last)
+            await self.pod_control.delete(work.owner, last)
 
     async def _update(self, work: _Work, replicas: list[Pod | None]) -> None:
         """Delete pods of old revisions, from the highest number down to the partition, one or a few at a time."""
         if work.max_unavailable is None:
-            await self.children.delete_many(work.owner, self._next_old(work, replicas))
+            await self.pod_control.delete_many(work.owner, self._next_old(work, replicas))
             return
         unavailable = [pod for pod in replicas if not self._serves(work, pod)]
         old = [pod for pod in reversed(replicas[work.partition :]) if pod and work.is_old(pod) and not is_ending(pod)]
@@ -213,7 +215,7 @@ class StatefulSets(PodOwner[StatefulSet]):
         # In a parallel set old pods that do not serve anyway are replaced at once.
         broken = [] if work.is_ordered else [pod for pod in old if pod in unavailable]
         chosen = broken + [pod for pod in old if pod not in broken][:budget]
-        await self.children.delete_many(work.owner, chosen)
+        await self.pod_control.delete_many(work.owner, chosen)
 
     def _next_old(self, work: _Work, replicas: list[Pod | None]) -> list[Pod]:
         """The pod of an old revision with the highest number, unless one above it does not serve yet."""
@@ -258,7 +260,7 @@ class StatefulSets(PodOwner[StatefulSet]):
         now, seconds = self.clock.now(), work.owner.spec.min_ready_seconds
         waits = [wait for pod in ready if (wait := seconds_to_availability(pod, seconds, now))]
         if waits:
-            self.alarms.set((work.owner.metadata.namespace, work.owner.metadata.name), min(waits))
+            self.queue.add_after((work.owner.metadata.namespace, work.owner.metadata.name), min(waits))
 
 
 def _identity(name: str, number: int) -> dict[str, str]:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from moorage.api.meta import Data
 from moorage.api.workload import Deployment, ReplicaSet
-from moorage.client.client import Data
 from moorage.client.informer import Key
+from moorage.controllers.owners.replicas import desired_replicas
 from moorage.controllers.workloads import rollouts
-from moorage.controllers.workloads.rollouts import AVAILABLE, PROGRESSING, wanted
+from moorage.controllers.workloads.rollouts import AVAILABLE, PROGRESSING
 
 _FAILURE = "ReplicaFailure"
 _DONE, _OVERDUE, _PAUSED = "NewReplicaSetAvailable", "ProgressDeadlineExceeded", "DeploymentPaused"
 
 
 @dataclass(slots=True)
-class Rollout:
+class DeploymentRollout:
     """One look at a Deployment: as it was read, its ReplicaSets, and what is going to be said of it."""
 
     deployment: Deployment
@@ -109,7 +110,7 @@ class Rollout:
             "updatedReplicas": self.new.status.replicas if self.new is not None else 0,
             "readyReplicas": sum(each.ready_replicas for each in statuses),
             "availableReplicas": available,
-            "unavailableReplicas": max(0, sum(map(wanted, self.sets)) - available),
+            "unavailableReplicas": max(0, sum(map(desired_replicas, self.sets)) - available),
         }
 
     def changed_status(self, now: datetime) -> Data:

@@ -12,7 +12,7 @@ from moorage.api.pod import Container, Pod
 from moorage.client.clock import Clock
 from moorage.client.events import NORMAL, WARNING, Recorder
 from moorage.client.informer import Key
-from moorage.controllers.hollow.wishes import is_missing
+from moorage.controllers.hollow.overrides import is_missing
 
 _AT_ONCE, _PAUSE = 25, 1.0
 _WAITING = 2000
@@ -33,7 +33,7 @@ class _Start(NamedTuple):
     moment: datetime
 
 
-class Announcements:
+class ContainerEvents:
     """Tells of a pod whether the images of its containers were there, and that these were created and started.
 
     Twenty-five pods a second are some 75 events, written together, a few hundredths of a core: in a wave of pods they

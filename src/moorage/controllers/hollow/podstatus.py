@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from moorage.api.meta import Data
 from moorage.api.pod import Container, Pod
-from moorage.client.client import Data
 from moorage.client.clock import timestamp
-from moorage.controllers.hollow.wishes import is_missing
+from moorage.controllers.hollow.overrides import is_missing
 
 _KILLED, _TERMINATED = 137, 143
 DEADLINE = "DeadlineExceeded"
@@ -21,7 +21,7 @@ PREEMPTED, PREEMPTED_MESSAGE = "Preempting", "Preempted in order to admit critic
 _DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
 
 
-class Said(NamedTuple):
+class ConditionState(NamedTuple):
     """What a condition says."""
 
     status: str
@@ -29,7 +29,7 @@ class Said(NamedTuple):
     message: str = ""
 
 
-_TRUE, _FALSE = Said("True"), Said("False")
+_TRUE, _FALSE = ConditionState("True"), ConditionState("False")
 
 
 def running(pod: Pod, host: str, address: str, now: datetime) -> Data:
@@ -71,16 +71,16 @@ def restarted(pod: Pod, code: int, now: datetime) -> Data:
     return {"containerStatuses": containers}
 
 
-def finished(pod: Pod, code: int, now: datetime, **more: Said) -> Data:
+def finished(pod: Pod, code: int, now: datetime, **more: ConditionState) -> Data:
     """The status of a pod whose containers have ended with a code, and more conditions."""
     phase, reason = ("Failed", "PodFailed") if code else ("Succeeded", "PodCompleted")
-    not_ready = Said("False", reason)
+    not_ready = ConditionState("False", reason)
     said = {"PodReadyToStartContainers": _FALSE, "Ready": not_ready, "ContainersReady": not_ready}
     status: Data = {"phase": phase, "observedGeneration": pod.metadata.generation}
     moment = timestamp(now)
     if pod.status.start_time is not None:
         count = restarts(pod)
-        said["Initialized"] = Said("True", "" if code else reason)
+        said["Initialized"] = ConditionState("True", "" if code else reason)
         containers = pod.spec.containers
         ended = [
             _container(pod, each, _ended(pod, each, code, count, moment), count, runs=False) for each in containers
@@ -105,7 +105,9 @@ def overdue(pod: Pod, now: datetime) -> Data:
 
 def preempted(pod: Pod, now: datetime) -> Data:
     """The status of a pod that had to make room for a critical one."""
-    disrupted = Said("True", "TerminationByKubelet", "Pod was preempted by Kubelet to accommodate a critical pod.")
+    disrupted = ConditionState(
+        "True", "TerminationByKubelet", "Pod was preempted by Kubelet to accommodate a critical pod."
+    )
     status = finished(pod, _KILLED, now, DisruptionTarget=disrupted)
     return {**status, "reason": PREEMPTED, "message": PREEMPTED_MESSAGE}
 
@@ -143,12 +145,16 @@ def restarts(pod: Pod) -> int:
     return max((each.restart_count for each in pod.status.container_statuses), default=0)
 
 
-def _containers_readiness(pod: Pod) -> Said:
+def _containers_readiness(pod: Pod) -> ConditionState:
     waiting = " ".join(each.name for each in pod.spec.containers if is_missing(each.image))
-    return Said("False", "ContainersNotReady", f"containers with unready status: [{waiting}]") if waiting else _TRUE
+    return (
+        ConditionState("False", "ContainersNotReady", f"containers with unready status: [{waiting}]")
+        if waiting
+        else _TRUE
+    )
 
 
-def _readiness(pod: Pod) -> Said:
+def _readiness(pod: Pod) -> ConditionState:
     if is_waiting(pod):
         return _containers_readiness(pod)
     if not pod.spec.readiness_gates:
@@ -162,10 +168,10 @@ def _readiness(pod: Pod) -> Said:
         elif status != "True":
             name = gate.condition_type
             missing.append(f'the status of pod readiness gate "{name}" is not "True", but {status}')
-    return Said("False", "ReadinessGatesNotReady", ", ".join(missing)) if missing else _TRUE
+    return ConditionState("False", "ReadinessGatesNotReady", ", ".join(missing)) if missing else _TRUE
 
 
-def _conditions(pod: Pod, said: Mapping[str, Said], now: str) -> list[Data]:
+def _conditions(pod: Pod, said: Mapping[str, ConditionState], now: str) -> list[Data]:
     """All conditions of a pod: a kubelet's own as they are now, those of others as they were."""
     given = {each.type: each for each in pod.status.conditions}
     conditions = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from moorage.client.client import Data
+from moorage.api.meta import Data
 from moorage.match.tolerations import NO_EXECUTE
 
 IN_PROGRESS = "EvictionInProgress"
@@ -21,7 +21,7 @@ class Impact(NamedTuple):
     evicted: int
 
 
-def condition_of(effect: str, impact: Impact) -> Data:
+def eviction_condition(effect: str, impact: Impact) -> Data:
     """The condition of a rule with this effect."""
     status, reason, message = "False", "OtherEffect", "Eviction only happens for the NoExecute effect."
     if effect == NO_EXECUTE:

@@ -9,9 +9,9 @@ from itertools import islice
 from math import ceil
 
 from moorage.api import kinds
+from moorage.api.meta import Data
 from moorage.api.node import Node
 from moorage.client import ApiError, Client, Missing
-from moorage.client.client import Data
 from moorage.client.clock import Clock, timestamp
 
 _LOG = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ SHORTEST_TURN, LONGEST_TURN, PER_SECOND = 10.0, 30.0, 33.0
 _IN_FLIGHT = 16
 
 
-class Heartbeats:
+class NodeLeases:
     """Keeps leases of nodes alive. Those that are due in the same second are written together."""
 
     def __init__(self, client: Client, clock: Clock) -> None:

@@ -15,9 +15,10 @@ from typing import Any
 import msgspec
 
 from moorage.api import kinds
+from moorage.api.meta import Data
 from moorage.api.node import Node
+from moorage.api.wellknown import LABEL_ARCH, LABEL_HOSTNAME, LABEL_INSTANCE_TYPE, LABEL_OS, LABEL_REGION, LABEL_ZONE
 from moorage.client import Client, Exists
-from moorage.client.client import Data
 from moorage.client.clock import timestamp
 
 NODE = kinds.row("v1", "Node")
@@ -46,9 +47,9 @@ async def ensure_nodes(client: Client, count: int) -> None:
 async def _ensure_node(client: Client, number: int) -> None:
     name = f"node-{number}"
     places = {
-        "topology.kubernetes.io/region": _REGION,
-        "topology.kubernetes.io/zone": f"{_REGION}-{_ZONES[(number - 1) % len(_ZONES)]}",
-        "node.kubernetes.io/instance-type": _INSTANCE_TYPE,
+        LABEL_REGION: _REGION,
+        LABEL_ZONE: f"{_REGION}-{_ZONES[(number - 1) % len(_ZONES)]}",
+        LABEL_INSTANCE_TYPE: _INSTANCE_TYPE,
     }
     with suppress(Exists):
         await client.create(NODE, {"metadata": {"name": name, "labels": _labels(name) | places}})
@@ -129,9 +130,9 @@ def _conditions(node: Node, now: str) -> list[Data]:
 
 def _labels(name: str) -> dict[str, str]:
     return {
-        "kubernetes.io/hostname": name,
-        "kubernetes.io/os": "linux",
-        "kubernetes.io/arch": _architecture(),
+        LABEL_HOSTNAME: name,
+        LABEL_OS: "linux",
+        LABEL_ARCH: _architecture(),
     }
 
 
@@ -142,8 +143,8 @@ def _system_info(node: Node) -> dict[str, str]:
         "kernelVersion": os.uname().release, "osImage": "Moorage hollow node",
         "containerRuntimeVersion": f"hollow://{_version()}",
         "kubeletVersion": f"{_KUBERNETES}+moorage-{_version()}",
-        "operatingSystem": labels.get("kubernetes.io/os", "linux"),
-        "architecture": labels.get("kubernetes.io/arch", _architecture()),
+        "operatingSystem": labels.get(LABEL_OS, "linux"),
+        "architecture": labels.get(LABEL_ARCH, _architecture()),
     }  # fmt: skip
 
 

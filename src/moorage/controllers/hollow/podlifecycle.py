@@ -7,17 +7,18 @@ from enum import Enum
 from math import isfinite
 
 from moorage.api.pod import Pod
-from moorage.controllers.hollow import statuses, wishes
+from moorage.client.backoff import Backoff
+from moorage.controllers.frame.pods import controller_of, is_finished
+from moorage.controllers.hollow import overrides, podstatus
 from moorage.controllers.hollow.commands import course_of
-from moorage.controllers.owners.podcontrol import controller_of
 
 _TASK_SECONDS = 1.0
-_PAUSES, _LONGEST_PAUSE = (10, 20, 40, 80, 160), 300
+_RESTARTS, _GROWING = Backoff(first=10.0, last=300.0), 5
+"""How long a kubelet waits before it starts containers again that failed, and how often that grows."""
 _NEVER = datetime.max.replace(tzinfo=UTC)
-OVER = ("Succeeded", "Failed")
 
 
-class Step(Enum):
+class PodAction(Enum):
     """Something that a kubelet does about a pod."""
 
     ADMIT = "let it in and start it, or refuse it"
@@ -29,29 +30,29 @@ class Step(Enum):
     LET_GO = "it is to be deleted and has stopped"
 
 
-def plan(pod: Pod, now: datetime) -> Step | datetime | None:
+def next_action(pod: Pod, now: datetime) -> PodAction | datetime | None:
     """What to do about a pod, or when to ask again, or None when there is nothing to do until it changes."""
-    over = pod.status.phase in OVER
+    over = is_finished(pod)
     if pod.metadata.deletion_timestamp is not None:
         if over:
-            return Step.LET_GO if pod.metadata.deletion_grace_period_seconds else None
+            return PodAction.LET_GO if pod.metadata.deletion_grace_period_seconds else None
         stops = _stops(pod)
-        return Step.STOP if stops is None or stops <= now else stops
+        return PodAction.STOP if stops is None or stops <= now else stops
     if over:
         return None
-    if pod.status.start_time is None or (pod.status.phase == "Pending" and not statuses.is_waiting(pod)):
-        return Step.ADMIT
+    if pod.status.start_time is None or (pod.status.phase == "Pending" and not podstatus.is_waiting(pod)):
+        return PodAction.ADMIT
     ends = _ends(pod, pod.status.start_time)
     if ends is not None and ends[0] <= now:
         return ends[1]
-    if not statuses.is_current(pod):
-        return Step.REPORT
+    if not podstatus.is_current(pod):
+        return PodAction.REPORT
     return ends[0] if ends is not None else None
 
 
 def _stops(pod: Pod) -> datetime | None:
     """When the containers of a pod that is being deleted have stopped; None is at once."""
-    takes, given = _sleeps(pod) + wishes.stop_seconds(pod), pod.metadata.deletion_grace_period_seconds or 0
+    takes, given = _sleeps(pod) + overrides.stop_seconds(pod), pod.metadata.deletion_grace_period_seconds or 0
     if not takes or not given or pod.metadata.deletion_timestamp is None:
         return None
     return _later(pod.metadata.deletion_timestamp, -max(0.0, given - takes))
@@ -63,19 +64,19 @@ def _sleeps(pod: Pod) -> int:
     return max((hook.sleep.seconds for hook in hooks if hook is not None and hook.sleep is not None), default=0)
 
 
-def _ends(pod: Pod, started: datetime) -> tuple[datetime, Step] | None:
+def _ends(pod: Pod, started: datetime) -> tuple[datetime, PodAction] | None:
     """When a pod that runs will end, and how."""
     ends = []
     deadline = pod.spec.active_deadline_seconds
     if deadline is not None:
-        ends.append((_later(started, deadline), Step.KILL))
-    runs = None if statuses.is_waiting(pod) else _runs(pod)
+        ends.append((_later(started, deadline), PodAction.KILL))
+    runs = None if podstatus.is_waiting(pod) else _runs(pod)
     if runs is not None:
-        again = wishes.exit_code(pod) and pod.spec.restart_policy == "OnFailure"
+        again = overrides.exit_code(pod) and pod.spec.restart_policy == "OnFailure"
         # No container says when it was last started: it follows from how often it was, pauses included.
-        restarts = statuses.restarts(pod)
+        restarts = podstatus.restarts(pod)
         seconds = (restarts + 1) * runs + _pauses(restarts)
-        ends.append((_later(started, seconds), Step.RESTART if again else Step.FINISH))
+        ends.append((_later(started, seconds), PodAction.RESTART if again else PodAction.FINISH))
     return min(ends, key=lambda end: end[0]) if ends else None
 
 
@@ -90,10 +91,10 @@ def _runs(pod: Pod) -> float | None:
     """How many seconds the containers of a pod run; None when they run for ever."""
     if pod.spec.restart_policy == "Always":
         return None
-    told = wishes.run_seconds(pod)
+    told = overrides.run_seconds(pod)
     if told is not None:
         return told
-    if wishes.EXIT_CODE in pod.metadata.annotations:
+    if overrides.EXIT_CODE in pod.metadata.annotations:
         return _TASK_SECONDS
     if (course := course_of(pod)) is not None:
         return max(course.seconds, _TASK_SECONDS) if isfinite(course.seconds) else None
@@ -101,7 +102,7 @@ def _runs(pod: Pod) -> float | None:
     return _TASK_SECONDS if owner is not None and owner.kind == "Job" else None
 
 
-def _pauses(restarts: int) -> int:
+def _pauses(restarts: int) -> float:
     """How long a kubelet has waited before some restarts: not before the first, then twice as long each time."""
-    growing = _PAUSES[: max(0, restarts - 1)]
-    return sum(growing) + _LONGEST_PAUSE * max(0, restarts - 1 - len(_PAUSES))
+    growing = sum(_RESTARTS.delay(number) for number in range(1, min(restarts - 1, _GROWING) + 1))
+    return growing + _RESTARTS.last * max(0, restarts - 1 - _GROWING)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
@@ -11,19 +12,17 @@ import msgspec
 
 from moorage.api import kinds
 from moorage.api.labels import selector_of
-from moorage.api.meta import LabelSelector, Object
+from moorage.api.meta import Data, LabelSelector, Object
 from moorage.api.pod import Pod
 from moorage.client import ApiError, Informer
-from moorage.client.client import Data
 from moorage.client.informer import Key
-from moorage.client.workqueue import WorkQueue
-from moorage.controllers.frame.controller import Context, Controller
-from moorage.controllers.frame.timers import Alarms
+from moorage.client.workqueue import RETRIES
+from moorage.controllers.frame.controller import Context, Controller, resource_version
 from moorage.controllers.owners.podcontrol import (
     ORPHANS,
     OWNER,
-    Children,
-    Words,
+    EventMessages,
+    PodControl,
     claim,
     follow,
     index_by_owner,
@@ -33,32 +32,10 @@ from moorage.controllers.owners.podcontrol import (
 
 T = TypeVar("T", bound=Object)
 
-_LAST_DELAY = 60.0
-
-
-def is_finished(pod: Pod) -> bool:
-    """Whether a pod has ended, well or not."""
-    return pod.status.phase in ("Succeeded", "Failed")
-
-
-def is_ending(item: Object) -> bool:
-    """Whether an object is being deleted."""
-    return item.metadata.deletion_timestamp is not None
-
 
 def is_available(pod: Pod, min_ready_seconds: int, now: datetime) -> bool:
     """Whether a pod has been ready for long enough."""
     return seconds_to_availability(pod, min_ready_seconds, now) == 0
-
-
-def scaled(value: int | str | None, total: int, *, up: bool) -> int:
-    """A number, or a percentage of a total; what is neither counts as 0."""
-    if not isinstance(value, str):
-        return value or 0
-    number = value.removesuffix("%")
-    if not number.isdecimal() or number == value:
-        return 0
-    return -(-int(number) * total // 100) if up else int(number) * total // 100
 
 
 async def in_batches(work: Sequence[Callable[[], Awaitable[Any]]]) -> None:
@@ -76,19 +53,18 @@ class PodOwner(Controller, Generic[T]):
     """A controller of objects that own pods, which are not all made alike."""
 
     struct: type[T]
-    words = Words()
+    messages = EventMessages()
+    retries = replace(RETRIES, last=60.0)
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.queue = WorkQueue(last_delay=_LAST_DELAY)
-        self.alarms = Alarms(context.clock, self.queue.add)
         self.kind = kinds.of(self.struct())
         self.owners: Informer[T] = context.informers.of(self.struct)
         self.owners.on_change(self._owner_changed)
         self.pods = context.informers.of(Pod)
         index_by_owner(self.pods)
         follow(self.pods, self.owners, self.selector_of, self.pod_changed)
-        self.children = Children.of(self, self.pods, self.words)
+        self.pod_control = PodControl.of(self, self.pods, self.messages)
         self._specs: dict[str, tuple[int, Data]] = {}
 
     def selector_of(self, owner: T) -> LabelSelector | None:
@@ -112,22 +88,15 @@ class PodOwner(Controller, Generic[T]):
         """Bring an owner's world in order; when the server refuses its pods, wait as long as that was agreed."""
         owner = self.owners.get(*key)
         if owner is None:
-            self.alarms.cancel(key)
+            self.queue.cancel(key)
             return
         try:
             await self.sync(owner)
         except ApiError as error:
-            wait = self.children.seconds_to_wait(owner)
+            wait = self.pod_control.seconds_to_wait(owner)
             if not wait and not namespace_ends(error):
                 raise
-            self.alarms.set(key, wait or _LAST_DELAY)
-
-    async def run(self) -> None:
-        """Reconcile until cancelled."""
-        try:
-            await super().run()
-        finally:
-            self.alarms.close()
+            self.queue.add_after(key, wait or self.retries.last)
 
     def _owner_changed(self, old: T | None, new: T | None) -> None:
         if new is not None:
@@ -167,4 +136,4 @@ class PodOwner(Controller, Generic[T]):
         namespace, name = owner.metadata.namespace, owner.metadata.name
         patch = {"metadata": {"uid": owner.metadata.uid}, "status": status}
         answer = await self.client.patch(self.kind, namespace, name, patch, subresource="status")
-        await self.owners.caught_up(msgspec.json.decode(answer, type=Object).metadata.resource_version)
+        await self.owners.caught_up(resource_version(answer))
