@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.apiserver.http.limits import InFlight, Lane, Limits, lane
-from moorage.apiserver.http.messages import Headers, Reason, Request, Response, Target, TargetError, status
+from moorage.apiserver.http.messages import Headers, Reason, Request, Response, Target, TargetError, status, success
 from moorage.apiserver.http.wire import BATCH, Reader, Stage, accepts_gzip, batches, chunk, gzipped, head
 from tests.apiserver.edge import told
 
@@ -299,6 +299,13 @@ def test_a_status_has_kubernetes_shape() -> None:
     assert told(status(403, "Forbidden", "no", {}))["details"] == {}
     assert "details" not in told(status(401, "Unauthorized", "no"))
     assert ("Retry-After", "3") in status(429, "TooManyRequests", "no", {"retryAfterSeconds": 3}).headers
+
+
+def test_a_success_has_kubernetes_shape() -> None:
+    plain = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success"'
+    assert success().body == plain + b"}"
+    assert success(details={"name": "x", "group": ""}).body == plain + b',"details":{"name":"x","group":""}}'
+    assert (success(201).status, success(201).body) == (201, plain + b',"code":201}')
 
 
 def test_a_header_cannot_smuggle_another() -> None:

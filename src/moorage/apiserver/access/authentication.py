@@ -23,7 +23,8 @@ from moorage.apiserver.base.users import (
     service_account_groups,
     split_service_account,
 )
-from moorage.apiserver.http.messages import Reason, Refused, Request, TargetError, bad_request, decoded, status
+from moorage.apiserver.http.failures import bad_request
+from moorage.apiserver.http.messages import Reason, Refused, Request, TargetError, decoded, status
 
 FOR_EVERYBODY = frozenset(("/healthz", "/livez", "/readyz", "/version", "/version/"))
 """What may be read without saying who one is."""
@@ -130,7 +131,7 @@ def _wanted(request: Request) -> Iterator[Attributes]:
     extras = [(key, value) for key, value in headers.items() if key.startswith(_EXTRA_PREFIX)]
     if not name:
         if uid or groups or extras:
-            raise Refused(bad_request("requested groups, a uid or extra fields without impersonating a user"))
+            raise bad_request("requested groups, a uid or extra fields without impersonating a user")
         return
     account = split_service_account(name)
     if account:

@@ -11,7 +11,7 @@ import msgspec
 from moorage.apiserver.access.rbac import Attributes, Rbac, refusal
 from moorage.apiserver.access.roles import ALL, RBAC_GROUP, Binding, Role, Rule, read_binding, read_role
 from moorage.apiserver.base.users import User
-from moorage.apiserver.http.messages import Reason, Response, bad_request, status
+from moorage.apiserver.http.messages import Reason, Response, status
 from moorage.gotext import quote
 
 EVERYTHING = (Rule((ALL,), (ALL,), (ALL,)), Rule((ALL,), urls=(ALL,)))
@@ -39,7 +39,8 @@ def escalation(
             return _role(rbac, user, kind, namespace, read_role(new), read_role(old or {}))
         return _binding(rbac, user, kind, namespace, read_binding(new))
     except msgspec.ValidationError as error:
-        return bad_request(f'{kind} in version "v1" cannot be handled as a {kind}: {error}')
+        message = f'{kind} in version "v1" cannot be handled as a {kind}: {error}'
+        return status(400, Reason.BAD_REQUEST, message)
 
 
 def uncovered(held: Iterable[Rule], wanted: Iterable[Rule]) -> list[Rule]:

@@ -11,7 +11,8 @@ from moorage.api.meta import ObjectMeta, Wire
 from moorage.apiserver.access.rbac import Attributes, Rbac
 from moorage.apiserver.access.roles import Rule
 from moorage.apiserver.base.users import User
-from moorage.apiserver.http.messages import Reason, Refused, bad_request, status
+from moorage.apiserver.http.failures import bad_request
+from moorage.apiserver.http.messages import Reason, Refused, status
 from moorage.validation.field import FieldError, invalid
 
 GROUP = "authorization.k8s.io"
@@ -102,9 +103,9 @@ def self_subject_rules_review(rbac: Rbac, user: User, review: dict[str, Any]) ->
     try:
         namespace = msgspec.convert(review, RulesReview).spec.namespace
     except msgspec.ValidationError as error:
-        raise Refused(bad_request(str(error))) from None
+        raise bad_request(str(error)) from None
     if not namespace:
-        raise Refused(bad_request("no namespace on request"))
+        raise bad_request("no namespace on request")
     grants = rbac.grants(user, namespace)
     answer: dict[str, Any] = {
         "resourceRules": [_resource_rule(rule) for rule, _ in grants.rules if rule.resources],
@@ -128,7 +129,7 @@ def _read(review: dict[str, Any]) -> AccessReview:
     try:
         return msgspec.convert(review, AccessReview)
     except msgspec.ValidationError as error:
-        raise Refused(bad_request(str(error))) from None
+        raise bad_request(str(error)) from None
 
 
 def _access(rbac: Rbac, user: User, spec: AccessSpec) -> dict[str, Any]:

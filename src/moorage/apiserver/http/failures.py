@@ -43,14 +43,14 @@ def conflict(kind: Kind, name: str, why: str = MODIFIED, *, of: str = "") -> Ref
 
 
 def invalid(kind: Kind, name: str, errors: Sequence[FieldError]) -> Refused:
-    """The object breaks rules; all of them are told, unless nobody would read so many."""
-    told = errors[:_MOST_ERRORS]
-    bodies = [str(error) for error in told]
-    if len(errors) > len(told):
-        bodies.append(f"and {len(errors) - len(told)} more")
+    """The object breaks rules: at most 500 errors are listed, and the number of further ones."""
+    first = errors[:_MOST_ERRORS]
+    bodies = [str(error) for error in first]
+    if len(errors) > len(first):
+        bodies.append(f"and {len(errors) - len(first)} more")
     listed = bodies[0] if len(bodies) == 1 else f"[{', '.join(bodies)}]"
     group = f".{kind.group}" if kind.group else ""
-    causes = [{"reason": error.type.reason, "message": error.body, "field": error.field} for error in told]
+    causes = [{"reason": error.type.reason, "message": error.body, "field": error.field} for error in first]
     details = {"name": name, "group": kind.group, "kind": kind.kind, "causes": causes}
     return Refused(status(422, Reason.INVALID, f'{kind.kind}{group} "{name}" is invalid: {listed}', details))
 

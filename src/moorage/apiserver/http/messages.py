@@ -1,4 +1,4 @@
-"""Requests and responses, and the Status object that every failure is told with."""
+"""Requests and responses, and the Status objects that answer them."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def status(
     metadata: Mapping[str, str] | None = None,
 ) -> Response:
     """A failure as a Status object; of the details (name, group, kind, causes, ...) empty ones are left out."""
-    told = None if details is None else {name: value for name, value in details.items() if value}
+    filled = None if details is None else {name: value for name, value in details.items() if value}
     content = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -235,18 +235,26 @@ def status(
         "status": "Failure",
         "message": message,
         **({"reason": str(reason)} if reason else {}),
-        **({"details": told} if told is not None else {}),
+        **({"details": filled} if filled is not None else {}),
         "code": code,
     }
     extra = [*headers]
-    if told and "retryAfterSeconds" in told:
-        extra.append(("Retry-After", str(told["retryAfterSeconds"])))
+    if filled and "retryAfterSeconds" in filled:
+        extra.append(("Retry-After", str(filled["retryAfterSeconds"])))
     return Response(code, msgspec.json.encode(content) + b"\n", (*JSON, ("X-Content-Type-Options", "nosniff"), *extra))
 
 
-def bad_request(message: str) -> Response:
-    """The client must ask differently."""
-    return status(400, Reason.BAD_REQUEST, message)
+def success(code: int = 200, details: Mapping[str, Any] | None = None) -> Response:
+    """A success as a Status object, which names its code only when that is not 200."""
+    content = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        **({"details": details} if details is not None else {}),
+        **({"code": code} if code != 200 else {}),
+    }
+    return Response(code, msgspec.json.encode(content))
 
 
 _ALL_WARNINGS, _LONG_WARNING, _MAX_WARNINGS = 4096, 256, 50

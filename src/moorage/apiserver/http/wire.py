@@ -20,7 +20,6 @@ from moorage.apiserver.http.messages import (
     Response,
     Target,
     TargetError,
-    bad_request,
     status,
 )
 
@@ -93,7 +92,7 @@ class Reader:
         except httptools.HttpParserError as error:
             # The parser also complains of bytes after a request that ends the connection: those are nobody's.
             if self.stage is not Stage.OVER:
-                self._end(bad_request(f"malformed HTTP request: {error}"))
+                self._end(_malformed(str(error)))
         if self.stage is Stage.HEAD:
             self._fed += len(data)
             if self._fed > self._limits.header_size + SLICE:
@@ -141,7 +140,7 @@ class Reader:
             try:
                 self._headers.add(_NAMES.get(name) or name.decode("ascii").lower(), value.decode())
             except UnicodeDecodeError:
-                self._refuse(bad_request("malformed HTTP request: a header is not UTF-8"))
+                self._refuse(_malformed("a header is not UTF-8"))
 
     def _grow(self, size: int) -> None:
         self._size += size
@@ -155,7 +154,7 @@ class Reader:
         coding = headers.get("transfer-encoding")
         self._chunked = self._parser.get_http_version() != "1.0"
         if problem := self._problem(lengths, coding):
-            self._refuse(bad_request(f"malformed HTTP request: {problem}"))
+            self._refuse(_malformed(problem))
         if lengths and int(lengths[0]) > self._limits.body_size:
             self._refuse(_body_too_large(self._limits))
         if expectation := headers.get("expect"):
@@ -199,7 +198,7 @@ class Reader:
         try:
             target = Target(self._target)
         except TargetError as error:
-            self._refuse(bad_request(str(error)))
+            self._refuse(status(400, Reason.BAD_REQUEST, str(error)))
         keep_alive = self._chunked and self._parser.should_keep_alive() and not self._parser.should_upgrade()
         self.messages.append(
             Request(
@@ -209,6 +208,10 @@ class Reader:
         )  # fmt: skip
         self.stage = Stage.IDLE if keep_alive else Stage.OVER
         self._body = b""
+
+
+def _malformed(problem: str) -> Response:
+    return status(400, Reason.BAD_REQUEST, f"malformed HTTP request: {problem}")
 
 
 def _headers_too_large(limits: Limits) -> Response:
