@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from moorage.api.kinds import Kind
+from moorage.api.wellknown import HIGHEST_USER_PRIORITY, SYSTEM_PRIORITIES
 from moorage.names import label_key_errors
 from moorage.registry import namesyntax
 from moorage.registry.checks import (
@@ -53,8 +54,6 @@ from moorage.registry.workloads import (
 from moorage.validation.field import FieldError, duplicate, forbidden, invalid, not_supported, required, too_long
 
 _MAX_DATA = 1024 * 1024
-_HIGHEST_PRIORITY = 1_000_000_000
-_SYSTEM_PRIORITIES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 _RBAC = "rbac.authorization.k8s.io"
 _SECRET_KEYS = {
     "kubernetes.io/dockercfg": (".dockercfg",),
@@ -234,16 +233,16 @@ def _priority_class(new: Data, old: Data | None) -> Errors:
         if problem := _system_class_problem(name, value, is_default=bool(new.get("globalDefault"))):
             detail = f"priority class names with 'system-' prefix are reserved for system use only. error: {problem}"
             yield forbidden("metadata.name", detail)
-    elif value > _HIGHEST_PRIORITY:
-        yield forbidden("value", f"maximum allowed value of a user defined priority is {_HIGHEST_PRIORITY}")
+    elif value > HIGHEST_USER_PRIORITY:
+        yield forbidden("value", f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}")
     yield from one_of("preemptionPolicy", new.get("preemptionPolicy"), ("PreemptLowerPriority", "Never"))
 
 
 def _system_class_problem(name: str, value: int, *, is_default: bool) -> str:
-    if name not in _SYSTEM_PRIORITIES:
+    if name not in SYSTEM_PRIORITIES:
         return f"{name} is not a known system priority class"
-    if value != _SYSTEM_PRIORITIES[name]:
-        return f"value of {name} PriorityClass must be {_SYSTEM_PRIORITIES[name]}"
+    if value != SYSTEM_PRIORITIES[name]:
+        return f"value of {name} PriorityClass must be {SYSTEM_PRIORITIES[name]}"
     return f"globalDefault of {name} PriorityClass must be false" if is_default else ""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from moorage.api import kinds
+from moorage.api.wellknown import DEPRECATED_LABELS, LABEL_ARCH, LABEL_OS
 from moorage.gotext import quote
 from moorage.names import canonical_int64, label_key_errors
 from moorage.quantity import Quantity
@@ -231,12 +232,10 @@ def _warnings(pod: Data) -> Iterator[str]:
             yield from _container_warnings(f"spec.{field}[{index}]", container)
 
 
+_SINCE_1_14 = (LABEL_ARCH, LABEL_OS)
 _DEPRECATED_LABELS = {
-    "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
-    "beta.kubernetes.io/os": 'deprecated since v1.14; use "kubernetes.io/os" instead',
-    "failure-domain.beta.kubernetes.io/region": 'deprecated since v1.17; use "topology.kubernetes.io/region" instead',
-    "failure-domain.beta.kubernetes.io/zone": 'deprecated since v1.17; use "topology.kubernetes.io/zone" instead',
-    "beta.kubernetes.io/instance-type": 'deprecated since v1.17; use "node.kubernetes.io/instance-type" instead',
+    old: f'deprecated since v1.{14 if new in _SINCE_1_14 else 17}; use "{new}" instead'
+    for old, new in DEPRECATED_LABELS.items()
 }
 
 

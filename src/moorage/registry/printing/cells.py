@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from moorage.api.wellknown import LABEL_NODE_ROLE, LABEL_NODE_ROLE_PREFIX
 from moorage.quantity import Quantity
 from moorage.registry.printing.ages import UNKNOWN, human, moment, since
 from moorage.registry.printing.podsummary import PodSummary
@@ -210,9 +211,6 @@ def readiness_gates(row: Row) -> str:
     return f"{passed}/{len(gates)}"
 
 
-_ROLE_PREFIX, _ROLE = "node-role.kubernetes.io/", "kubernetes.io/role"
-
-
 def node_status(row: Row) -> str:
     """Whether the node is ready, and whether it takes new pods."""
     ready = condition_status(row.status.get("conditions") or (), "Ready")
@@ -225,8 +223,8 @@ def node_status(row: Row) -> str:
 def node_roles(row: Row) -> str:
     """The roles that labels give a node."""
     labels = row.metadata.get("labels") or {}
-    roles = {key.removeprefix(_ROLE_PREFIX) for key in labels if key.startswith(_ROLE_PREFIX)}
-    return joined(sorted((roles | {labels.get(_ROLE, "")}) - {""}), otherwise=NONE)
+    roles = {key.removeprefix(LABEL_NODE_ROLE_PREFIX) for key in labels if key.startswith(LABEL_NODE_ROLE_PREFIX)}
+    return joined(sorted((roles | {labels.get(LABEL_NODE_ROLE, "")}) - {""}), otherwise=NONE)
 
 
 def node_address(type_: str) -> Getter:
