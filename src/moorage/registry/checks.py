@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
+from moorage.api.meta import Data
 from moorage.names import label_key_errors, label_value_errors
 from moorage.quantity import Quantity
 from moorage.registry import namesyntax
-from moorage.registry.schema import Data
 from moorage.validation.field import FieldError, forbidden, invalid, not_supported, required
 
 Errors = Iterator[FieldError]

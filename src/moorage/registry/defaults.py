@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from moorage.api.kinds import Kind
+from moorage.api.meta import Data
 from moorage.registry.pod.defaults import (
     default_claim_spec,
     default_pod,
@@ -16,7 +17,6 @@ from moorage.registry.pod.defaults import (
     fill,
     round_up,
 )
-from moorage.registry.schema import Data
 
 _RBAC = "rbac.authorization.k8s.io"
 _MAX_INT32 = 2**31 - 1

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from moorage.api import kinds
 from moorage.api.kinds import Kind
+from moorage.api.meta import Data
 from moorage.registry import namesyntax, schema
 from moorage.registry.checks import IMMUTABLE, Errors, syntax, unchanged
 from moorage.registry.pod.volumesources import driver_errors
-from moorage.registry.schema import Data
 from moorage.validation.field import duplicate, invalid, not_supported, required, too_long, too_many
 
 _CLAIM = kinds.row("resource.k8s.io/v1", "ResourceClaim")

@@ -8,13 +8,13 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class MergeShape:
     """How the value of one field merges; for a list with keys, `fields` are those of its items.
 
     A field that no shape names is plain: its map merges key by key, its list is one value.
     """
 
-    fields: Mapping[str, Shape] = field(default_factory=dict)
+    fields: Mapping[str, MergeShape] = field(default_factory=dict)
     keys: tuple[str, ...] = ()
     """What tells the items of a list apart for field managers, in the order of the alphabet."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -34,33 +34,33 @@ class Shape:
     """Field managers own the items of this list one by one."""
 
 
-PLAIN = Shape()
-_ATOMIC = Shape(atomic=True)
-_SET = Shape(is_set=True, merges=True, associative=True)
+PLAIN = MergeShape()
+_ATOMIC = MergeShape(atomic=True)
+_SET = MergeShape(is_set=True, merges=True, associative=True)
 _UNPATCHED_SET = replace(_SET, merges=False)
 
 
-def _pointer(**fields: Shape) -> Shape:
-    return Shape(fields)
+def _pointer(**fields: MergeShape) -> MergeShape:
+    return MergeShape(fields)
 
 
-def _struct(**fields: Shape) -> Shape:
-    return Shape(fields, by_value=True)
+def _struct(**fields: MergeShape) -> MergeShape:
+    return MergeShape(fields, by_value=True)
 
 
-def _keyed(*keys: str, item: Shape = PLAIN, **defaults: Any) -> Shape:
+def _keyed(*keys: str, item: MergeShape = PLAIN, **defaults: Any) -> MergeShape:
     """A list whose first key is also the one of strategic merge patches."""
     filled = {key: defaults.get(key, "") for key in keys if defaults.get(key, "") is not None}
-    return Shape(item.fields, tuple(sorted(keys)), filled, merge_key=keys[0], merges=True, associative=True)
+    return MergeShape(item.fields, tuple(sorted(keys)), filled, merge_key=keys[0], merges=True, associative=True)
 
 
-def _unpatched(shape: Shape) -> Shape:
+def _unpatched(shape: MergeShape) -> MergeShape:
     return replace(shape, merge_key="", merges=False)
 
 
-def _patched(merge_key: str) -> Shape:
+def _patched(merge_key: str) -> MergeShape:
     """A list that only strategic merge patches tell apart; to field managers it is one value."""
-    return Shape(merge_key=merge_key, merges=True)
+    return MergeShape(merge_key=merge_key, merges=True)
 
 
 _METADATA = _struct(ownerReferences=_keyed("uid"), finalizers=_SET)
@@ -137,8 +137,8 @@ _DEVICES_SPEC = _struct(devices=_struct())
 _UNPATCHED_CONDITIONS = _pointer(conditions=_unpatched(_keyed("type")))
 
 
-def _kind(**fields: Shape) -> Shape:
-    return Shape({"metadata": _METADATA, "spec": _struct(), "status": _struct(), **fields})
+def _kind(**fields: MergeShape) -> MergeShape:
+    return MergeShape({"metadata": _METADATA, "spec": _struct(), "status": _struct(), **fields})
 
 
 OBJECT = _kind()
@@ -222,6 +222,6 @@ _SHAPES = {
 }
 
 
-def shape_of(group: str, kind: str) -> Shape:
+def shape_of(group: str, kind: str) -> MergeShape:
     """How objects of a kind merge."""
     return _SHAPES.get((group, kind), OBJECT)

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from moorage.api.kinds import Kind
+from moorage.api.meta import Data
 from moorage.gotext import quote
 from moorage.names import label_key_errors, label_value_errors
 from moorage.registry import namesyntax, strategy
 from moorage.registry.checks import IMMUTABLE
-from moorage.registry.schema import Data
 from moorage.validation.field import FieldError, forbidden, invalid, required, too_long
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"

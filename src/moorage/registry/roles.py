@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from moorage.api.meta import Data
 from moorage.registry import namesyntax
 from moorage.registry.checks import Errors, label_selector, syntax
-from moorage.registry.schema import Data
 from moorage.validation.field import invalid, not_supported, required
 
 _GROUP = "rbac.authorization.k8s.io"

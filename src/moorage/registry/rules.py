@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from moorage.api.kinds import Kind
+from moorage.api.meta import Data
 from moorage.api.wellknown import HIGHEST_USER_PRIORITY, SYSTEM_PRIORITIES
 from moorage.names import label_key_errors
 from moorage.registry import namesyntax
@@ -33,7 +34,6 @@ from moorage.registry.pod.resources import amount_errors
 from moorage.registry.pod.spec import template_errors
 from moorage.registry.roles import binding_errors, cluster_role_errors, role_errors
 from moorage.registry.runtimeclasses import runtime_class_errors
-from moorage.registry.schema import Data
 from moorage.registry.services import service_errors
 from moorage.registry.storage import (
     attachment_errors,

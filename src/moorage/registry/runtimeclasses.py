@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moorage.api.meta import ResourceList
+from moorage.api.meta import Data, ResourceList
 from moorage.api.pod import Pod, RuntimeClass, Toleration
 from moorage.match.tolerations import EQUAL, EXISTS, NO_EXECUTE
 from moorage.quantity import Quantity
@@ -10,7 +10,6 @@ from moorage.registry import namesyntax
 from moorage.registry.checks import Errors, syntax, unchanged
 from moorage.registry.metadata import label_errors
 from moorage.registry.pod.resources import resource_errors
-from moorage.registry.schema import Data
 from moorage.validation.field import duplicate, required
 
 _KEYS = ("key", "operator", "value", "effect", "expression")

@@ -13,15 +13,15 @@ from typing import Any
 import msgspec
 
 from moorage.api.kinds import Kind
+from moorage.api.meta import Data
 from moorage.gotext import quote
 from moorage.quantity import Quantity, QuantityError
 
-Data = dict[str, Any]
-Place = tuple[Any, ...]
+FieldPath = tuple[Any, ...]
 """Where a value is: the place around it, a name, index or key, and the Go type that has the name; () is the top."""
-Check = Callable[[Any, Place, list[str]], Any]
+FieldCheck = Callable[[Any, FieldPath, list[str]], Any]
 
-_TOP: Place = ()
+_TOP: FieldPath = ()
 _MAX_DEPTH = 100
 _GO_NAMES = {str: "string", int: "number", float: "number", bool: "bool", dict: "object", list: "array"}
 _ANYTHING = frozenset(_GO_NAMES)
@@ -39,7 +39,7 @@ class ShapeError(ValueError):
     """A field holds what it cannot hold, in the words of Kubernetes' decoder."""
 
 
-class Shape:
+class FieldShape:
     """What a field may hold."""
 
     __slots__ = ("accepts", "check", "fields", "go", "item", "pointer", "zero")
@@ -48,11 +48,11 @@ class Shape:
         self,
         accepts: frozenset[type],
         go: str,
-        check: Check | None = None,
+        check: FieldCheck | None = None,
         zero: Callable[[], Any] = dict,
         *,
-        item: Shape | None = None,
-        fields: Callable[[], dict[str, Shape]] | None = None,
+        item: FieldShape | None = None,
+        fields: Callable[[], dict[str, FieldShape]] | None = None,
     ) -> None:
         self.accepts = accepts
         self.go = go
@@ -64,7 +64,7 @@ class Shape:
         self.pointer = False
         """Whether Kubernetes tells an empty value from none."""
 
-    def read(self, value: Any, place: Place, unknown: list[str]) -> Any:
+    def read(self, value: Any, place: FieldPath, unknown: list[str]) -> Any:
         """The value as Kubernetes would write it."""
         if value is None:
             return self.zero()
@@ -122,7 +122,7 @@ def _group(kind: Kind, obj: Data) -> str:
     return "" if kind.group == "events.k8s.io" and obj.get("apiVersion") == "v1" else kind.group
 
 
-def _read_struct(fields: dict[str, Shape], owner: str, obj: Data, place: Place, unknown: list[str]) -> None:
+def _read_struct(fields: dict[str, FieldShape], owner: str, obj: Data, place: FieldPath, unknown: list[str]) -> None:
     nulls = []
     for name, value in obj.items():
         shape = fields.get(name)
@@ -142,7 +142,7 @@ def _read_struct(fields: dict[str, Shape], owner: str, obj: Data, place: Place, 
         del obj[name]
 
 
-def _same_fields(fields: dict[str, Shape], left: Data, right: Data) -> bool:
+def _same_fields(fields: dict[str, FieldShape], left: Data, right: Data) -> bool:
     for name in left.keys() | right.keys():
         before, after = left.get(name), right.get(name)
         shape = fields.get(name)
@@ -170,11 +170,11 @@ def _table() -> dict[str, dict[str, Any]]:
 
 
 @cache
-def _fields(name: str) -> dict[str, Shape]:
+def _fields(name: str) -> dict[str, FieldShape]:
     return {field: _shape(code) for field, code in _table()["types"][name].items()}
 
 
-def _shape(code: str) -> Shape:
+def _shape(code: str) -> FieldShape:
     """Read a code of the table: `?` a pointer, `[` a list, `{` a map, a letter or a type, and its name in Go."""
     if code[0] == "?":
         shape = _shape(code[1:])
@@ -183,27 +183,27 @@ def _shape(code: str) -> Shape:
     if code[0] in "[{":
         item = _shape(code[1:])
         if code[0] == "[":
-            return Shape(frozenset((list,)), f"[]{item.go}", _list_of(item), list, item=item)
-        return Shape(frozenset((dict,)), f"map[string]{item.go}", _map_of(item), dict, item=item)
+            return FieldShape(frozenset((list,)), f"[]{item.go}", _list_of(item), list, item=item)
+        return FieldShape(frozenset((dict,)), f"map[string]{item.go}", _map_of(item), dict, item=item)
     letter, _, go = code.partition("=")
     if letter in _LETTERS:
         accepts, name, check, zero = _LETTERS[letter]
-        return Shape(accepts, go or name, check, zero)
-    return Shape(frozenset((dict,)), code, _struct_of(code), fields=lambda: _fields(code))
+        return FieldShape(accepts, go or name, check, zero)
+    return FieldShape(frozenset((dict,)), code, _struct_of(code), fields=lambda: _fields(code))
 
 
-def _struct_of(name: str) -> Check:
+def _struct_of(name: str) -> FieldCheck:
     owner = name.rpartition(".")[2]
 
-    def check(value: Data, place: Place, unknown: list[str]) -> Data:
+    def check(value: Data, place: FieldPath, unknown: list[str]) -> Data:
         _read_struct(_fields(name), owner, value, place, unknown)
         return value
 
     return check
 
 
-def _list_of(item: Shape) -> Check:
-    def check(values: list[Any], place: Place, unknown: list[str]) -> list[Any]:
+def _list_of(item: FieldShape) -> FieldCheck:
+    def check(values: list[Any], place: FieldPath, unknown: list[str]) -> list[Any]:
         for index, value in enumerate(values):
             if item.check is not None or type(value) not in item.accepts:
                 values[index] = item.read(value, (place, index, ""), unknown)
@@ -212,8 +212,8 @@ def _list_of(item: Shape) -> Check:
     return check
 
 
-def _map_of(item: Shape) -> Check:
-    def check(values: Data, place: Place, unknown: list[str]) -> Data:
+def _map_of(item: FieldShape) -> FieldCheck:
+    def check(values: Data, place: FieldPath, unknown: list[str]) -> Data:
         for key, value in values.items():
             if item.check is not None or type(value) not in item.accepts:
                 values[key] = item.read(value, (place, key, ""), unknown)
@@ -222,10 +222,10 @@ def _map_of(item: Shape) -> Check:
     return check
 
 
-def _int(bits: int) -> Check:
+def _int(bits: int) -> FieldCheck:
     limit: int = 1 << (bits - 1)
 
-    def check(value: int, place: Place, _: list[str]) -> int:
+    def check(value: int, place: FieldPath, _: list[str]) -> int:
         if not -limit <= value < limit:
             raise _misfit(f"number {value}", f"int{bits}", place)
         return value
@@ -233,11 +233,11 @@ def _int(bits: int) -> Check:
     return check
 
 
-def _int_or_string(value: Any, place: Place, unknown: list[str]) -> Any:
+def _int_or_string(value: Any, place: FieldPath, unknown: list[str]) -> Any:
     return value if type(value) is str else _INT32(value, place, unknown)
 
 
-def _quantity(value: Any, place: Place, _: list[str]) -> str:
+def _quantity(value: Any, place: FieldPath, _: list[str]) -> str:
     try:
         return _canonical(value)
     except QuantityError as error:
@@ -249,7 +249,7 @@ def _canonical(value: Any) -> str:
     return str(Quantity.of(value))
 
 
-def _bytes(value: str, place: Place, _: list[str]) -> str:
+def _bytes(value: str, place: FieldPath, _: list[str]) -> str:
     text = value.replace("\r", "").replace("\n", "")
     odd = _NOT_BASE64.search(text)
     at = len(text) // 4 * 4 if odd is None else odd.start()
@@ -260,17 +260,17 @@ def _bytes(value: str, place: Place, _: list[str]) -> str:
     return text
 
 
-def _time(value: str, place: Place, _: list[str]) -> str:
+def _time(value: str, place: FieldPath, _: list[str]) -> str:
     instant = _instant(value, place)
     return value if _TIME.fullmatch(value) else f"{instant.isoformat(timespec='seconds')}Z"
 
 
-def _micro_time(value: str, place: Place, _: list[str]) -> str:
+def _micro_time(value: str, place: FieldPath, _: list[str]) -> str:
     instant = _instant(value, place)
     return value if _MICRO_TIME.fullmatch(value) else f"{instant.isoformat(timespec='microseconds')}Z"
 
 
-def _instant(value: str, place: Place) -> datetime:
+def _instant(value: str, place: FieldPath) -> datetime:
     if _RFC3339.fullmatch(value):
         try:
             return datetime.fromisoformat(value.replace(",", ".")).astimezone(UTC).replace(tzinfo=None)
@@ -297,11 +297,11 @@ def _out_of_range(value: str) -> str:
     return f": {wrong[0] if wrong else 'day'} out of range"
 
 
-def _described(value: Any, shape: Shape) -> str:
+def _described(value: Any, shape: FieldShape) -> str:
     return f"number {value}" if type(value) is float and shape.accepts == _NUMBER else _GO_NAMES[type(value)]
 
 
-def _shallow(value: Any, place: Place, _: list[str], room: int = _MAX_DEPTH) -> Any:
+def _shallow(value: Any, place: FieldPath, _: list[str], room: int = _MAX_DEPTH) -> Any:
     """Refuse what nobody could walk through: here alone the table does not say how deep things go."""
     if type(value) is dict or type(value) is list:
         if room == 0:
@@ -311,7 +311,7 @@ def _shallow(value: Any, place: Place, _: list[str], room: int = _MAX_DEPTH) -> 
     return value
 
 
-def _misfit(value: str, go: str, place: Place) -> ShapeError:
+def _misfit(value: str, go: str, place: FieldPath) -> ShapeError:
     owner, names = "", []
     while place:
         place, step, struct = place
@@ -322,17 +322,17 @@ def _misfit(value: str, go: str, place: Place) -> ShapeError:
     return ShapeError(f"json: cannot unmarshal {value} into Go {where} of type {go}")
 
 
-def _dotted(place: Place) -> str:
+def _dotted(place: FieldPath) -> str:
     """A place as the strict decoder spells it: `spec.containers[0].foo`."""
     return "".join(_steps(place, ".{}"))
 
 
-def _bracketed(place: Place) -> str:
+def _bracketed(place: FieldPath) -> str:
     """A place as field errors spell it: `spec.containers[0].resources.limits[cpu]`."""
     return "".join(_steps(place, "[{}]"))
 
 
-def _steps(place: Place, key: str) -> list[str]:
+def _steps(place: FieldPath, key: str) -> list[str]:
     steps = []
     while place:
         place, step, struct = place
@@ -345,7 +345,7 @@ def _steps(place: Place, key: str) -> list[str]:
 
 _INT32 = _int(32)
 _TEXT, _NUMBER = frozenset((str,)), frozenset((int,))
-_LETTERS: dict[str, tuple[frozenset[type], str, Check | None, Callable[[], Any]]] = {
+_LETTERS: dict[str, tuple[frozenset[type], str, FieldCheck | None, Callable[[], Any]]] = {
     "s": (_TEXT, "string", None, str),
     "b": (frozenset((bool,)), "bool", None, bool),
     "i": (_NUMBER, "int32", _INT32, int),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from moorage.api.meta import Data
 from moorage.names import label_key_errors
 from moorage.registry import namesyntax
 from moorage.registry.checks import Errors, one_of, port, port_number, syntax
 from moorage.registry.metadata import label_errors
-from moorage.registry.schema import Data
 from moorage.registry.serviceupdates import needs_health_port
 from moorage.validation.field import duplicate, forbidden, invalid, not_supported, required
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from moorage.registry.schema import Data
+from moorage.api.meta import Data
 
 REACHABLE = ("LoadBalancer", "NodePort")
 """The types of services that nodes have ports for."""

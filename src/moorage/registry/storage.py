@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from moorage.api import kinds
+from moorage.api.meta import Data
 from moorage.names import label_key_errors
 from moorage.quantity import Quantity
 from moorage.registry import namesyntax, schema
@@ -17,7 +18,6 @@ from moorage.registry.checks import (
     unchanged,
 )
 from moorage.registry.pod.volumesources import driver_errors, source_errors
-from moorage.registry.schema import Data
 from moorage.validation.field import ErrorType, FieldError, forbidden, invalid, not_supported, required, too_long
 
 _VOLUME, _CLAIM = kinds.row("v1", "PersistentVolume"), kinds.row("v1", "PersistentVolumeClaim")

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from moorage.api.kinds import Kind
+from moorage.api.meta import Data
 from moorage.registry import schema
 from moorage.registry.pod.qos import qos_class
-from moorage.registry.schema import Data
 from moorage.registry.serviceupdates import update_service
 
 GENERATIONS = frozenset((

@@ -6,6 +6,7 @@ from typing import Any
 
 from moorage.api import kinds
 from moorage.api.kinds import Kind
+from moorage.api.meta import Data
 from moorage.registry import namesyntax, schema
 from moorage.registry.checks import (
     IMMUTABLE,
@@ -19,7 +20,6 @@ from moorage.registry.checks import (
     syntax,
 )
 from moorage.registry.pod.spec import template_errors
-from moorage.registry.schema import Data
 from moorage.registry.storage import claim_spec_errors
 from moorage.validation.field import ErrorType, FieldError, forbidden, invalid, not_supported, required
 

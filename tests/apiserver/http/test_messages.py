@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from moorage.apiserver.http.limits import InFlight, Lane, Limits, lane
 from moorage.apiserver.http.messages import Headers, Reason, Request, Response, Target, TargetError, status, success
-from moorage.apiserver.http.wire import BATCH, Reader, Stage, accepts_gzip, batches, chunk, gzipped, head
+from moorage.apiserver.http.wire import BATCH, Reader, ReadStage, accepts_gzip, batches, chunk, gzipped, head
 from tests.apiserver.edge import told
 
 LIMITS = Limits(body_size=1000, header_size=2000, header_count=10)
@@ -191,7 +191,7 @@ def test_a_client_may_wait_before_it_sends_its_body() -> None:
     reader = Reader(LIMITS)
     reader.feed(START + b"Expect: 100-continue\r\nContent-Length: 5\r\n\r\n")
     assert reader.awaits_continue
-    assert reader.stage is Stage.BODY
+    assert reader.stage is ReadStage.BODY
     reader.feed(b"hello")
     assert not reader.awaits_continue
     reader = Reader(LIMITS)

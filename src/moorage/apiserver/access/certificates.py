@@ -38,7 +38,7 @@ KUBERNETES_NAMES = (
 )  # fmt: skip
 _WILDCARDS = frozenset(("0.0.0.0", "::"))
 
-Key = ec.EllipticCurvePrivateKey
+PrivateKey = ec.EllipticCurvePrivateKey
 
 
 class CertificateError(Exception):
@@ -50,7 +50,7 @@ class Pair:
     """A certificate and its key."""
 
     certificate: x509.Certificate
-    key: Key
+    key: PrivateKey
 
     @property
     def certificate_pem(self) -> bytes:
@@ -70,12 +70,7 @@ class Certificates:
     directory: Path
     authority: Pair
     server: Pair
-    service_account_key: Key
-
-    @property
-    def authority_file(self) -> Path:
-        """The certificate that clients trust."""
-        return self.directory / "ca.crt"
+    service_account_key: PrivateKey
 
     def tls(self) -> ssl.SSLContext:
         """How the server speaks TLS: certificates of clients are asked for, not demanded."""
@@ -153,7 +148,7 @@ def write_private(file: Path, content: bytes) -> None:
         os.close(folder)
 
 
-def key_pem(key: Key) -> bytes:
+def key_pem(key: PrivateKey) -> bytes:
     """A private key as text. It is not encrypted."""
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
@@ -180,7 +175,7 @@ def _server(directory: Path, authority: Pair, names: tuple[str, ...], now: datet
     return pair
 
 
-def _signing_key(directory: Path) -> Key:
+def _signing_key(directory: Path) -> PrivateKey:
     file = directory / "service-account.key"
     if file.exists():
         return _key(file)
@@ -209,7 +204,7 @@ def _load(directory: Path, name: str) -> Pair | None:
 _REMEDY = "restore it, or remove both files to have them made anew"
 
 
-def _key(file: Path) -> Key:
+def _key(file: Path) -> PrivateKey:
     try:
         key = load_pem_private_key(file.read_bytes(), None)
     except FileNotFoundError:
@@ -221,7 +216,7 @@ def _key(file: Path) -> Key:
     return key
 
 
-def _public(source: x509.Certificate | Key) -> bytes:
+def _public(source: x509.Certificate | PrivateKey) -> bytes:
     return source.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
 
@@ -258,7 +253,7 @@ def _general_name(name: str) -> x509.GeneralName:
         return x509.DNSName(name)
 
 
-def _self_signed(key: Key, now: datetime) -> Pair:
+def _self_signed(key: PrivateKey, now: datetime) -> Pair:
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "moorage-ca")])
     usage = _usage(key_cert_sign=True, crl_sign=True, digital_signature=True)
     builder = (
@@ -272,7 +267,7 @@ def _self_signed(key: Key, now: datetime) -> Pair:
 def _leaf(
     authority: Pair,
     subject: x509.Name,
-    key: Key,
+    key: PrivateKey,
     purpose: x509.ObjectIdentifier,
     life: timedelta,
     names: tuple[str, ...] = (),
@@ -294,7 +289,9 @@ def _leaf(
     return Pair(builder.sign(authority.key, hashes.SHA256()), key)
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: Key, now: datetime, end: datetime) -> x509.CertificateBuilder:
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: PrivateKey, now: datetime, end: datetime
+) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
         .subject_name(subject)

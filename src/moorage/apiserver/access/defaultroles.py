@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
+from moorage.api.meta import Data
 from moorage.apiserver.access.roles import RBAC_GROUP
 from moorage.apiserver.base.users import AUTHENTICATED, MASTERS, NODES, UNAUTHENTICATED
-
-Data = dict[str, Any]
 
 READ = ("get", "list", "watch")
 WRITE = ("create", "update", "patch", "delete", "deletecollection")

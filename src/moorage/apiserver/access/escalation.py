@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 
 from moorage.apiserver.access.rbac import Attributes, Rbac, refusal
-from moorage.apiserver.access.roles import ALL, RBAC_GROUP, Binding, Role, Rule, read_binding, read_role
+from moorage.apiserver.access.roles import ALL, RBAC_GROUP, Role, RoleBinding, RoleRule, read_binding, read_role
 from moorage.apiserver.base.users import User
 from moorage.apiserver.http.messages import Reason, Response, status
 from moorage.gotext import quote
 
-EVERYTHING = (Rule((ALL,), (ALL,), (ALL,)), Rule((ALL,), urls=(ALL,)))
+EVERYTHING = (RoleRule((ALL,), (ALL,), (ALL,)), RoleRule((ALL,), urls=(ALL,)))
 PLURALS = {
     "Role": "roles",
     "ClusterRole": "clusterroles",
@@ -43,7 +43,7 @@ def escalation(
         return status(400, Reason.BAD_REQUEST, message)
 
 
-def uncovered(held: Iterable[Rule], wanted: Iterable[Rule]) -> list[Rule]:
+def uncovered(held: Iterable[RoleRule], wanted: Iterable[RoleRule]) -> list[RoleRule]:
     """What of the wanted rules is in none of those that are held, in rules as small as can be."""
     held = tuple(held)
     return [part for rule in wanted for part in _parts(rule) if not any(_covers(each, part) for each in held)]
@@ -61,7 +61,7 @@ def _role(rbac: Rbac, user: User, kind: str, namespace: str, new: Role, old: Rol
     return None
 
 
-def _binding(rbac: Rbac, user: User, kind: str, namespace: str, new: Binding) -> Response | None:
+def _binding(rbac: Rbac, user: User, kind: str, namespace: str, new: RoleBinding) -> Response | None:
     role = new.role_ref
     resource = PLURALS.get(role.kind, "")
     if resource and rbac.decide(user, Attributes("bind", resource, role.api_group, "", namespace, role.name)).allowed:
@@ -74,7 +74,9 @@ def _binding(rbac: Rbac, user: User, kind: str, namespace: str, new: Binding) ->
     return _not_held(rbac, user, kind, namespace, new.metadata.name, wanted)
 
 
-def _not_held(rbac: Rbac, user: User, kind: str, namespace: str, name: str, wanted: Iterable[Rule]) -> Response | None:
+def _not_held(
+    rbac: Rbac, user: User, kind: str, namespace: str, name: str, wanted: Iterable[RoleRule]
+) -> Response | None:
     missing = uncovered(_held(rbac, user, namespace), wanted)
     if not missing:
         return None
@@ -85,7 +87,7 @@ def _not_held(rbac: Rbac, user: User, kind: str, namespace: str, name: str, want
     return refusal(RBAC_GROUP, PLURALS[kind], name, why)
 
 
-def _held(rbac: Rbac, user: User, namespace: str) -> list[Rule]:
+def _held(rbac: Rbac, user: User, namespace: str) -> list[RoleRule]:
     return [rule for rule, _ in rbac.grants(user, namespace).rules]
 
 
@@ -99,15 +101,15 @@ def _only_housekeeping(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
     return rest(new) == rest(old)
 
 
-def _parts(rule: Rule) -> Iterator[Rule]:
+def _parts(rule: RoleRule) -> Iterator[RoleRule]:
     single: list[tuple[str, ...]] = [(name,) for name in rule.names] or [()]
     for group, resource, verb, names in product(rule.groups, rule.resources, rule.verbs, single):
-        yield Rule((verb,), (group,), (resource,), names)
+        yield RoleRule((verb,), (group,), (resource,), names)
     for url, verb in product(rule.urls, rule.verbs):
-        yield Rule((verb,), urls=(url,))
+        yield RoleRule((verb,), urls=(url,))
 
 
-def _covers(held: Rule, part: Rule) -> bool:
+def _covers(held: RoleRule, part: RoleRule) -> bool:
     """Whether a rule allows everything that a rule with one verb and one resource or path allows."""
     if not held.allows_verb(part.verbs[0]):
         return False
@@ -119,15 +121,15 @@ def _covers(held: Rule, part: Rule) -> bool:
     return held.allows_resource(part.groups[0], resource, subresource)
 
 
-def _compact(rules: Iterable[Rule]) -> list[Rule]:
+def _compact(rules: Iterable[RoleRule]) -> list[RoleRule]:
     """The same with the verbs of one resource together."""
-    verbs: dict[Rule, list[str]] = {}
+    verbs: dict[RoleRule, list[str]] = {}
     for rule in rules:
         verbs.setdefault(rule if rule.urls else rule._replace(verbs=()), []).extend(rule.verbs)
     return [rule._replace(verbs=tuple(dict.fromkeys(together))) for rule, together in verbs.items()]
 
 
-def _shown(rule: Rule) -> str:
+def _shown(rule: RoleRule) -> str:
     fields = {
         "APIGroups": rule.groups,
         "Resources": rule.resources,

@@ -9,7 +9,7 @@ import msgspec
 
 from moorage.api.meta import ObjectMeta, Wire
 from moorage.apiserver.access.rbac import Attributes, Rbac
-from moorage.apiserver.access.roles import Rule
+from moorage.apiserver.access.roles import RoleRule
 from moorage.apiserver.base.users import User
 from moorage.apiserver.http.failures import bad_request
 from moorage.apiserver.http.messages import Reason, Refused, status
@@ -141,7 +141,7 @@ def _subject(spec: AccessSpec) -> User:
     return User(spec.user, spec.groups, spec.uid, spec.extra)
 
 
-def _resource_rule(rule: Rule) -> dict[str, Any]:
+def _resource_rule(rule: RoleRule) -> dict[str, Any]:
     said = {"verbs": rule.verbs, "apiGroups": rule.groups, "resources": rule.resources, "resourceNames": rule.names}
     return {name: value for name, value in said.items() if value}
 

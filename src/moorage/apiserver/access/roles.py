@@ -14,7 +14,7 @@ ALL = "*"
 Names = tuple[str, ...] | None
 
 
-class Rule(NamedTuple):
+class RoleRule(NamedTuple):
     """What a role allows: verbs on resources, perhaps of some names only, and verbs on paths."""
 
     verbs: tuple[str, ...] = ()
@@ -50,10 +50,10 @@ class PolicyRule(Wire):
     non_resource_urls: Names = msgspec.field(default=(), name="nonResourceURLs")
 
     @property
-    def rule(self) -> Rule:
+    def rule(self) -> RoleRule:
         """The rule as it is applied."""
         written = (self.verbs, self.api_groups, self.resources, self.resource_names, self.non_resource_urls)
-        return Rule(*(values or () for values in written))
+        return RoleRule(*(values or () for values in written))
 
 
 class Metadata(Wire):
@@ -77,7 +77,7 @@ class Role(Wire):
     aggregation_rule: AggregationRule | None = None
 
     @property
-    def own_rules(self) -> tuple[Rule, ...]:
+    def own_rules(self) -> tuple[RoleRule, ...]:
         """The rules that are written in it."""
         return tuple(each.rule for each in self.rules or ())
 
@@ -103,7 +103,7 @@ class SubjectRef(Wire):
     namespace: str = ""
 
 
-class Binding(Wire):
+class RoleBinding(Wire):
     """A RoleBinding or ClusterRoleBinding."""
 
     metadata: Metadata = Metadata()
@@ -116,6 +116,6 @@ def read_role(data: Mapping[str, Any]) -> Role:
     return msgspec.convert(data, Role)
 
 
-def read_binding(data: Mapping[str, Any]) -> Binding:
+def read_binding(data: Mapping[str, Any]) -> RoleBinding:
     """A binding of data. Raises msgspec.ValidationError."""
-    return msgspec.convert(data, Binding)
+    return msgspec.convert(data, RoleBinding)

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from moorage.api.kinds import BINDING, KINDS, Kind
-from moorage.apiserver.describe.documents import Document, not_acceptable
+from moorage.apiserver.describe.documents import StaticDocument, not_acceptable
 from moorage.apiserver.http.media import JSON, PLAIN, YAML, Form, negotiate
 from moorage.apiserver.http.messages import Request, Response
 
@@ -121,14 +121,14 @@ def answer(request: Request) -> Response | None:
 
 
 @cache
-def documents() -> dict[str, dict[Form, Document]]:
+def documents() -> dict[str, dict[Form, StaticDocument]]:
     """All discovery documents, by path and by form."""
     groups = group_versions()
     others = {group: versions for group, versions in groups.items() if group}
-    made = {path: {PLAIN: Document.of(content)} for path, content in _plain(groups, others)}
+    made = {path: {PLAIN: StaticDocument.of(content)} for path, content in _plain(groups, others)}
     for form in AGGREGATED:
-        made["/api"][form] = Document.of(_aggregated({"": groups[""]}, form), form.content_type)
-        made["/apis"][form] = Document.of(_aggregated(others, form), form.content_type)
+        made["/api"][form] = StaticDocument.of(_aggregated({"": groups[""]}, form), form.content_type)
+        made["/apis"][form] = StaticDocument.of(_aggregated(others, form), form.content_type)
     return made
 
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import msgspec
 
+from moorage.apiserver.http.failures import method_not_allowed
 from moorage.apiserver.http.media import JSON
 from moorage.apiserver.http.messages import Reason, Request, Response, status
 
 _METHODS = ("GET", "HEAD")
-_WRONG_METHOD = "the server does not allow this method on the requested resource"
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class StaticDocument:
     """Bytes with a name for this state of them."""
 
     body: bytes
@@ -25,21 +25,19 @@ class Document:
     content_type: str = JSON
 
     @staticmethod
-    def of(content: Any, content_type: str = JSON) -> Document:
+    def of(content: Any, content_type: str = JSON) -> StaticDocument:
         """The JSON of something."""
-        return Document.holding(msgspec.json.encode(content), content_type)
+        return StaticDocument.holding(msgspec.json.encode(content), content_type)
 
     @staticmethod
-    def holding(body: bytes, content_type: str) -> Document:
+    def holding(body: bytes, content_type: str) -> StaticDocument:
         """Some bytes."""
-        return Document(body, sha256(body).hexdigest().upper(), content_type)
+        return StaticDocument(body, sha256(body).hexdigest().upper(), content_type)
 
     def answer(self, request: Request, headers: Sequence[tuple[str, str]] = ()) -> Response:
         """The document, or word that the client has it already."""
         if request.method not in _METHODS:
-            return status(
-                405, Reason.METHOD_NOT_ALLOWED, "the server does not allow this method on the requested resource"
-            )
+            return method_not_allowed().response
         tag = f'"{self.etag}"'
         told = (("Content-Type", self.content_type), ("ETag", tag), ("Vary", "Accept"), *headers)
         known = request.headers.get("If-None-Match")

@@ -10,7 +10,7 @@ import msgspec
 MEDIA_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 OLDER_MEDIA_TYPE = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 
-Write = Callable[[Any], bytes]
+Encoder = Callable[[Any], bytes]
 """Makes bytes of a value: those of a message, or those of a field with its number and length."""
 _BYTES = 2
 
@@ -33,7 +33,7 @@ def _varint(value: int) -> bytes:
     return bytes(digits)
 
 
-def _one(*numbers: int, of: Write = str.encode) -> Write:
+def _one(*numbers: int, of: Encoder = str.encode) -> Encoder:
     """A field; of several numbers the later ones are of messages around it that hold nothing else."""
 
     def write(value: Any) -> bytes:
@@ -45,16 +45,16 @@ def _one(*numbers: int, of: Write = str.encode) -> Write:
     return write
 
 
-def _many(number: int, of: Write = str.encode) -> Write:
+def _many(number: int, of: Encoder = str.encode) -> Encoder:
     field = _one(number, of=of)
     return lambda values: b"".join(map(field, values))
 
 
-def _flag(number: int) -> Write:
+def _flag(number: int) -> Encoder:
     return lambda value: _varint(number << 3) + bytes([value])
 
 
-def _map(number: int, of: Write) -> Write:
+def _map(number: int, of: Encoder) -> Encoder:
     """A map: entries with a name and a value, all with the same number."""
     value = _one(2, of=of)
     return lambda entries: b"".join(
@@ -62,7 +62,7 @@ def _map(number: int, of: Write) -> Write:
     )
 
 
-def _message(extensions: int = 0, /, **fields: Write) -> Write:
+def _message(extensions: int = 0, /, **fields: Encoder) -> Encoder:
     """An object whose members are these fields; members that begin with x- are kept as text that is YAML too."""
     extension = _map(extensions, of=_one(2, of=msgspec.json.encode))
 
@@ -100,7 +100,7 @@ _schema_fields = _message(
     properties=_one(25, of=_map(1, of=_schema)),
 )
 _COMMON = {"required": _flag(1), "in": _one(2), "description": _one(3), "name": _one(4)}
-_PARAMETERS: dict[str, Write] = {
+_PARAMETERS: dict[str, Encoder] = {
     "body": _one(1, 1, of=_message(
         6, description=_one(1), name=_one(2), required=_flag(4), schema=_one(5, of=_schema), **{"in": _one(3)}
     )),

@@ -13,7 +13,7 @@ PATHS = ("healthz", "livez", "readyz")
 _LOG = logging.getLogger(__name__)
 _TEXT = (("Content-Type", "text/plain; charset=utf-8"), ("X-Content-Type-Options", "nosniff"))
 
-Check = Callable[[Store], Awaitable[object]]
+HealthCheck = Callable[[Store], Awaitable[object]]
 
 
 async def _ping(_: Store) -> None:
@@ -25,7 +25,7 @@ async def _store(store: Store) -> None:
 
 
 # Probes that were written for Kubernetes name the store after the one it has there.
-_CHECKS: dict[str, Check] = {"ping": _ping, "etcd": _store}
+_CHECKS: dict[str, HealthCheck] = {"ping": _ping, "etcd": _store}
 
 
 async def answer(store: Store, request: Request) -> Response | None:
@@ -54,13 +54,13 @@ async def answer(store: Store, request: Request) -> Response | None:
     return Response(200 if is_well else 500, "\n".join(lines).encode(), _TEXT)
 
 
-async def _one(store: Store, check: Check) -> Response:
+async def _one(store: Store, check: HealthCheck) -> Response:
     if error := await _failure(store, check):
         return Response(500, f"internal server error: {error}\n".encode(), _TEXT)
     return Response(200, b"ok", _TEXT)
 
 
-async def _failure(store: Store, check: Check) -> str:
+async def _failure(store: Store, check: HealthCheck) -> str:
     try:
         await check(store)
     except StoreError as error:

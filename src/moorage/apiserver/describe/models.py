@@ -13,7 +13,7 @@ from moorage.api.kinds import Kind
 from moorage.api.meta import Wire
 from moorage.apiserver.describe import glossary
 from moorage.apiserver.describe.discovery import served_versions
-from moorage.registry.mergekeys import PLAIN, Shape, shape_of
+from moorage.registry.mergekeys import PLAIN, MergeShape, shape_of
 
 Schema = dict[str, Any]
 
@@ -141,7 +141,7 @@ class Models:
                 self._names[inner] = name_of(group, *inner.split(".")[-2:])
                 self._name_parts(inner, group)
 
-    def _merge(self, code: str, shape: Shape, seen: set[str]) -> None:
+    def _merge(self, code: str, shape: MergeShape, seen: set[str]) -> None:
         """Note how the fields of a type merge."""
         if code in seen:
             return
@@ -243,7 +243,7 @@ def mentioned(schema: Any) -> Iterator[str]:
             yield from mentioned(part)
 
 
-def _extensions(form: str, shape: Shape, field: str) -> Schema:
+def _extensions(form: str, shape: MergeShape, field: str) -> Schema:
     """How clients that compute patches treat a field."""
     told: Schema = {}
     form = form.lstrip("?")

@@ -8,7 +8,7 @@ from typing import Any
 from moorage.api.kinds import Kind
 from moorage.apiserver.describe import gnostic
 from moorage.apiserver.describe.discovery import all_kinds, group_versions, path_of
-from moorage.apiserver.describe.documents import Document, not_acceptable
+from moorage.apiserver.describe.documents import StaticDocument, not_acceptable
 from moorage.apiserver.describe.models import Models, mentioned, name_of
 from moorage.apiserver.describe.operations import paths
 from moorage.apiserver.describe.swagger import downgraded
@@ -31,13 +31,13 @@ class Description:
             for group, versions in group_versions().items()
             for version, kinds in versions.items()
         }
-        self.v3 = {path: Document.of(content) for path, content in contents.items()}
-        self.index = Document.of(
+        self.v3 = {path: StaticDocument.of(content) for path, content in contents.items()}
+        self.index = StaticDocument.of(
             {"paths": {path[1:]: {"serverRelativeURL": self.url(path)} for path in sorted(self.v3)}}
         )
         older = downgraded(contents.values(), info)
-        protobuf = Document.holding(gnostic.encode(older), gnostic.MEDIA_TYPE)
-        self.v2 = {JSON: Document.of(older), gnostic.MEDIA_TYPE: protobuf, gnostic.OLDER_MEDIA_TYPE: protobuf}
+        protobuf = StaticDocument.holding(gnostic.encode(older), gnostic.MEDIA_TYPE)
+        self.v2 = {JSON: StaticDocument.of(older), gnostic.MEDIA_TYPE: protobuf, gnostic.OLDER_MEDIA_TYPE: protobuf}
 
     def url(self, path: str) -> str:
         """Where the document of a group and version is, with the name of its present state."""
@@ -68,7 +68,7 @@ def _version_2(request: Request) -> Response:
     return not_acceptable(*forms) if chosen is None else forms[chosen].answer(request)
 
 
-def _given(request: Request, document: Document, headers: tuple[tuple[str, str], ...] = ()) -> Response:
+def _given(request: Request, document: StaticDocument, headers: tuple[tuple[str, str], ...] = ()) -> Response:
     if negotiate(request.headers.get("Accept")) is None:
         return not_acceptable(JSON, YAML)
     return document.answer(request, headers)

@@ -15,7 +15,7 @@ from moorage.apiserver.http.wire import (
     GZIP_FROM,
     LAST_CHUNK,
     Reader,
-    Stage,
+    ReadStage,
     accepts_gzip,
     batches,
     chunk,
@@ -32,7 +32,7 @@ _BODILESS = frozenset((204, 304))
 log = logging.getLogger(__name__)
 
 
-class Service:
+class ServerState:
     """What all connections of a server share."""
 
     def __init__(self, handler: Handler, limits: Limits, loop: asyncio.AbstractEventLoop) -> None:
@@ -46,10 +46,10 @@ class Service:
         self.stopping = False
         self.date = ""
         self.patience = {
-            Stage.IDLE: limits.idle_time,
-            Stage.HEAD: limits.header_time,
-            Stage.BODY: limits.body_time,
-            Stage.OVER: limits.linger_time,
+            ReadStage.IDLE: limits.idle_time,
+            ReadStage.HEAD: limits.header_time,
+            ReadStage.BODY: limits.body_time,
+            ReadStage.OVER: limits.linger_time,
         }
 
     def leave(self, connection: Connection) -> None:
@@ -67,7 +67,7 @@ class Connection(asyncio.Protocol):
         "_request", "_service", "_streaming", "_task", "_transport", "deadline", "stalled",
     )  # fmt: skip
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: ServerState) -> None:
         self._service = service
         self._reader = Reader(service.limits)
         self._transport: asyncio.Transport | None = None
@@ -147,7 +147,7 @@ class Connection(asyncio.Protocol):
             message = "Timeout: request did not complete within the allotted timeout"
             self._refuse(status(504, Reason.TIMEOUT, message, {}))
             self._cancel()
-        elif self._reader.stage is Stage.IDLE:
+        elif self._reader.stage is ReadStage.IDLE:
             self._close()
         else:
             self._refuse(
@@ -324,7 +324,7 @@ class Connection(asyncio.Protocol):
         start = head(response, self._service.date, length=len(body), close=True)
         self._answer(start if self._request and self._request.method == "HEAD" else start + body)
         self._closing = True
-        self._reader.stage = Stage.OVER
+        self._reader.stage = ReadStage.OVER
         self._wait()
 
     def _fail(self) -> None:

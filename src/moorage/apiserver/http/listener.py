@@ -12,7 +12,7 @@ from collections.abc import Coroutine
 from email.utils import formatdate
 from typing import Any
 
-from moorage.apiserver.http.connection import Connection, Service
+from moorage.apiserver.http.connection import Connection, ServerState
 from moorage.apiserver.http.limits import Lane, Limits
 from moorage.apiserver.http.messages import Handler
 
@@ -45,7 +45,7 @@ class Server:
         self._tls = tls
         self._limits = limits or Limits()
         self._room = self._limits.connections
-        self._service: Service | None = None
+        self._service: ServerState | None = None
         self._socket: socket.socket | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._arriving: set[socket.socket] = set()
@@ -69,7 +69,7 @@ class Server:
         self.port = self._socket.getsockname()[1]
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._room = min(self._limits.connections, max(files - SPARE_FILES, 1))
-        self._service = Service(self._handler, self._limits, asyncio.get_running_loop())
+        self._service = ServerState(self._handler, self._limits, asyncio.get_running_loop())
         self._service.date = formatdate(usegmt=True)
         self._listen(self._socket, self._service)
         self._spawn(self._sweep(self._service))
@@ -97,7 +97,7 @@ class Server:
         while self._arriving:
             self._arriving.pop().close()
 
-    def _stop_accepting(self, service: Service) -> None:
+    def _stop_accepting(self, service: ServerState) -> None:
         if self._socket is not None:
             service.loop.remove_reader(self._socket)
             self._socket.close()
@@ -108,11 +108,11 @@ class Server:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _listen(self, listener: socket.socket, service: Service) -> None:
+    def _listen(self, listener: socket.socket, service: ServerState) -> None:
         if not service.stopping:
             service.loop.add_reader(listener, self._accept, listener, service)
 
-    def _accept(self, listener: socket.socket, service: Service) -> None:
+    def _accept(self, listener: socket.socket, service: ServerState) -> None:
         """Take a client that waits. No task does this: one that is cancelled could lose the client it has just got."""
         try:
             client, _ = listener.accept()
@@ -131,7 +131,7 @@ class Server:
         self._arriving.add(client)
         self._spawn(self._welcome(client, service))
 
-    async def _welcome(self, client: socket.socket, service: Service) -> None:
+    async def _welcome(self, client: socket.socket, service: ServerState) -> None:
         try:
             await service.loop.connect_accepted_socket(
                 lambda: Connection(service),
@@ -145,7 +145,7 @@ class Server:
         finally:
             self._arriving.discard(client)
 
-    async def _sweep(self, service: Service) -> None:
+    async def _sweep(self, service: ServerState) -> None:
         """Look for deadlines now and then: cheaper than a timer for every request."""
         shortest = min(*service.patience.values(), self._limits.request_time, self._limits.stall_time)
         while True:

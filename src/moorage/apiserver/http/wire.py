@@ -32,7 +32,7 @@ GZIP_FROM = 128 << 10
 BATCH = 256 << 10
 
 
-class Stage(Enum):
+class ReadStage(Enum):
     """How far the message that is arriving has come."""
 
     IDLE = "nothing of it is here"
@@ -51,7 +51,7 @@ class Reader:
 
     def __init__(self, limits: Limits) -> None:
         self.messages: deque[Request | Response] = deque()
-        self.stage = Stage.IDLE
+        self.stage = ReadStage.IDLE
         self.awaits_continue = False
         """Whether the client waits for `100 Continue` before it sends the body."""
         self._limits = limits
@@ -66,7 +66,7 @@ class Reader:
 
     def feed(self, data: bytes) -> None:
         """Take what has arrived."""
-        if self.stage is Stage.OVER:
+        if self.stage is ReadStage.OVER:
             return
         if self._rest or self.messages or len(data) > SLICE:
             self._rest = self._rest + data if self._rest else data
@@ -77,27 +77,27 @@ class Reader:
     def advance(self) -> None:
         """Parse what is left until there is a message."""
         rest = memoryview(self._rest)
-        while rest and not self.messages and self.stage is not Stage.OVER:
+        while rest and not self.messages and self.stage is not ReadStage.OVER:
             self._parse(rest[:SLICE])
             rest = rest[SLICE:]
-        self._rest = b"" if self.stage is Stage.OVER else bytes(rest)
+        self._rest = b"" if self.stage is ReadStage.OVER else bytes(rest)
 
     def _parse(self, data: bytes | memoryview) -> None:
-        if self.stage is Stage.BODY:
+        if self.stage is ReadStage.BODY:
             self._fed += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self.stage = Stage.OVER
+            self.stage = ReadStage.OVER
         except httptools.HttpParserError as error:
             # The parser also complains of bytes after a request that ends the connection: those are nobody's.
-            if self.stage is not Stage.OVER:
+            if self.stage is not ReadStage.OVER:
                 self._end(_malformed(str(error)))
-        if self.stage is Stage.HEAD:
+        if self.stage is ReadStage.HEAD:
             self._fed += len(data)
             if self._fed > self._limits.header_size + SLICE:
                 self._end(_headers_too_large(self._limits))
-        elif self.stage is Stage.BODY and self._fed > 2 * self._limits.body_size + SLICE:
+        elif self.stage is ReadStage.BODY and self._fed > 2 * self._limits.body_size + SLICE:
             self._end(_body_too_large(self._limits))
 
     def _begin(self) -> None:
@@ -111,7 +111,7 @@ class Reader:
     def _end(self, response: Response) -> None:
         self.messages.append(response)
         self.awaits_continue = False
-        self.stage = Stage.OVER
+        self.stage = ReadStage.OVER
 
     def _refuse(self, response: Response) -> NoReturn:
         """End the reading from inside of the parser, which stops at any exception."""
@@ -120,10 +120,10 @@ class Reader:
 
     def on_message_begin(self) -> None:
         """The parser has seen the first byte of a request."""
-        if self.stage is Stage.OVER:
+        if self.stage is ReadStage.OVER:
             raise httptools.HttpParserError
         self._begin()
-        self.stage = Stage.HEAD
+        self.stage = ReadStage.HEAD
 
     def on_url(self, url: bytes) -> None:
         """The parser has read the target, or a part of it."""
@@ -136,7 +136,7 @@ class Reader:
         self._grow(len(name) + len(value) + 4)
         if self._count > self._limits.header_count:
             self._refuse(_headers_too_large(self._limits))
-        if self.stage is Stage.HEAD:
+        if self.stage is ReadStage.HEAD:
             try:
                 self._headers.add(_NAMES.get(name) or name.decode("ascii").lower(), value.decode())
             except UnicodeDecodeError:
@@ -161,7 +161,7 @@ class Reader:
             if expectation.lower() != "100-continue":
                 self._refuse(status(417, Reason.UNKNOWN, f"the expectation {expectation[:100]!r} cannot be met"))
             self.awaits_continue = self._chunked and bool(coding or (lengths and int(lengths[0])))
-        self.stage = Stage.BODY
+        self.stage = ReadStage.BODY
 
     def _problem(self, lengths: Sequence[str], coding: str) -> str:
         """What makes this request ambiguous. Another server may read such a request differently: that is smuggling."""
@@ -206,7 +206,7 @@ class Reader:
                 self._headers, bytes(self._body), keep_alive=keep_alive, chunked=self._chunked,
             )
         )  # fmt: skip
-        self.stage = Stage.IDLE if keep_alive else Stage.OVER
+        self.stage = ReadStage.IDLE if keep_alive else ReadStage.OVER
         self._body = b""
 
 

@@ -10,13 +10,14 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from moorage.api.meta import Data
 from moorage.apiserver.patch import fieldset
 from moorage.apiserver.patch.compare import changes, element, field_set, named_items
 from moorage.apiserver.patch.errors import Cause, PatchError, bounded, malformed, same
-from moorage.apiserver.patch.fieldset import LEAF, Fields
-from moorage.apiserver.patch.managed import Entry, Object, Write, entries_of, metadata_of, released, with_entries
+from moorage.apiserver.patch.fieldset import LEAF, FieldSet
+from moorage.apiserver.patch.managed import Entry, ManagedWrite, entries_of, metadata_of, released, with_entries
 from moorage.gotext import quote
-from moorage.registry.mergekeys import PLAIN, Shape
+from moorage.registry.mergekeys import PLAIN, MergeShape
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _MAX_ANNOTATION_BYTES = 256 * 1024
@@ -25,9 +26,9 @@ _KUBECTL = "kubectl"
 _SCALE_VERSION = "autoscaling/v1"
 """Who owns the replicas of a workload is told to those who scale it as an owner of the scale."""
 
-_ALWAYS: Fields = {"f:apiVersion": LEAF, "f:kind": LEAF, "f:metadata": LEAF}
+_ALWAYS: FieldSet = {"f:apiVersion": LEAF, "f:kind": LEAF, "f:metadata": LEAF}
 
-Conflicts = list[tuple[Entry, Fields]]
+Conflicts = list[tuple[Entry, FieldSet]]
 
 
 class ConflictError(PatchError):
@@ -41,7 +42,7 @@ class ConflictError(PatchError):
 
 
 @bounded
-def apply(write: Write, live: Object | None, config: Any, *, force: bool = False) -> Object:
+def apply(write: ManagedWrite, live: Data | None, config: Any, *, force: bool = False) -> Data:
     """The object after a manager applied its configuration; defaults are not set yet.
 
     `live` is what there is now, None when the object is to be created. Raises ConflictError when others own what would
@@ -72,7 +73,7 @@ def apply(write: Write, live: Object | None, config: Any, *, force: bool = False
     return with_entries(_annotated(write, new, config), [*entries, mine] if mine.fields else entries)
 
 
-def _checked(write: Write, config: Any) -> Object:
+def _checked(write: ManagedWrite, config: Any) -> Data:
     if not isinstance(config, dict) or not isinstance(config.get("metadata", {}), dict):
         raise malformed("error decoding patch: an applied configuration is an object with metadata")
     api_version, kind = config.get("apiVersion"), config.get("kind")
@@ -84,7 +85,7 @@ def _checked(write: Write, config: Any) -> Object:
     return write.sent(config)
 
 
-def _owned(write: Write, config: Object) -> Fields:
+def _owned(write: ManagedWrite, config: Data) -> FieldSet:
     try:
         return field_set(write.tracked(config), write.shape)
     except PatchError as error:
@@ -94,13 +95,13 @@ def _owned(write: Write, config: Object) -> Fields:
         raise malformed(f"failed to create typed patch object ({name}): {error.message}") from None
 
 
-def _unknown_owners(write: Write, live: Object) -> list[Entry]:
+def _unknown_owners(write: ManagedWrite, live: Data) -> list[Entry]:
     """Who owns an object that was not tracked so far: somebody, by updates."""
     fields, _ = changes({}, write.tracked(live), write.shape)
     return [Entry(_FIRST, "Update", write.api_version, write.subresource, write.time, fields)] if fields else []
 
 
-def _together(entries: Iterable[Entry]) -> Fields:
+def _together(entries: Iterable[Entry]) -> FieldSet:
     """What somebody owns, and what every object has."""
     fields = _ALWAYS
     for entry in entries:
@@ -108,7 +109,7 @@ def _together(entries: Iterable[Entry]) -> Fields:
     return fields
 
 
-def _merged_map(live: Object, config: Object, shape: Shape) -> Object:
+def _merged_map(live: Data, config: Data, shape: MergeShape) -> Data:
     merged = dict(live)
     for name, value in config.items():
         field, old = shape.fields.get(name, PLAIN), merged.get(name)
@@ -119,11 +120,11 @@ def _merged_map(live: Object, config: Object, shape: Shape) -> Object:
     return merged
 
 
-def _is_granular(value: Any, shape: Shape) -> bool:
+def _is_granular(value: Any, shape: MergeShape) -> bool:
     return shape.associative if isinstance(value, list) else isinstance(value, dict) and not shape.atomic
 
 
-def _merged(live: Any, config: Any, shape: Shape) -> Any:
+def _merged(live: Any, config: Any, shape: MergeShape) -> Any:
     if isinstance(config, dict) and not shape.atomic:
         return _merged_map(live if isinstance(live, dict) else {}, config, shape)
     if isinstance(config, list) and shape.associative:
@@ -131,7 +132,7 @@ def _merged(live: Any, config: Any, shape: Shape) -> Any:
     return config
 
 
-def _merged_list(live: Any, config: list[Any], shape: Shape) -> list[Any]:
+def _merged_list(live: Any, config: list[Any], shape: MergeShape) -> list[Any]:
     """The items of both lists: those of the configuration in its order, the others after what they followed."""
     theirs, ours = named_items(live, shape) or {}, named_items(config, shape) or {}
     pending = deque(ours)
@@ -150,13 +151,13 @@ def _merged_list(live: Any, config: list[Any], shape: Shape) -> list[Any]:
     return merged + [_merged_item(theirs.get(name, []), ours[name], shape) for name in pending]
 
 
-def _merged_item(live: list[Any], config: list[Any], shape: Shape) -> Any:
+def _merged_item(live: list[Any], config: list[Any], shape: MergeShape) -> Any:
     if shape.is_set:
         return config[0]
     return _merged_map(live[0] if len(live) == 1 else {}, config[0], shape)
 
 
-def _pruned_map(value: Object, last: Fields, keep: Fields, shape: Shape) -> Object:
+def _pruned_map(value: Data, last: FieldSet, keep: FieldSet, shape: MergeShape) -> Data:
     """A map without what its manager applied last time and no longer does, unless somebody else owns it."""
     pruned = dict(value)
     for name in value:
@@ -174,13 +175,13 @@ def _pruned_map(value: Object, last: Fields, keep: Fields, shape: Shape) -> Obje
     return pruned
 
 
-def _pruned(value: Any, last: Fields, keep: Fields, shape: Shape) -> Any:
+def _pruned(value: Any, last: FieldSet, keep: FieldSet, shape: MergeShape) -> Any:
     if not last or not _is_granular(value, shape):
         return value
     return _pruned_map(value, last, keep, shape) if isinstance(value, dict) else _pruned_list(value, last, keep, shape)
 
 
-def _pruned_list(items: list[Any], last: Fields, keep: Fields, shape: Shape) -> list[Any]:
+def _pruned_list(items: list[Any], last: FieldSet, keep: FieldSet, shape: MergeShape) -> list[Any]:
     pruned = []
     for item in items:
         name = element(item, shape) or ""
@@ -191,7 +192,7 @@ def _pruned_list(items: list[Any], last: Fields, keep: Fields, shape: Shape) -> 
     return pruned
 
 
-def _check(write: Write, live: Object, conflicts: Conflicts) -> None:
+def _check(write: ManagedWrite, live: Data, conflicts: Conflicts) -> None:
     """Refuse what others own. What kubectl applied from the client before counts as its own."""
     if conflicts and write.manager == _KUBECTL:
         allowed = _applied_by_client(write, live)
@@ -202,12 +203,12 @@ def _check(write: Write, live: Object, conflicts: Conflicts) -> None:
         raise ConflictError(conflicts)
 
 
-def _annotations(item: Object) -> dict[str, Any]:
+def _annotations(item: Data) -> dict[str, Any]:
     annotations = metadata_of(item).get("annotations")
     return annotations if isinstance(annotations, dict) else {}
 
 
-def _applied_by_client(write: Write, live: Object) -> Fields:
+def _applied_by_client(write: ManagedWrite, live: Data) -> FieldSet:
     """What the annotation of `kubectl apply` names and the object still has as it was applied."""
     try:
         applied = json.loads(_annotations(live)[LAST_APPLIED])
@@ -221,7 +222,7 @@ def _applied_by_client(write: Write, live: Object) -> Fields:
     return fields
 
 
-def _annotated(write: Write, new: Object, config: Object) -> Object:
+def _annotated(write: ManagedWrite, new: Data, config: Data) -> Data:
     """Keep the annotation of `kubectl apply` true, should the user go back to it."""
     annotations = _annotations(new)
     if write.manager != _KUBECTL or not annotations.get(LAST_APPLIED):

@@ -14,9 +14,9 @@ from typing import Any
 
 from moorage.gotext import quote
 
-Fields = Mapping[str, Any]
+FieldSet = Mapping[str, Any]
 
-LEAF: Fields = {}
+LEAF: FieldSet = {}
 SELF = "."
 
 _HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
@@ -30,12 +30,12 @@ def scalar(value: str | float | bool | None) -> str:
     return json.dumps(value, ensure_ascii=False).translate(_HTML)
 
 
-def is_member(fields: Fields) -> bool:
+def is_member(fields: FieldSet) -> bool:
     """Whether a field itself is in the set, not only what is below it."""
     return not fields or SELF in fields
 
 
-def union(left: Fields, right: Fields) -> Fields:
+def union(left: FieldSet, right: FieldSet) -> FieldSet:
     """What is in either set."""
     if not left or not right:
         return left or right
@@ -46,14 +46,14 @@ def union(left: Fields, right: Fields) -> Fields:
     return both
 
 
-def _joined(left: Fields, right: Fields) -> Fields:
+def _joined(left: FieldSet, right: FieldSet) -> FieldSet:
     if not left or not right:
         more = left or right
         return more if not more or SELF in more else {SELF: LEAF, **more}
     return union(left, right)
 
 
-def difference(left: Fields, right: Fields) -> Fields:
+def difference(left: FieldSet, right: FieldSet) -> FieldSet:
     """What is in the first set and not in the second; a field stays although something below it goes."""
     kept: dict[str, Any] = {}
     for element, fields in left.items():
@@ -66,7 +66,7 @@ def difference(left: Fields, right: Fields) -> Fields:
     return kept
 
 
-def intersection(left: Fields, right: Fields) -> Fields:
+def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
     """What is in both sets."""
     shared: dict[str, Any] = {}
     for element, fields in left.items():
@@ -79,15 +79,15 @@ def intersection(left: Fields, right: Fields) -> Fields:
     return shared
 
 
-def _narrowed(fields: Fields, other: Fields, narrow: Any, leaves: bool) -> Fields | None:
+def _narrowed(fields: FieldSet, other: FieldSet, narrow: Any, leaves: bool) -> FieldSet | None:
     member = is_member(fields) and not leaves
-    below: Fields = narrow(fields, other)
+    below: FieldSet = narrow(fields, other)
     if not below:
         return LEAF if member else None
     return {SELF: LEAF, **below} if member else below
 
 
-def in_order(fields: Fields) -> Fields:
+def in_order(fields: FieldSet) -> FieldSet:
     """The same set with its elements in the order in which Kubernetes writes them, by which clients compare sets."""
     return {element: in_order(fields[element]) for element in sorted(fields, key=_place)} if fields else fields
 
@@ -97,7 +97,7 @@ def _place(element: str) -> tuple[Any, ...]:
     return (-1,) if element == SELF else _rank(element)
 
 
-def paths(fields: Fields, prefix: str = "") -> Iterator[str]:
+def paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
     """The members in words, such as `.spec.containers[name="web"].image`, in the order of Kubernetes' messages."""
     below = sorted((_rank(element), element) for element in fields if element != SELF)
     for _, element in below:
@@ -140,7 +140,7 @@ def _order(value: Any) -> tuple[int, Any]:
     return (2, value) if isinstance(value, bool) else (0, value)
 
 
-def canonical(fields: Any) -> Fields | None:
+def canonical(fields: Any) -> FieldSet | None:
     """The set that a client wrote, with its elements spelled as ours; None when it is none."""
     if not isinstance(fields, dict):
         return None

@@ -16,8 +16,8 @@ MAX_COPIED_BYTES = 3 * 1024 * 1024
 _INDEX = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 _MISSING = object()
 
-Operation = dict[str, Any]
-Container = dict[str, Any] | list[Any]
+PatchOperation = dict[str, Any]
+JsonContainer = dict[str, Any] | list[Any]
 
 
 @bounded
@@ -47,7 +47,7 @@ class _Draft:
         self.root = root
         self.copied = 0
         # By identity, and held, because an identity is only unique as long as its object lives.
-        self._own: dict[int, Container] = {}
+        self._own: dict[int, JsonContainer] = {}
 
     def read(self, path: list[str]) -> Any:
         """What is at a path; _MISSING when nothing is."""
@@ -56,11 +56,11 @@ class _Draft:
             here = _child(here, token)
         return here
 
-    def write(self, path: list[str]) -> Container | None:
+    def write(self, path: list[str]) -> JsonContainer | None:
         """The container at a path, free to be changed; None when there is none."""
         if not isinstance(self.root, dict | list):
             return None
-        here: Container = self._owned(self.root)
+        here: JsonContainer = self._owned(self.root)
         self.root = here
         for token in path:
             child = _child(here, token)
@@ -74,7 +74,7 @@ class _Draft:
             here = child
         return here
 
-    def _owned(self, container: Container) -> Container:
+    def _owned(self, container: JsonContainer) -> JsonContainer:
         if id(container) in self._own:
             return container
         copy = container.copy()
@@ -92,7 +92,7 @@ def _child(container: Any, token: str) -> Any:
     return _MISSING
 
 
-def _position(operation: Operation, member: str, token: str, length: int) -> int:
+def _position(operation: PatchOperation, member: str, token: str, length: int) -> int:
     """Where in a list; like Kubernetes, `-1` is the last item."""
     if not _INDEX.fullmatch(token):
         problem = f"value was not a proper array index: '{token}'"
@@ -103,7 +103,7 @@ def _position(operation: Operation, member: str, token: str, length: int) -> int
     raise PatchError(f"error in {operation['op']} for path: '{operation[member]}': {problem}")
 
 
-def _missing(operation: Operation, member: str) -> PatchError:
+def _missing(operation: PatchOperation, member: str) -> PatchError:
     kind, path = operation["op"], operation[member]
     if member == "from":
         where = f"doc is missing from path: {path}"
@@ -122,7 +122,7 @@ _WHERE = {
 }
 
 
-def _pointer(operation: Operation, member: str) -> list[str]:
+def _pointer(operation: PatchOperation, member: str) -> list[str]:
     text = operation.get(member)
     if not isinstance(text, str):
         raise PatchError(f"{operation['op']} operation failed to decode {member}: missing value")
@@ -131,13 +131,13 @@ def _pointer(operation: Operation, member: str) -> list[str]:
     return [token.replace("~1", "/").replace("~0", "~") for token in text.split("/")[1:]]
 
 
-def _value(operation: Operation) -> Any:
+def _value(operation: PatchOperation) -> Any:
     if "value" not in operation:
         raise PatchError(f"{operation['op']} operation, missing value field: missing value")
     return operation["value"]
 
 
-def _parent(draft: _Draft, operation: Operation, member: str) -> tuple[Container, str]:
+def _parent(draft: _Draft, operation: PatchOperation, member: str) -> tuple[JsonContainer, str]:
     """The container that holds what an operation is about, and the last part of the path."""
     path = _pointer(operation, member)
     parent = draft.write(path[:-1]) if path else None
@@ -146,7 +146,7 @@ def _parent(draft: _Draft, operation: Operation, member: str) -> tuple[Container
     return parent, path[-1]
 
 
-def _insert(draft: _Draft, operation: Operation, value: Any) -> None:
+def _insert(draft: _Draft, operation: PatchOperation, value: Any) -> None:
     if operation["path"] == "":
         draft.root = value
         return
@@ -159,7 +159,7 @@ def _insert(draft: _Draft, operation: Operation, value: Any) -> None:
         parent.insert(_position(operation, "path", token, len(parent) + 1), value)
 
 
-def _take(draft: _Draft, operation: Operation, member: str) -> Any:
+def _take(draft: _Draft, operation: PatchOperation, member: str) -> Any:
     parent, token = _parent(draft, operation, member)
     if isinstance(parent, list):
         return parent.pop(_position(operation, member, token, len(parent)))
@@ -169,16 +169,16 @@ def _take(draft: _Draft, operation: Operation, member: str) -> Any:
     return parent.pop(token)
 
 
-def _add(draft: _Draft, operation: Operation) -> None:
+def _add(draft: _Draft, operation: PatchOperation) -> None:
     _pointer(operation, "path")
     _insert(draft, operation, _value(operation))
 
 
-def _remove(draft: _Draft, operation: Operation) -> None:
+def _remove(draft: _Draft, operation: PatchOperation) -> None:
     _take(draft, operation, "path")
 
 
-def _replace(draft: _Draft, operation: Operation) -> None:
+def _replace(draft: _Draft, operation: PatchOperation) -> None:
     value = _value(operation)
     if not _pointer(operation, "path"):
         draft.root = value
@@ -190,12 +190,12 @@ def _replace(draft: _Draft, operation: Operation) -> None:
         parent[_position(operation, "path", token, len(parent))] = value
 
 
-def _move(draft: _Draft, operation: Operation) -> None:
+def _move(draft: _Draft, operation: PatchOperation) -> None:
     _pointer(operation, "path")
     _insert(draft, operation, _take(draft, operation, "from"))
 
 
-def _copy(draft: _Draft, operation: Operation) -> None:
+def _copy(draft: _Draft, operation: PatchOperation) -> None:
     _pointer(operation, "path")
     value = draft.read(_pointer(operation, "from"))
     if value is _MISSING:
@@ -227,7 +227,7 @@ def _cloned(value: Any) -> Any:
     return value
 
 
-def _test(draft: _Draft, operation: Operation) -> None:
+def _test(draft: _Draft, operation: PatchOperation) -> None:
     path = _pointer(operation, "path")
     found = draft.read(path)
     if found is _MISSING and not isinstance(draft.read(path[:-1]), dict):
@@ -236,6 +236,6 @@ def _test(draft: _Draft, operation: Operation) -> None:
         raise PatchError(f"testing value {operation['path']} failed: test failed")
 
 
-_OPERATIONS: dict[str, Callable[[_Draft, Operation], None]] = {
+_OPERATIONS: dict[str, Callable[[_Draft, PatchOperation], None]] = {
     "add": _add, "remove": _remove, "replace": _replace, "move": _move, "copy": _copy, "test": _test,
 }  # fmt: skip

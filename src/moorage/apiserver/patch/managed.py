@@ -9,13 +9,12 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any, NamedTuple
 
+from moorage.api.meta import Data
 from moorage.apiserver.patch import fieldset
 from moorage.apiserver.patch.compare import changes
 from moorage.apiserver.patch.errors import bounded
-from moorage.apiserver.patch.fieldset import Fields
-from moorage.registry.mergekeys import Shape, shape_of
-
-Object = dict[str, Any]
+from moorage.apiserver.patch.fieldset import FieldSet
+from moorage.registry.mergekeys import MergeShape, shape_of
 
 MAX_UPDATE_MANAGERS = 10
 MAX_NAME_BYTES = 128
@@ -47,7 +46,7 @@ _METADATA_RESETS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class ManagedWrite:
     """Who writes what, where and when. The time is as objects spell it: `2025-01-31T12:00:00Z`."""
 
     api_version: str
@@ -62,11 +61,11 @@ class Write:
         return self.api_version.rpartition("/")[0]
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> MergeShape:
         """How the kind merges."""
         return shape_of(self.group, self.kind)
 
-    def tracked(self, item: Object) -> Object:
+    def tracked(self, item: Data) -> Data:
         """The part of an object whose fields this write can come to own."""
         top, inner = _ignored(self.group, self.kind, self.subresource)
         part = {name: value for name, value in item.items() if name not in top}
@@ -77,7 +76,7 @@ class Write:
                 part["metadata"] = metadata
         return part
 
-    def sent(self, config: Object) -> Object:
+    def sent(self, config: Data) -> Data:
         """The part of a configuration that this write can change; a null for what only the server sets says nothing."""
         top, inner = _ignored(self.group, self.kind, self.subresource)
         part = {name: value for name, value in config.items() if name not in top or name in _UNTRACKED}
@@ -107,7 +106,7 @@ class Entry(NamedTuple):
     api_version: str
     subresource: str
     time: str
-    fields: Fields
+    fields: FieldSet
 
     @property
     def identity(self) -> tuple[str, str, str, str]:
@@ -137,7 +136,7 @@ def manager_name(given: str, user_agent: str) -> str:
 
 
 @bounded
-def track(write: Write, live: Object | None, new: Object) -> Object:
+def track(write: ManagedWrite, live: Data | None, new: Data) -> Data:
     """The new object, its managedFields brought up to date. `live` is what it replaces, None when it is created."""
     was = live or {}
     entries = _entries(write, was, new)
@@ -153,11 +152,11 @@ def track(write: Write, live: Object | None, new: Object) -> Object:
     return with_entries(new, entries)
 
 
-def _identity(write: Write, operation: str) -> tuple[str, str, str, str]:
+def _identity(write: ManagedWrite, operation: str) -> tuple[str, str, str, str]:
     return write.manager or "unknown", operation, write.api_version, write.subresource
 
 
-def released(entries: Iterable[Entry], *taken: Fields) -> list[Entry]:
+def released(entries: Iterable[Entry], *taken: FieldSet) -> list[Entry]:
     """The entries without fields that others took or that are gone; those left with nothing disappear."""
     kept = []
     for entry in entries:
@@ -203,7 +202,7 @@ def _capped(entries: list[Entry]) -> list[Entry]:
     return entries
 
 
-def with_entries(item: Object, entries: Sequence[Entry]) -> Object:
+def with_entries(item: Data, entries: Sequence[Entry]) -> Data:
     """An object with these managedFields."""
     metadata = {name: value for name, value in metadata_of(item).items() if name != "managedFields"}
     if entries:
@@ -212,13 +211,13 @@ def with_entries(item: Object, entries: Sequence[Entry]) -> Object:
     return {**item, "metadata": metadata}
 
 
-def metadata_of(item: Object) -> dict[str, Any]:
+def metadata_of(item: Data) -> dict[str, Any]:
     """The metadata of an object, empty when it has none."""
     metadata = item.get("metadata")
     return metadata if isinstance(metadata, dict) else {}
 
 
-def _entries(write: Write, live: Object, new: Object) -> list[Entry]:
+def _entries(write: ManagedWrite, live: Data, new: Data) -> list[Entry]:
     """Whose fields are whose before this write. A client may say so itself, but not through a subresource."""
     stored, given = metadata_of(live).get("managedFields"), metadata_of(new).get("managedFields")
     if write.subresource or given is None or given == stored:
@@ -228,7 +227,7 @@ def _entries(write: Write, live: Object, new: Object) -> list[Entry]:
     return decoded(given) or entries_of(live)
 
 
-def entries_of(item: Object) -> list[Entry]:
+def entries_of(item: Data) -> list[Entry]:
     """The entries of a stored object: this server wrote them."""
     entries = metadata_of(item).get("managedFields")
     if not isinstance(entries, list):

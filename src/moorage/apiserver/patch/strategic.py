@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from moorage.apiserver.patch.errors import PatchError, bounded, malformed
-from moorage.registry.mergekeys import PLAIN, Shape
+from moorage.registry.mergekeys import PLAIN, MergeShape
 
 _PATCH = "$patch"
 _RETAIN = "$retainKeys"
@@ -18,14 +18,14 @@ Map = dict[str, Any]
 
 
 @bounded
-def apply(document: Map, patch: Any, shape: Shape) -> Map:
+def apply(document: Map, patch: Any, shape: MergeShape) -> Map:
     """The document with the patch merged in. What does not change is shared, not copied."""
     if not isinstance(patch, dict):
         raise malformed("invalid JSON document")
     return _merged_map(document, patch, shape)
 
 
-def _merged_map(original: Map, patch: Map, shape: Shape) -> Map:
+def _merged_map(original: Map, patch: Map, shape: MergeShape) -> Map:
     if _PATCH in patch:
         return _directed(patch)
     merged = _retained(original, patch)
@@ -43,7 +43,7 @@ def _merged_map(original: Map, patch: Map, shape: Shape) -> Map:
     return merged
 
 
-def _merged(original: Any, patch: Any, shape: Shape) -> Any:
+def _merged(original: Any, patch: Any, shape: MergeShape) -> Any:
     if isinstance(patch, dict) and isinstance(original, dict) and not shape.replaces:
         return _merged_map(original, patch, shape)
     if isinstance(patch, list) and isinstance(original, list) and shape.merges:
@@ -93,7 +93,7 @@ def _sorted_out(patch: Map) -> tuple[dict[str, Any], dict[str, list[Any]], Map]:
     return orders, deletions, plain
 
 
-def _ordered(merged: Map, patch: Map, name: str, order: list[Any], shape: Shape) -> Map:
+def _ordered(merged: Map, patch: Map, name: str, order: list[Any], shape: MergeShape) -> Map:
     """Put a list into `merged` in the order asked for; returns the rest of the patch."""
     old, new = merged.get(name), patch.get(name)
     for value in (old, new):
@@ -135,7 +135,7 @@ def _check_order(patch: list[Any], order: list[Any], key: str) -> None:
         )  # fmt: skip
 
 
-def _merged_list(original: list[Any], patch: list[Any], shape: Shape) -> list[Any]:
+def _merged_list(original: list[Any], patch: list[Any], shape: MergeShape) -> list[Any]:
     if not original and not patch:
         return original
     _check_items([*original, *patch], shape.merge_key)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from moorage.api.meta import Data
 from moorage.registry import namesyntax
 from moorage.registry.checks import Errors, nonnegative, one_of, port, port_number, syntax
 from moorage.registry.pod.environment import variable_errors, variable_source_errors
 from moorage.registry.pod.resources import resource_errors
 from moorage.registry.pod.volumesources import descending
-from moorage.registry.schema import Data
 from moorage.validation.field import duplicate, forbidden, invalid, not_found, not_supported, required, too_many
 
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
+from moorage.api.meta import Data
 from moorage.quantity import Quantity
-from moorage.registry.schema import Data
 
 _SPEC = (
     ("restartPolicy", "Always"),
@@ -97,12 +97,6 @@ def default_pod_spec(spec: Data) -> None:
         _default_volume(volume)
     if overhead := spec.get("overhead"):
         round_up(overhead)
-
-
-def default_service_account(pod: Data) -> None:
-    """What the ServiceAccount admission adds to a new pod: it runs as `default` unless it says otherwise."""
-    spec = pod.setdefault("spec", {})
-    spec["serviceAccountName"] = spec["serviceAccount"] = spec.get("serviceAccountName") or "default"
 
 
 def default_volume_source(holder: Data) -> None:

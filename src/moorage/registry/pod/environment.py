@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from moorage.api.meta import Data
 from moorage.names import label_key_errors
 from moorage.registry import namesyntax
 from moorage.registry.checks import Errors, syntax
 from moorage.registry.pod.volumesources import backsteps
-from moorage.registry.schema import Data
 from moorage.validation.field import invalid, not_supported, required
 
 _FIELD_PATHS = (

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from moorage.api import kinds
+from moorage.api.meta import Data
 from moorage.api.wellknown import DEPRECATED_LABELS, LABEL_ARCH, LABEL_OS
 from moorage.gotext import quote
 from moorage.names import canonical_int64, label_key_errors
@@ -14,7 +15,6 @@ from moorage.registry import namesyntax, schema
 from moorage.registry.checks import Errors, differences, syntax, unchanged
 from moorage.registry.pod.containers import image_space_errors
 from moorage.registry.pod.spec import pod_spec_errors
-from moorage.registry.schema import Data
 from moorage.validation.field import FieldError, forbidden, invalid, required
 
 _POD = kinds.row("v1", "Pod")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import lru_cache
 
+from moorage.api.meta import Data
 from moorage.names import label_key_errors
 from moorage.quantity import Quantity, QuantityError
 from moorage.registry import namesyntax
 from moorage.registry.checks import NEGATIVE, Errors, syntax
-from moorage.registry.schema import Data
 from moorage.validation.field import duplicate, forbidden, invalid, not_found, not_supported, required
 
 _COMPUTE = frozenset(("cpu", "memory", "ephemeral-storage"))

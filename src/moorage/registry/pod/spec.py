@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from moorage.api.meta import Data
 from moorage.names import label_key_errors
 from moorage.registry import namesyntax
 from moorage.registry.checks import NOT_POSITIVE, Errors, label_selector, one_of, syntax
@@ -20,7 +21,6 @@ from moorage.registry.pod.containers import (
 )
 from moorage.registry.pod.resources import pod_resource_errors, resource_errors
 from moorage.registry.pod.volumesources import source_errors
-from moorage.registry.schema import Data
 from moorage.registry.storage import claim_spec_errors
 from moorage.validation.field import duplicate, forbidden, invalid, not_supported, required
 

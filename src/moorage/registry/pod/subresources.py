@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from moorage.api import kinds
+from moorage.api.meta import Data
 from moorage.gotext import quote
 from moorage.registry import schema
 from moorage.registry.checks import Errors, differences
 from moorage.registry.pod.pods import MIRROR, form_errors
 from moorage.registry.pod.qos import qos_class
-from moorage.registry.schema import Data
 from moorage.validation.field import FieldError, forbidden, invalid
 
 _POD = kinds.row("v1", "Pod")

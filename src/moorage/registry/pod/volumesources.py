@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from moorage.api.meta import Data
 from moorage.quantity import Quantity
 from moorage.registry import namesyntax
 from moorage.registry.checks import Errors, syntax
-from moorage.registry.schema import Data
 from moorage.validation.field import forbidden, invalid, not_supported, required, too_long
 
 SOURCES = (

@@ -9,20 +9,19 @@ from typing import Any
 from moorage.api.wellknown import LABEL_NODE_ROLE, LABEL_NODE_ROLE_PREFIX
 from moorage.quantity import Quantity
 from moorage.registry.printing.ages import UNKNOWN, human, moment, since
-from moorage.registry.printing.podsummary import PodSummary
+from moorage.registry.printing.podsummary import PodSummary, Printable
 
 NONE, UNSET = "<none>", "<unset>"
 
 Cell = str | int | bool
-Item = Mapping[str, Any]
 
 
-class Row:
+class PrintedRow:
     """One object, as the columns look at it."""
 
     __slots__ = ("_pod", "item", "metadata", "now", "spec", "status")
 
-    def __init__(self, item: Item, now: datetime) -> None:
+    def __init__(self, item: Printable, now: datetime) -> None:
         self.item = item
         self.metadata = _part(item, "metadata")
         self.spec = _part(item, "spec")
@@ -38,25 +37,25 @@ class Row:
         return self._pod
 
 
-def _part(item: Item, name: str) -> Item:
+def _part(item: Printable, name: str) -> Printable:
     part = item.get(name)
     return part if isinstance(part, dict) else {}
 
 
-Getter = Callable[[Row], Any]
+Getter = Callable[[PrintedRow], Any]
 
 
-def name(row: Row) -> str:
+def name(row: PrintedRow) -> str:
     """The object's name."""
     return str(row.metadata.get("name", ""))
 
 
-def age(row: Row) -> str:
+def age(row: PrintedRow) -> str:
     """How long ago the object was created."""
     return since(row.metadata.get("creationTimestamp"), row.now)
 
 
-def created_at(row: Row) -> str:
+def created_at(row: PrintedRow) -> str:
     """When the object was created."""
     created = moment(row.metadata.get("creationTimestamp"))
     return created.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if created else UNKNOWN
@@ -66,7 +65,7 @@ def at(path: str, default: Cell = "") -> Getter:
     """What a field holds, or what stands for a field that is absent or empty."""
     *parents, last = path.split(".")
 
-    def get(row: Row) -> Any:
+    def get(row: PrintedRow) -> Any:
         part: Any = row.item
         for parent in parents:
             part = part.get(parent) or {}
@@ -79,7 +78,7 @@ def given(path: str, default: Cell) -> Getter:
     """What a field holds, be it empty, false or 0; `default` stands for an absent one."""
     *parents, last = path.split(".")
 
-    def get(row: Row) -> Any:
+    def get(row: PrintedRow) -> Any:
         part: Any = row.item
         for parent in parents:
             part = part.get(parent) or {}
@@ -124,7 +123,7 @@ _REQUIREMENTS = {
 }
 
 
-def selector_text(selector: Item | None) -> str:
+def selector_text(selector: Printable | None) -> str:
     """A label selector as commands take it. A ValueError says that it is none."""
     requirements = [(key, f"{key}={value}") for key, value in ((selector or {}).get("matchLabels") or {}).items()]
     for each in (selector or {}).get("matchExpressions") or ():
@@ -139,7 +138,7 @@ def selector(path: str) -> Getter:
     """A label selector."""
     get = given(path, "")
 
-    def text(row: Row) -> str:
+    def text(row: PrintedRow) -> str:
         try:
             return selector_text(get(row) or None) or NONE
         except ValueError:
@@ -167,27 +166,27 @@ def truth(path: str) -> Getter:
     return lambda row: words.get(get(row), UNSET)
 
 
-def condition_status(conditions: Iterable[Item], type_: str) -> str:
+def condition_status(conditions: Iterable[Printable], type_: str) -> str:
     """What the first condition of a type says, empty when there is none."""
     return next((each.get("status", "") for each in conditions if each.get("type") == type_), "")
 
 
-def phase(row: Row) -> str:
+def phase(row: PrintedRow) -> str:
     """The phase, unless the object is on its way out."""
     return "Terminating" if row.metadata.get("deletionTimestamp") else row.status.get("phase") or ""
 
 
-def pod_ready(row: Row) -> str:
+def pod_ready(row: PrintedRow) -> str:
     """How many of the containers are ready."""
     return f"{row.pod.ready}/{row.pod.total}"
 
 
-def pod_status(row: Row) -> str:
+def pod_status(row: PrintedRow) -> str:
     """What the pod is at, in one word."""
     return row.pod.reason
 
 
-def pod_restarts(row: Row) -> str:
+def pod_restarts(row: PrintedRow) -> str:
     """How often containers were restarted, and how long ago the last one was."""
     pod = row.pod
     if pod.restarts and pod.last_restart:
@@ -195,13 +194,13 @@ def pod_restarts(row: Row) -> str:
     return str(pod.restarts)
 
 
-def pod_ip(row: Row) -> str:
+def pod_ip(row: PrintedRow) -> str:
     """The first address."""
     addresses = row.status.get("podIPs")
     return (addresses[0].get("ip") if addresses else row.status.get("podIP")) or NONE
 
 
-def readiness_gates(row: Row) -> str:
+def readiness_gates(row: PrintedRow) -> str:
     """How many of the gates are open."""
     gates = row.spec.get("readinessGates")
     if not gates:
@@ -211,7 +210,7 @@ def readiness_gates(row: Row) -> str:
     return f"{passed}/{len(gates)}"
 
 
-def node_status(row: Row) -> str:
+def node_status(row: PrintedRow) -> str:
     """Whether the node is ready, and whether it takes new pods."""
     ready = condition_status(row.status.get("conditions") or (), "Ready")
     words = ["Unknown" if not ready else "Ready" if ready == "True" else "NotReady"]
@@ -220,7 +219,7 @@ def node_status(row: Row) -> str:
     return joined(words)
 
 
-def node_roles(row: Row) -> str:
+def node_roles(row: PrintedRow) -> str:
     """The roles that labels give a node."""
     labels = row.metadata.get("labels") or {}
     roles = {key.removeprefix(LABEL_NODE_ROLE_PREFIX) for key in labels if key.startswith(LABEL_NODE_ROLE_PREFIX)}
@@ -234,7 +233,7 @@ def node_address(type_: str) -> Getter:
     )
 
 
-def kernel(row: Row) -> str:
+def kernel(row: PrintedRow) -> str:
     """The kernel's version and the architecture."""
     info = row.status.get("nodeInfo") or {}
     architecture = info.get("architecture")
@@ -245,7 +244,7 @@ _JOB_CONDITIONS = ("Complete", "Failed", "", "Suspended", "FailureTarget", "Succ
 """What a job is at, the most telling first; the empty one is a job that is being deleted."""
 
 
-def job_status(row: Row) -> str:
+def job_status(row: PrintedRow) -> str:
     """What a job is at."""
     conditions = row.status.get("conditions") or ()
     for type_ in _JOB_CONDITIONS:
@@ -256,7 +255,7 @@ def job_status(row: Row) -> str:
     return "Running"
 
 
-def job_completions(row: Row) -> str:
+def job_completions(row: PrintedRow) -> str:
     """How many pods of how many have finished."""
     succeeded, wanted = row.status.get("succeeded") or 0, row.spec.get("completions")
     if wanted is not None:
@@ -265,20 +264,20 @@ def job_completions(row: Row) -> str:
     return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
 
 
-def job_duration(row: Row) -> str:
+def job_duration(row: PrintedRow) -> str:
     """How long a job took, or takes so far."""
     start = moment(row.status.get("startTime"))
     end = moment(row.status.get("completionTime")) or row.now
     return human((end - start).total_seconds()) if start else ""
 
 
-def service_cluster_ip(row: Row) -> str:
+def service_cluster_ip(row: PrintedRow) -> str:
     """The first address inside of the cluster."""
     addresses = row.spec.get("clusterIPs")
     return addresses[0] if addresses else row.spec.get("clusterIP") or NONE
 
 
-def service_external_ip(row: Row) -> str:
+def service_external_ip(row: PrintedRow) -> str:
     """Where a service is reached from outside."""
     match row.spec.get("type") or "ClusterIP":
         case "ExternalName":
@@ -292,12 +291,12 @@ def service_external_ip(row: Row) -> str:
     return UNKNOWN
 
 
-def service_ports(row: Row) -> str:
+def service_ports(row: PrintedRow) -> str:
     """The ports, with those of the nodes that lead to them."""
     return joined(map(_port, row.spec.get("ports") or ()), otherwise=NONE)
 
 
-def _port(port: Item) -> str:
+def _port(port: Printable) -> str:
     node_port = port.get("nodePort")
     number = f"{port.get('port', 0)}:{node_port}" if node_port else str(port.get("port", 0))
     return f"{number}/{port.get('protocol') or 'TCP'}"
@@ -312,67 +311,67 @@ def _modes(modes: Iterable[str] | None) -> str:
     return joined(short for mode, short in _ACCESS_MODES.items() if mode in (modes or ()))
 
 
-def _storage(resources: Item | None) -> str:
+def _storage(resources: Printable | None) -> str:
     return str(Quantity.of((resources or {}).get("storage", 0)))
 
 
-def volume_capacity(row: Row) -> str:
+def volume_capacity(row: PrintedRow) -> str:
     """How much a volume holds."""
     return _storage(row.spec.get("capacity"))
 
 
-def volume_access_modes(row: Row) -> str:
+def volume_access_modes(row: PrintedRow) -> str:
     """How a volume can be mounted."""
     return _modes(row.spec.get("accessModes"))
 
 
-def volume_claim(row: Row) -> str:
+def volume_claim(row: PrintedRow) -> str:
     """The claim that has a volume."""
     claim = row.spec.get("claimRef")
     return f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim is not None else ""
 
 
-def storage_class(row: Row) -> str:
+def storage_class(row: PrintedRow) -> str:
     """The storage class; an old annotation wins over the field."""
     class_: str | None = (row.metadata.get("annotations") or {}).get(_BETA_CLASS)
     return (row.spec.get("storageClassName") or "") if class_ is None else class_
 
 
-def claim_capacity(row: Row) -> str:
+def claim_capacity(row: PrintedRow) -> str:
     """How much a claim was given, once it has a volume."""
     return _storage(row.status.get("capacity")) if row.spec.get("volumeName") else ""
 
 
-def claim_access_modes(row: Row) -> str:
+def claim_access_modes(row: PrintedRow) -> str:
     """How a claim's volume can be mounted, once it has one."""
     return _modes(row.status.get("accessModes")) if row.spec.get("volumeName") else ""
 
 
-def class_name(row: Row) -> str:
+def class_name(row: PrintedRow) -> str:
     """The name of a storage class, marked when it is the default."""
     annotations = row.metadata.get("annotations") or {}
     is_default = any(annotations.get(key) == "true" for key in _DEFAULT_CLASS)
     return f"{name(row)} (default)" if is_default else name(row)
 
 
-def token_audiences(row: Row) -> str:
+def token_audiences(row: PrintedRow) -> str:
     """For whom a driver asks tokens."""
     requests = row.spec.get("tokenRequests")
     return UNSET if requests is None else joined(each.get("audience", "") for each in requests)
 
 
-def _either(item: Item, *spellings: str) -> Any:
+def _either(item: Printable, *spellings: str) -> Any:
     """A field of an event, which the two groups that have events spell differently."""
     return next((value for spelling in spellings if (value := item.get(spelling))), None)
 
 
-def event_first_seen(row: Row) -> str:
+def event_first_seen(row: PrintedRow) -> str:
     """How long ago an event was reported first."""
     first = _either(row.item, "firstTimestamp", "deprecatedFirstTimestamp", "eventTime")
     return since(first, row.now)
 
 
-def event_last_seen(row: Row) -> str:
+def event_last_seen(row: PrintedRow) -> str:
     """How long ago an event was reported last."""
     series = row.item.get("series")
     if series is not None:
@@ -381,7 +380,7 @@ def event_last_seen(row: Row) -> str:
     return since(last, row.now) if last else event_first_seen(row)
 
 
-def event_count(row: Row) -> int:
+def event_count(row: PrintedRow) -> int:
     """How often an event was reported."""
     series = row.item.get("series")
     if series is not None:
@@ -389,19 +388,19 @@ def event_count(row: Row) -> int:
     return int(_either(row.item, "count", "deprecatedCount") or 1)
 
 
-def event_object(row: Row) -> str:
+def event_object(row: PrintedRow) -> str:
     """What an event is about."""
     about = _either(row.item, "involvedObject", "regarding") or {}
     kind, name_ = str(about.get("kind", "")).lower(), about.get("name")
     return f"{kind}/{name_}" if name_ else kind
 
 
-def event_subobject(row: Row) -> str:
+def event_subobject(row: PrintedRow) -> str:
     """Which part of the object an event is about."""
     return (_either(row.item, "involvedObject", "regarding") or {}).get("fieldPath") or ""
 
 
-def event_source(row: Row) -> str:
+def event_source(row: PrintedRow) -> str:
     """Who reports an event."""
     source = _either(row.item, "source", "deprecatedSource") or {}
     component = source.get("component") or _either(row.item, "reportingComponent", "reportingController") or ""
@@ -409,12 +408,12 @@ def event_source(row: Row) -> str:
     return f"{component}, {instance}" if instance else component
 
 
-def event_message(row: Row) -> str:
+def event_message(row: PrintedRow) -> str:
     """What happened."""
     return str(_either(row.item, "message", "note") or "").strip()
 
 
-def role(row: Row) -> str:
+def role(row: PrintedRow) -> str:
     """The role that a binding gives."""
     reference = row.item.get("roleRef") or {}
     return f"{reference.get('kind', '')}/{reference.get('name', '')}"
@@ -423,14 +422,14 @@ def role(row: Row) -> str:
 def subjects(kind: str, form: str = "{name}") -> Getter:
     """To whom of one kind a binding gives its role."""
 
-    def text(row: Row) -> str:
+    def text(row: PrintedRow) -> str:
         found = (each for each in row.item.get("subjects") or () if each.get("kind") == kind)
         return joined((form.format_map({"namespace": "", "name": "", **each}) for each in found), ", ")
 
     return text
 
 
-def controller(row: Row) -> str:
+def controller(row: PrintedRow) -> str:
     """The object that controls this one."""
     for owner in row.metadata.get("ownerReferences") or ():
         if owner.get("controller"):
@@ -440,7 +439,7 @@ def controller(row: Row) -> str:
     return NONE
 
 
-def claim_state(row: Row) -> str:
+def claim_state(row: PrintedRow) -> str:
     """Whether a device claim has its devices and is used."""
     deleted, allocated = row.metadata.get("deletionTimestamp"), row.status.get("allocation") is not None
     states = {

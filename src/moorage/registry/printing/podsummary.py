@@ -8,7 +8,8 @@ from typing import Any
 
 from moorage.registry.printing.ages import moment
 
-Item = Mapping[str, Any]
+Printable = Mapping[str, Any]
+"""An object that is printed, or a part of one."""
 _ENDED = ("Succeeded", "Failed")
 
 
@@ -21,7 +22,7 @@ class _Restarts:
         self.count = 0
         self.last: datetime | None = None
 
-    def add(self, container: Item) -> None:
+    def add(self, container: Printable) -> None:
         self.count += container.get("restartCount") or 0
         terminated = (container.get("lastState") or {}).get("terminated")
         finished = moment(terminated.get("finishedAt")) if terminated else None
@@ -34,7 +35,7 @@ class PodSummary:
 
     __slots__ = ("last_restart", "ready", "reason", "restarts", "total")
 
-    def __init__(self, pod: Item) -> None:
+    def __init__(self, pod: Printable) -> None:
         spec, status = pod.get("spec") or {}, pod.get("status") or {}
         conditions = status.get("conditions") or ()
         init_containers = spec.get("initContainers") or ()
@@ -65,7 +66,7 @@ class PodSummary:
                 self.reason = "Terminating"
 
     def _initialise(
-        self, statuses: Iterable[Item], sidecars: set[str], total: int, all_: _Restarts, of_sidecars: _Restarts
+        self, statuses: Iterable[Printable], sidecars: set[str], total: int, all_: _Restarts, of_sidecars: _Restarts
     ) -> str:
         """What the first init container that is not done is at; empty when there is none."""
         for index, container in enumerate(statuses):
@@ -86,7 +87,7 @@ class PodSummary:
             return f"Init:{reason}" if reason and reason != "PodInitializing" else f"Init:{index}/{total}"
         return ""
 
-    def _run(self, statuses: Iterable[Item], conditions: Iterable[Item], restarts: _Restarts) -> None:
+    def _run(self, statuses: Iterable[Printable], conditions: Iterable[Printable], restarts: _Restarts) -> None:
         """Let the containers say what the pod is at; the first of them has the last word."""
         running, failure = False, ""
         for container in reversed(list(statuses)):
@@ -109,11 +110,11 @@ class PodSummary:
                 self.reason = failure or ("NotReady" if running else self.reason)
 
 
-def _ending(terminated: Item) -> str:
+def _ending(terminated: Printable) -> str:
     """How a container ended."""
     signal = terminated.get("signal")
     return terminated.get("reason") or (f"Signal:{signal}" if signal else f"ExitCode:{terminated.get('exitCode', 0)}")
 
 
-def _is_true(conditions: Iterable[Item], type_: str) -> bool:
+def _is_true(conditions: Iterable[Printable], type_: str) -> bool:
     return any(each.get("status") == "True" for each in conditions if each.get("type") == type_)
