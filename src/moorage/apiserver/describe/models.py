@@ -13,6 +13,7 @@ from moorage.api.kinds import Kind
 from moorage.api.meta import Wire
 from moorage.apiserver.describe import glossary
 from moorage.apiserver.describe.discovery import served_versions
+from moorage.apiserver.describe.requiredfields import REQUIRED
 from moorage.registry.mergekeys import PLAIN, MergeShape, shape_of
 
 Schema = dict[str, Any]
@@ -161,7 +162,7 @@ class Models:
             for field, form in self._types[code].items()
         }
         schema: Schema = {"description": texts.get(owner, ""), "type": "object", "properties": properties}
-        if needed := glossary.REQUIRED.get(owner):
+        if needed := REQUIRED.get(owner):
             schema["required"] = list(needed)
         self.schemas[self._names[code]] = schema
 
