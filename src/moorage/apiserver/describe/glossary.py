@@ -25,6 +25,7 @@ TYPES: Mapping[str, str] = {
     "EnvVarSource": "From where a variable has its value.",
     "Eviction": "Asks a pod to leave, as far as the disruption budgets allow it.",
     "EphemeralContainer": "A program that is added to a running pod to look into it.",
+    "LocalObjectReference": "An object in the same namespace, by name.",
     "ListMeta": "How old and how complete a list is.",
     "LocalSubjectAccessReview": "Asks whether somebody may do something in a namespace.",
     "ManagedFieldsEntry": "The fields that one manager has set.",

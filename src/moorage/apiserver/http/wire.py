@@ -1,4 +1,4 @@
-"""HTTP/1.1 as bytes: what arrives becomes requests, responses become what is sent. No sockets, no clocks."""
+"""HTTP/1.1 as bytes: parsing requests, serialising responses. No sockets, no clocks."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from moorage.apiserver.http.messages import (
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
 SLICE = 16 << 10
-"""What the parser is given at a time: a client that sends thousands of requests at once fills no memory with them."""
+"""How many bytes are parsed at a time: a client that pipelines thousands of requests must not fill the memory."""
 GZIP_FROM = 128 << 10
-"""Bodies longer than this are compressed for those who ask, as in Kubernetes."""
+"""Bodies longer than this are compressed for clients that accept it, as in Kubernetes."""
 BATCH = 256 << 10
 
 
 class ReadStage(Enum):
-    """How far the message that is arriving has come."""
+    """What is being read of a request."""
 
     IDLE = "nothing of it is here"
     HEAD = "the request line or the headers are incomplete"
@@ -42,7 +42,7 @@ class ReadStage(Enum):
 
 
 class Reader:
-    """Makes requests of bytes, or a response that says why they are none, after which nothing more is read."""
+    """Parses bytes into requests, or into an error response, after which nothing more is read."""
 
     __slots__ = (
         "_body", "_chunked", "_count", "_fed", "_headers", "_limits", "_names", "_parser", "_rest", "_size", "_target",
@@ -61,11 +61,11 @@ class Reader:
 
     @property
     def backlog(self) -> int:
-        """How many bytes have arrived and are not parsed, because a request before them is unanswered."""
+        """How many bytes are not parsed yet, because a request before them is unanswered."""
         return len(self._rest)
 
     def feed(self, data: bytes) -> None:
-        """Take what has arrived."""
+        """Take bytes that have arrived."""
         if self.stage is ReadStage.OVER:
             return
         if self._rest or self.messages or len(data) > SLICE:
@@ -75,7 +75,7 @@ class Reader:
             self._parse(data)
 
     def advance(self) -> None:
-        """Parse what is left until there is a message."""
+        """Parse the backlog up to the next message."""
         rest = memoryview(self._rest)
         while rest and not self.messages and self.stage is not ReadStage.OVER:
             self._parse(rest[:SLICE])
@@ -90,7 +90,7 @@ class Reader:
         except httptools.HttpParserUpgrade:
             self.stage = ReadStage.OVER
         except httptools.HttpParserError as error:
-            # The parser also complains of bytes after a request that ends the connection: those are nobody's.
+            # The parser also fails on bytes after a request that ends the connection: those are ignored.
             if self.stage is not ReadStage.OVER:
                 self._end(_malformed(str(error)))
         if self.stage is ReadStage.HEAD:
@@ -114,7 +114,7 @@ class Reader:
         self.stage = ReadStage.OVER
 
     def _refuse(self, response: Response) -> NoReturn:
-        """End the reading from inside of the parser, which stops at any exception."""
+        """End the reading from a callback of the parser, which stops at any exception."""
         self._end(response)
         raise httptools.HttpParserError
 
@@ -131,7 +131,7 @@ class Reader:
         self._grow(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """The parser has read a header; after a chunked body, a trailer, which nobody needs."""
+        """The parser has read a header or, after a chunked body, a trailer, which is ignored."""
         self._count += 1
         self._grow(len(name) + len(value) + 4)
         if self._count > self._limits.header_count:
@@ -164,7 +164,7 @@ class Reader:
         self.stage = ReadStage.BODY
 
     def _problem(self, lengths: Sequence[str], coding: str) -> str:
-        """What makes this request ambiguous. Another server may read such a request differently: that is smuggling."""
+        """What makes a request ambiguous: a proxy could read it differently, which allows request smuggling."""
         headers = self._headers
         if len(lengths) > 1 or (lengths and coding):
             return "it must have one Content-Length or Transfer-Encoding: chunked, not both"
@@ -250,7 +250,7 @@ def head(response: Response, date: str, *, length: int | None, close: bool, extr
 
 
 def chunk(data: bytes) -> bytes:
-    """One piece of a chunked body. It must not be empty: an empty piece is the end."""
+    """One chunk of a chunked body. It must not be empty: an empty chunk ends the body."""
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
@@ -264,13 +264,13 @@ def accepts_gzip(request: Request) -> bool:
 
 
 def gzipped(parts: Sequence[bytes]) -> list[bytes]:
-    """A body, compressed for speed. It takes long: not for the event loop."""
+    """Compress a body with the fastest level. Too slow for the event loop."""
     compressor = zlib.compressobj(1, zlib.DEFLATED, zlib.MAX_WBITS | 16)
     return [*filter(None, map(compressor.compress, batches(parts))), compressor.flush()]
 
 
 def batches(parts: Sequence[bytes]) -> Iterator[bytes | memoryview]:
-    """The same bytes in pieces of a size that is worth an encryption each, and no more than a slow client may hold."""
+    """The same bytes in pieces of at most BATCH: worth a TLS record each, small enough to buffer for a slow client."""
     batch: list[bytes] = []
     size = 0
     for part in parts:
