@@ -19,7 +19,7 @@ from moorage.bounded import Bounded
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 SHORTEST, LONGEST = 600, 2**32
-"""How many seconds a token may be asked for."""
+"""How many seconds a token may be valid."""
 SKEW = 60
 """How many seconds the clock of the server that issued a token may be ahead."""
 LARGEST = 64 << 10

@@ -1,4 +1,4 @@
-"""Nobody gives away more than they hold: the check of every write of a role or a binding."""
+"""Privilege escalation: nobody may grant rights that they do not have, by a role or by a binding."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ PLURALS = {
     "ClusterRoleBinding": "clusterrolebindings",
 }
 _HOUSEKEEPING = frozenset(("ownerReferences", "finalizers", "selfLink", "managedFields", "resourceVersion"))
-"""Metadata that the garbage collector may change though it holds nothing of what a role gives."""
+"""Metadata that the garbage collector may change although it lacks the rights that the role grants."""
 
 
 def escalation(
     rbac: Rbac, user: User, kind: str, namespace: str, new: Mapping[str, Any], old: Mapping[str, Any] | None = None
 ) -> Response | None:
-    """The refusal, if this write would give rights that its author neither holds nor may give.
+    """The refusal, if this write would grant rights that its author neither has nor may grant.
 
     `new` is the whole object as it will be stored, after a patch; `old` is the one that it replaces.
     """
@@ -43,10 +43,10 @@ def escalation(
         return status(400, Reason.BAD_REQUEST, message)
 
 
-def uncovered(held: Iterable[RoleRule], wanted: Iterable[RoleRule]) -> list[RoleRule]:
-    """What of the wanted rules is in none of those that are held, in rules as small as can be."""
+def uncovered(held: Iterable[RoleRule], granted: Iterable[RoleRule]) -> list[RoleRule]:
+    """The parts of the granted rules that no held rule covers: one verb on one resource or path each."""
     held = tuple(held)
-    return [part for rule in wanted for part in _parts(rule) if not any(_covers(each, part) for each in held)]
+    return [part for rule in granted for part in _parts(rule) if not any(_covers(own, part) for own in held)]
 
 
 def _role(rbac: Rbac, user: User, kind: str, namespace: str, new: Role, old: Role) -> Response | None:
@@ -66,18 +66,18 @@ def _binding(rbac: Rbac, user: User, kind: str, namespace: str, new: RoleBinding
     resource = PLURALS.get(role.kind, "")
     if resource and rbac.decide(user, Attributes("bind", resource, role.api_group, "", namespace, role.name)).allowed:
         return None
-    wanted = rbac.rules(role.kind, namespace, role.name)
-    if wanted is None:
+    granted = rbac.rules(role.kind, namespace, role.name)
+    if granted is None:
         message = f"{resource or role.kind}.{RBAC_GROUP} {quote(role.name)} not found"
         details = {"name": role.name, "group": RBAC_GROUP, "kind": resource}
         return status(404, Reason.NOT_FOUND, message, details)
-    return _not_held(rbac, user, kind, namespace, new.metadata.name, wanted)
+    return _not_held(rbac, user, kind, namespace, new.metadata.name, granted)
 
 
 def _not_held(
-    rbac: Rbac, user: User, kind: str, namespace: str, name: str, wanted: Iterable[RoleRule]
+    rbac: Rbac, user: User, kind: str, namespace: str, name: str, granted: Iterable[RoleRule]
 ) -> Response | None:
-    missing = uncovered(_held(rbac, user, namespace), wanted)
+    missing = uncovered(_held(rbac, user, namespace), granted)
     if not missing:
         return None
     groups = " ".join(map(quote, user.groups))
@@ -122,7 +122,7 @@ def _covers(held: RoleRule, part: RoleRule) -> bool:
 
 
 def _compact(rules: Iterable[RoleRule]) -> list[RoleRule]:
-    """The same with the verbs of one resource together."""
+    """The same rules, with the verbs on one resource joined."""
     verbs: dict[RoleRule, list[str]] = {}
     for rule in rules:
         verbs.setdefault(rule if rule.urls else rule._replace(verbs=()), []).extend(rule.verbs)

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class Attributes(NamedTuple):
-    """What is to be done: a verb on a resource or, without one, on a path."""
+    """What a request does: a verb on a resource or, without one, on a path."""
 
     verb: str
     resource: str = ""
@@ -111,8 +111,8 @@ class Rbac:
         self._by_subject: dict[tuple[str, Subject], dict[str, IndexedBinding]] = {}
         self._grants: Bounded[tuple[str, tuple[str, ...], str], Grants] = Bounded(MOST_DECISIONS)
         self._verdicts: Bounded[tuple[object, ...], _Verdict] = Bounded(MOST_DECISIONS)
-        for each in objects:
-            self.put(each["kind"], each)
+        for item in objects:
+            self.put(item["kind"], item)
 
     def put(self, kind: str, data: Mapping[str, Any]) -> None:
         """Add or replace a role or a binding. One that cannot be decoded grants nothing."""
@@ -149,8 +149,8 @@ class Rbac:
         objects = list(objects)
         for namespace, name in self._places(kind) - set(map(_place, objects)):
             self.remove(kind, namespace, name)
-        for each in objects:
-            self.put(kind, each)
+        for item in objects:
+            self.put(kind, item)
 
     def decide(self, user: User, asked: Attributes) -> Decision:
         """Whether a user may do something."""
@@ -197,8 +197,8 @@ class Rbac:
 
     def _bind(self, namespace: str, name: str, binding: RoleBinding) -> None:
         subjects: dict[Subject, str] = {}
-        for each in binding.subjects or ():
-            for subject, words in _subject(each, namespace):
+        for reference in binding.subjects or ():
+            for subject, words in _subject(reference, namespace):
                 subjects.setdefault(subject, words)
         indexed = IndexedBinding(namespace, name, binding.role_ref.kind, binding.role_ref.name, subjects)
         self._bindings[namespace, name] = indexed

@@ -1,4 +1,4 @@
-"""Roles and bindings as they are written, and what a rule of a role allows."""
+"""Roles and bindings as they are stored, and what a rule of a role allows."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ class RoleRule(NamedTuple):
     urls: tuple[str, ...] = ()
 
     def allows_verb(self, verb: str) -> bool:
-        """Whether this verb is among the verbs."""
+        """Whether the rule is about a verb."""
         return ALL in self.verbs or verb in self.verbs
 
     def allows_resource(self, group: str, resource: str, subresource: str) -> bool:
-        """Whether this resource, or part of a resource, is among the resources."""
+        """Whether the rule is about a resource or subresource."""
         if ALL not in self.groups and group not in self.groups:
             return False
         if not subresource:
             return ALL in self.resources or resource in self.resources
-        return any(each in self.resources for each in (ALL, f"{resource}/{subresource}", f"*/{subresource}"))
+        return any(name in self.resources for name in (ALL, f"{resource}/{subresource}", f"*/{subresource}"))
 
     def allows_path(self, path: str) -> bool:
-        """Whether this path is among the paths, some of which end with a star."""
+        """Whether the rule is about a path; its own paths may end with a star."""
         return any(url == path or (url.endswith(ALL) and path.startswith(url.rstrip(ALL))) for url in self.urls)
 
 
 class PolicyRule(Wire):
-    """A rule as it is written."""
+    """A rule as it is stored."""
 
     verbs: Names = ()
     api_groups: Names = ()
@@ -57,14 +57,14 @@ class PolicyRule(Wire):
 
 
 class Metadata(Wire):
-    """What is read of the metadata."""
+    """The metadata that RBAC reads."""
 
     name: str = ""
     labels: dict[str, str] | None = None
 
 
 class AggregationRule(Wire):
-    """Which cluster roles a cluster role gathers."""
+    """Which ClusterRoles a ClusterRole aggregates."""
 
     cluster_role_selectors: tuple[LabelSelector, ...] | None = ()
 
@@ -78,17 +78,17 @@ class Role(Wire):
 
     @property
     def own_rules(self) -> tuple[RoleRule, ...]:
-        """The rules that are written in it."""
-        return tuple(each.rule for each in self.rules or ())
+        """The rules that it contains itself."""
+        return tuple(policy.rule for policy in self.rules or ())
 
     @property
     def selectors(self) -> tuple[LabelSelector, ...]:
-        """Which roles it gathers, if any."""
+        """The selectors of the roles that it aggregates, if any."""
         return (self.aggregation_rule.cluster_role_selectors or ()) if self.aggregation_rule else ()
 
 
 class RoleRef(Wire):
-    """The role that a binding gives."""
+    """The role of a binding."""
 
     kind: str = ""
     name: str = ""
@@ -96,7 +96,7 @@ class RoleRef(Wire):
 
 
 class SubjectRef(Wire):
-    """Whom a binding gives it."""
+    """A subject of a binding."""
 
     kind: str = ""
     name: str = ""
@@ -112,10 +112,10 @@ class RoleBinding(Wire):
 
 
 def read_role(data: Mapping[str, Any]) -> Role:
-    """A role of data. Raises msgspec.ValidationError."""
+    """Decode a Role or ClusterRole. Raises msgspec.ValidationError."""
     return msgspec.convert(data, Role)
 
 
 def read_binding(data: Mapping[str, Any]) -> RoleBinding:
-    """A binding of data. Raises msgspec.ValidationError."""
+    """Decode a RoleBinding or ClusterRoleBinding. Raises msgspec.ValidationError."""
     return msgspec.convert(data, RoleBinding)
