@@ -1,4 +1,4 @@
-"""What `kubectl explain` says of types and fields: our own in full, the most used of Kubernetes in a sentence each."""
+"""The texts of `kubectl explain`: our own types and fields in full, the most used of Kubernetes in a sentence each."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ TYPES: Mapping[str, str] = {
     "VolumeAttachment": "The wish to attach a volume to a node.",
     "VolumeMount": "Where a container sees a volume.",
 }
-"""What a type is, where no struct says it."""
+"""The descriptions of types that have no struct in moorage.api."""
 
 _EVERYWHERE: Mapping[str, str] = {
     "apiVersion": "The group and version of the schema that the object follows, such as `apps/v1`.",
@@ -82,7 +82,7 @@ _EVERYWHERE: Mapping[str, str] = {
     "accessModes": "How it can be mounted: ReadWriteOnce, ReadOnlyMany, ReadWriteMany, ReadWriteOncePod.",
     "volumeMode": "Filesystem (the default) or Block.",
 }
-"""What a field means in whatever type it stands."""
+"""The descriptions of fields that mean the same in every type."""
 
 _OPERATORS = (
     "How the taint's value is compared with `value`: Exists (any value), Equal (the default), Gt and Lt (as integers, "
@@ -449,5 +449,5 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
 
 
 def text(owner: str, field: str) -> str:
-    """What a field of a type means, empty when nobody has said it."""
+    """The description of a field; empty when there is none."""
     return FIELDS.get(owner, {}).get(field) or _EVERYWHERE.get(field, "")

@@ -1,4 +1,4 @@
-"""Whether the server is well, as probes ask for it: all checks at once, or one by its name."""
+"""The health endpoints for probes: all checks at once, or one by its name."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ HealthCheck = Callable[[Store], Awaitable[object]]
 
 
 async def _ping(_: Store) -> None:
-    """Whoever can ask has been answered."""
+    """Succeeds whenever the server answers at all."""
 
 
 async def _store(store: Store) -> None:
     await store.revision()
 
 
-# Probes that were written for Kubernetes name the store after the one it has there.
+# The store's check is named etcd, as in Kubernetes, for the sake of existing probes.
 _CHECKS: dict[str, HealthCheck] = {"ping": _ping, "etcd": _store}
 
 
 async def answer(store: Store, request: Request) -> Response | None:
-    """The answer to a probe; None when there is no check of the name that the path ends in."""
+    """The response to a probe; None when the path names a check that does not exist."""
     path, *names = request.segments
     if names:
         check = _CHECKS.get("/".join(names))
@@ -46,8 +46,8 @@ async def answer(store: Store, request: Request) -> Response | None:
         else:
             lines.append(f"[+]{name} ok")
     if unknown := sorted({*excluded} - {*_CHECKS}):
-        told = ", ".join(map(quote, unknown))
-        lines.append(f"warn: some health checks cannot be excluded: no matches for {told}")
+        names_text = ", ".join(map(quote, unknown))
+        lines.append(f"warn: some health checks cannot be excluded: no matches for {names_text}")
     if is_well and "verbose" not in request.query:
         return Response(200, b"ok", _TEXT)
     lines.append(f"{path} check {'passed' if is_well else 'failed'}\n")

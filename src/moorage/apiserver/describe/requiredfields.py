@@ -1,4 +1,4 @@
-"""The fields that an object of a type must have, as its schema says."""
+"""The required fields of each type, for its OpenAPI schema."""
 
 from __future__ import annotations
 
@@ -84,4 +84,4 @@ WeightedPodAffinityTerm podAffinityTerm weight
 REQUIRED: Mapping[str, tuple[str, ...]] = {
     owner: tuple(fields) for owner, *fields in map(str.split, _REQUIRED.strip().splitlines())
 }
-"""Fields without which an object is refused."""
+"""Required fields by type."""

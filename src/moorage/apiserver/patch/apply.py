@@ -24,7 +24,7 @@ _MAX_ANNOTATION_BYTES = 256 * 1024
 _FIRST = "before-first-apply"
 _KUBECTL = "kubectl"
 _SCALE_VERSION = "autoscaling/v1"
-"""Who owns the replicas of a workload is told to those who scale it as an owner of the scale."""
+"""In a conflict about the scale of a workload, the owner of its replicas is named with this version."""
 
 _ALWAYS: FieldSet = {"f:apiVersion": LEAF, "f:kind": LEAF, "f:metadata": LEAF}
 
@@ -32,13 +32,13 @@ Conflicts = list[tuple[Entry, FieldSet]]
 
 
 class ConflictError(PatchError):
-    """Others own fields that the configuration wants to change."""
+    """Other managers own fields that the configuration would change."""
 
     def __init__(self, conflicts: Conflicts) -> None:
         conflicts = sorted(conflicts, key=lambda conflict: conflict[0].identity)
-        found = [(_owner(entry), path) for entry, fields in conflicts for path in fieldset.paths(fields)]
-        causes = [Cause("FieldManagerConflict", f"conflict with {owner}", path) for owner, path in found]
-        super().__init__(_message(found), HTTPStatus.CONFLICT, causes)
+        owners = [(_owner(entry), path) for entry, fields in conflicts for path in fieldset.paths(fields)]
+        causes = [Cause("FieldManagerConflict", f"conflict with {owner}", path) for owner, path in owners]
+        super().__init__(_message(owners), HTTPStatus.CONFLICT, causes)
 
 
 @bounded
@@ -59,10 +59,10 @@ def apply(write: ManagedWrite, live: Data | None, config: Any, *, force: bool = 
     new = _merged_map(was, config, write.shape)
     if last is not None and last.fields != mine.fields:
         new = _pruned_map(new, last.fields, _together([*others, mine]), write.shape)
-        # Pruning takes maps and lists that it emptied; the configuration may hold them empty.
+        # Pruning also removes maps and lists that it emptied; the configuration may contain them empty.
         new = _merged_map(new, config, write.shape)
     changed, removed = changes(write.tracked(was), write.tracked(new), write.shape)
-    # What the configuration sets to null is gone, yet it is a change that others may object to.
+    # A field that the configuration sets to null is removed, which is a change that can conflict.
     taken = fieldset.union(changed, fieldset.intersection(removed, mine.fields))
     conflicts = [(entry, both) for entry in others if (both := fieldset.intersection(entry.fields, taken))]
     if not force:
@@ -96,13 +96,13 @@ def _owned(write: ManagedWrite, config: Data) -> FieldSet:
 
 
 def _unknown_owners(write: ManagedWrite, live: Data) -> list[Entry]:
-    """Who owns an object that was not tracked so far: somebody, by updates."""
+    """The entry for the fields of an object that was not tracked so far: one unknown manager, by updates."""
     fields, _ = changes({}, write.tracked(live), write.shape)
     return [Entry(_FIRST, "Update", write.api_version, write.subresource, write.time, fields)] if fields else []
 
 
 def _together(entries: Iterable[Entry]) -> FieldSet:
-    """What somebody owns, and what every object has."""
+    """The fields that any manager owns, and those that every object has."""
     fields = _ALWAYS
     for entry in entries:
         fields = fieldset.union(fields, entry.fields)
@@ -133,7 +133,7 @@ def _merged(live: Any, config: Any, shape: MergeShape) -> Any:
 
 
 def _merged_list(live: Any, config: list[Any], shape: MergeShape) -> list[Any]:
-    """The items of both lists: those of the configuration in its order, the others after what they followed."""
+    """The items of both lists: those of the configuration in its order, the others after the items they followed."""
     theirs, ours = named_items(live, shape) or {}, named_items(config, shape) or {}
     pending = deque(ours)
     shared = iter([name for name in ours if name in theirs])
@@ -158,7 +158,7 @@ def _merged_item(live: list[Any], config: list[Any], shape: MergeShape) -> Any:
 
 
 def _pruned_map(value: Data, last: FieldSet, keep: FieldSet, shape: MergeShape) -> Data:
-    """A map without what its manager applied last time and no longer does, unless somebody else owns it."""
+    """A map without the fields that its manager applied last time and no longer does, unless another owns them."""
     pruned = dict(value)
     for name in value:
         before, kept = last.get(f"f:{name}"), keep.get(f"f:{name}")
@@ -193,7 +193,7 @@ def _pruned_list(items: list[Any], last: FieldSet, keep: FieldSet, shape: MergeS
 
 
 def _check(write: ManagedWrite, live: Data, conflicts: Conflicts) -> None:
-    """Refuse what others own. What kubectl applied from the client before counts as its own."""
+    """Raise the conflicts. Fields of an earlier client-side `kubectl apply` count as kubectl's own."""
     if conflicts and write.manager == _KUBECTL:
         allowed = _applied_by_client(write, live)
         conflicts = [(entry, rest) for entry, fields in conflicts if (rest := fieldset.difference(fields, allowed))]
@@ -209,7 +209,7 @@ def _annotations(item: Data) -> dict[str, Any]:
 
 
 def _applied_by_client(write: ManagedWrite, live: Data) -> FieldSet:
-    """What the annotation of `kubectl apply` names and the object still has as it was applied."""
+    """The fields of the last-applied annotation that still have the value that was applied."""
     try:
         applied = json.loads(_annotations(live)[LAST_APPLIED])
         if applied.get("apiVersion") != write.api_version:
@@ -223,7 +223,7 @@ def _applied_by_client(write: ManagedWrite, live: Data) -> FieldSet:
 
 
 def _annotated(write: ManagedWrite, new: Data, config: Data) -> Data:
-    """Keep the annotation of `kubectl apply` true, should the user go back to it."""
+    """Keep the last-applied annotation up to date, in case the user goes back to client-side apply."""
     annotations = _annotations(new)
     if write.manager != _KUBECTL or not annotations.get(LAST_APPLIED):
         return new
@@ -249,10 +249,10 @@ def _owner(entry: Entry) -> str:
     return text if entry.operation == "Apply" else f"{text} using {entry.api_version}"
 
 
-def _message(found: list[tuple[str, str]]) -> str:
-    if len(found) == 1:
-        return f"Apply failed with 1 conflict: conflict with {found[0][0]}: {found[0][1]}"
+def _message(owners: list[tuple[str, str]]) -> str:
+    if len(owners) == 1:
+        return f"Apply failed with 1 conflict: conflict with {owners[0][0]}: {owners[0][1]}"
     lines = []
-    for owner, group in groupby(found, key=itemgetter(0)):
+    for owner, group in groupby(owners, key=itemgetter(0)):
         lines += [f"conflicts with {owner}:", *(f"- {path}" for _, path in group)]
-    return f"Apply failed with {len(found)} conflicts: " + "\n".join(lines)
+    return f"Apply failed with {len(owners)} conflicts: " + "\n".join(lines)

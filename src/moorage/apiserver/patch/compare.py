@@ -1,4 +1,4 @@
-"""Which fields an object has, and which differ between two: the sets of fields that managers own."""
+"""The set of fields of an object, and the fields in which two objects differ."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from moorage.apiserver.patch.fieldset import LEAF, SELF, FieldSet, key_element, 
 from moorage.registry.mergekeys import PLAIN, MergeShape
 
 FieldChange = tuple[FieldSet | None, FieldSet | None]
-"""What was added or changed and what was removed, None when nothing was."""
+"""The fields that were added or changed, and those that were removed; None when there are none."""
 
 _NOTHING: FieldChange = (None, None)
 
 
 def element(item: Any, shape: MergeShape) -> str | None:
-    """What an item of a list is called in a set of fields; None when it has no name."""
+    """The name of a list item in a set of fields; None when it has none."""
     if shape.is_set:
         return None if item is None or isinstance(item, dict | list) else f"v:{scalar(item)}"
     if not isinstance(item, dict):
@@ -52,7 +52,7 @@ def named_items(items: Any, shape: MergeShape) -> dict[str, list[Any]] | None:
 
 
 def everything(value: Any, shape: MergeShape) -> FieldSet:
-    """A field and all that is below it."""
+    """A field with all fields below it."""
     if type(value) is dict and value and not shape.atomic:
         fields: dict[str, Any] = {SELF: LEAF}
         shapes = shape.fields
@@ -71,12 +71,12 @@ def everything(value: Any, shape: MergeShape) -> FieldSet:
 
 
 def _item(items: list[Any], shape: MergeShape) -> FieldSet:
-    """An item; items whose names repeat are owned as one, as nobody can tell them apart."""
+    """A list item; items with the same name cannot be told apart and are owned as one."""
     return everything(items[0], shape) if len(items) == 1 else LEAF
 
 
 def changes(old: dict[str, Any], new: dict[str, Any], shape: MergeShape) -> tuple[FieldSet, FieldSet]:
-    """What an update adds or changes, and what it removes; null is nothing."""
+    """The fields that an update adds or changes, and those that it removes; null is the same as absent."""
     changed, removed = _map_change(old, new, shape)
     return changed or LEAF, removed or LEAF
 
@@ -148,7 +148,7 @@ def _item_change(old: list[Any], new: list[Any], shape: MergeShape) -> FieldChan
 
 
 def field_set(config: Any, shape: MergeShape) -> FieldSet:
-    """What the manager that applies a configuration owns: its leaves, and the items of its lists."""
+    """The fields that a manager owns by applying a configuration: its leaves and its list items."""
     return _map_set(config, shape, "")
 
 

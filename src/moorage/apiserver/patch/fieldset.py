@@ -1,8 +1,8 @@
-"""Sets of fields as managedFields spells them (FieldsV1): their algebra, and their paths in words.
+"""Sets of fields in the format of managedFields (FieldsV1): their algebra, and their paths as text.
 
 A set is a tree of maps. The names in it are `f:` and a field's name, `k:` and the keys of a list item, `v:` and the
 value of an item of a set. A field is a member when its map is empty or has the member `.` in it. Sets are never
-changed once they are made, so parts of them are shared.
+changed after they are created, so parts of them are shared.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028":
 
 @lru_cache(maxsize=8192, typed=True)
 def scalar(value: str | float | bool | None) -> str:
-    """A key or a value as it stands in an element: JSON as Go writes it, which escapes what HTML could read."""
+    """A key or a value in an element: JSON as Go writes it, with HTML characters escaped."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return json.dumps(value, ensure_ascii=False).translate(_HTML)
 
 
 def is_member(fields: FieldSet) -> bool:
-    """Whether a field itself is in the set, not only what is below it."""
+    """Whether a field itself is in the set, not only fields below it."""
     return not fields or SELF in fields
 
 
 def union(left: FieldSet, right: FieldSet) -> FieldSet:
-    """What is in either set."""
+    """The members of either set."""
     if not left or not right:
         return left or right
     both = dict(left)
@@ -54,7 +54,7 @@ def _joined(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def difference(left: FieldSet, right: FieldSet) -> FieldSet:
-    """What is in the first set and not in the second; a field stays although something below it goes."""
+    """The members of the first set that are not in the second; a field stays when only fields below it go."""
     kept: dict[str, Any] = {}
     for element, fields in left.items():
         if element == SELF:
@@ -67,7 +67,7 @@ def difference(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
-    """What is in both sets."""
+    """The members of both sets."""
     shared: dict[str, Any] = {}
     for element, fields in left.items():
         other = right.get(element)
@@ -88,7 +88,7 @@ def _narrowed(fields: FieldSet, other: FieldSet, narrow: Any, leaves: bool) -> F
 
 
 def in_order(fields: FieldSet) -> FieldSet:
-    """The same set with its elements in the order in which Kubernetes writes them, by which clients compare sets."""
+    """The same set with its elements in the order of Kubernetes, which clients rely on when they compare sets."""
     return {element: in_order(fields[element]) for element in sorted(fields, key=_place)} if fields else fields
 
 
@@ -98,7 +98,7 @@ def _place(element: str) -> tuple[Any, ...]:
 
 
 def paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
-    """The members in words, such as `.spec.containers[name="web"].image`, in the order of Kubernetes' messages."""
+    """The members as paths such as `.spec.containers[name="web"].image`, in the order of Kubernetes' messages."""
     below = sorted((_rank(element), element) for element in fields if element != SELF)
     for _, element in below:
         if is_member(fields[element]):
@@ -109,13 +109,13 @@ def paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
 
 
 def words(element: str) -> str:
-    """An element as messages spell it: `.name`, `[name="web"]`, `[="value"]`."""
+    """An element as messages write it: `.name`, `[name="web"]`, `[="value"]`."""
     kind, text = element[:2], element[2:]
     if kind == "f:":
         return f".{text}"
     value = json.loads(text)
     if kind == "k:":
-        return f"[{','.join(f'{name}={_shown(each)}' for name, each in value.items())}]"
+        return f"[{','.join(f'{name}={_shown(key)}' for name, key in value.items())}]"
     return f"[={_shown(value)}]" if kind == "v:" else f"[{value}]"
 
 
@@ -130,7 +130,7 @@ def _rank(element: str) -> tuple[Any, ...]:
         return (0, text)
     value = json.loads(text)
     if kind == "k:":
-        return (1, [(name, _order(each)) for name, each in value.items()])
+        return (1, [(name, _order(key)) for name, key in value.items()])
     return (2 if kind == "v:" else 3, _order(value))
 
 
@@ -141,7 +141,7 @@ def _order(value: Any) -> tuple[int, Any]:
 
 
 def canonical(fields: Any) -> FieldSet | None:
-    """The set that a client wrote, with its elements spelled as ours; None when it is none."""
+    """A set from a client, with its elements in canonical form; None when it is not a valid set."""
     if not isinstance(fields, dict):
         return None
     tidy: dict[str, Any] = {}
@@ -167,7 +167,7 @@ def _respelled(element: str) -> str | None:
     except ValueError:
         return None
     if kind == "k:":
-        if not isinstance(value, dict) or not value or any(isinstance(each, dict | list) for each in value.values()):
+        if not isinstance(value, dict) or not value or any(isinstance(key, dict | list) for key in value.values()):
             return None
         return key_element([(name, value[name]) for name in sorted(value)])
     if kind == "i:":
@@ -176,5 +176,5 @@ def _respelled(element: str) -> str | None:
 
 
 def key_element(keys: list[tuple[str, Any]]) -> str:
-    """The element of a list item that is known by keys, which are in the order of the alphabet."""
+    """The element of a list item with keys, which are given in alphabetical order."""
     return f"k:{{{','.join(f'{scalar(name)}:{scalar(value)}' for name, value in keys)}}}"

@@ -22,7 +22,7 @@ JsonContainer = dict[str, Any] | list[Any]
 
 @bounded
 def apply(document: Any, patch: Any) -> Any:
-    """The document after all operations. What does not change is shared, not copied."""
+    """The document after all operations. Unchanged parts are shared, not copied."""
     if not isinstance(patch, list) or not all(isinstance(operation, dict) for operation in patch):
         raise malformed("error decoding patch: a JSON patch is a list of operations")
     if len(patch) > MAX_OPERATIONS:
@@ -41,23 +41,23 @@ def apply(document: Any, patch: Any) -> Any:
 
 
 class _Draft:
-    """A document that is copied where it is written, so that what it was made from stays as it is."""
+    """A copy-on-write view of a document: the original is never changed."""
 
     def __init__(self, root: Any) -> None:
         self.root = root
         self.copied = 0
-        # By identity, and held, because an identity is only unique as long as its object lives.
+        # By id, with a reference, because an id is only unique while its object is alive.
         self._own: dict[int, JsonContainer] = {}
 
     def read(self, path: list[str]) -> Any:
-        """What is at a path; _MISSING when nothing is."""
+        """The value at a path; _MISSING when there is none."""
         here = self.root
         for token in path:
             here = _child(here, token)
         return here
 
     def write(self, path: list[str]) -> JsonContainer | None:
-        """The container at a path, free to be changed; None when there is none."""
+        """The container at a path, copied so that it can be changed; None when there is none."""
         if not isinstance(self.root, dict | list):
             return None
         here: JsonContainer = self._owned(self.root)
@@ -93,7 +93,7 @@ def _child(container: Any, token: str) -> Any:
 
 
 def _position(operation: PatchOperation, member: str, token: str, length: int) -> int:
-    """Where in a list; like Kubernetes, `-1` is the last item."""
+    """The index in a list; as in Kubernetes, `-1` is the last item."""
     if not _INDEX.fullmatch(token):
         problem = f"value was not a proper array index: '{token}'"
     elif not -length <= int(token) < length:
@@ -138,7 +138,7 @@ def _value(operation: PatchOperation) -> Any:
 
 
 def _parent(draft: _Draft, operation: PatchOperation, member: str) -> tuple[JsonContainer, str]:
-    """The container that holds what an operation is about, and the last part of the path."""
+    """The container of an operation's target, and the last token of the path."""
     path = _pointer(operation, member)
     parent = draft.write(path[:-1]) if path else None
     if parent is None:
@@ -185,7 +185,7 @@ def _replace(draft: _Draft, operation: PatchOperation) -> None:
         return
     parent, token = _parent(draft, operation, "path")
     if isinstance(parent, dict):
-        parent[token] = value  # there or not: the RFC says it must be, Kubernetes does not ask
+        parent[token] = value  # Present or not: the RFC demands that it is, Kubernetes does not.
     else:
         parent[_position(operation, "path", token, len(parent))] = value
 
@@ -200,7 +200,7 @@ def _copy(draft: _Draft, operation: PatchOperation) -> None:
     value = draft.read(_pointer(operation, "from"))
     if value is _MISSING:
         raise _missing(operation, "from")
-    # Copies of copies double: without a limit a short patch fills the memory.
+    # Copies of copies grow exponentially: without a limit a short patch fills the memory.
     draft.copied += _size(value)
     if draft.copied > MAX_COPIED_BYTES:
         raise PatchError(
@@ -211,7 +211,7 @@ def _copy(draft: _Draft, operation: PatchOperation) -> None:
 
 
 def _size(value: Any) -> int:
-    """About how many bytes a value is on the wire."""
+    """Approximately how many bytes a value has as JSON."""
     if isinstance(value, dict):
         return 2 + sum(len(name) + 4 + _size(child) for name, child in value.items())
     if isinstance(value, list):
@@ -229,10 +229,10 @@ def _cloned(value: Any) -> Any:
 
 def _test(draft: _Draft, operation: PatchOperation) -> None:
     path = _pointer(operation, "path")
-    found = draft.read(path)
-    if found is _MISSING and not isinstance(draft.read(path[:-1]), dict):
+    value = draft.read(path)
+    if value is _MISSING and not isinstance(draft.read(path[:-1]), dict):
         raise _missing(operation, "path")
-    if not same(None if found is _MISSING else found, operation.get("value")):
+    if not same(None if value is _MISSING else value, operation.get("value")):
         raise PatchError(f"testing value {operation['path']} failed: test failed")
 
 
