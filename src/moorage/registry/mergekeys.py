@@ -1,4 +1,4 @@
-"""How the fields of each kind merge: which lists have keys or are sets, which maps are one value."""
+"""How the fields of each kind merge: lists with keys, sets, and atomic maps."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from typing import Any
 class MergeShape:
     """How the value of one field merges; for a list with keys, `fields` are those of its items.
 
-    A field that no shape names is plain: its map merges key by key, its list is one value.
+    A field without a shape is plain: a map merges key by key, a list is atomic.
     """
 
     fields: Mapping[str, MergeShape] = field(default_factory=dict)
     keys: tuple[str, ...] = ()
-    """What tells the items of a list apart for field managers, in the order of the alphabet."""
+    """The list map keys of server-side apply, in alphabetical order."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    """What a key is when an item leaves it out; a key that is not here is then no part of the item's name."""
+    """The defaults of absent keys; an absent key without a default is left out of the item's name."""
     is_set: bool = False
     atomic: bool = False
-    """A map that field managers own as a whole."""
+    """A map that one manager owns as a whole."""
     by_value: bool = False
-    """Kubernetes holds it even when it is empty, so nobody owns it, only what is in it."""
+    """In Go not a pointer and thus always there, so nobody owns the field itself, only the fields in it."""
     merge_key: str = ""
-    """The key by which a strategic merge patch finds an item."""
+    """The merge key of a strategic merge patch."""
     merges: bool = False
-    """A strategic merge patch adds to this list instead of replacing it."""
+    """A strategic merge patch merges this list instead of replacing it."""
     replaces: bool = False
     """A strategic merge patch replaces this map instead of merging into it."""
     associative: bool = False
-    """Field managers own the items of this list one by one."""
+    """Managers own the items of this list separately."""
 
 
 PLAIN = MergeShape()
@@ -49,7 +49,7 @@ def _struct(**fields: MergeShape) -> MergeShape:
 
 
 def _keyed(*keys: str, item: MergeShape = PLAIN, **defaults: Any) -> MergeShape:
-    """A list whose first key is also the one of strategic merge patches."""
+    """A list with keys, of which the first is also the merge key."""
     filled = {key: defaults.get(key, "") for key in keys if defaults.get(key, "") is not None}
     return MergeShape(item.fields, tuple(sorted(keys)), filled, merge_key=keys[0], merges=True, associative=True)
 
@@ -59,7 +59,7 @@ def _unpatched(shape: MergeShape) -> MergeShape:
 
 
 def _patched(merge_key: str) -> MergeShape:
-    """A list that only strategic merge patches tell apart; to field managers it is one value."""
+    """A list with a merge key that is atomic in server-side apply."""
     return MergeShape(merge_key=merge_key, merges=True)
 
 
@@ -142,7 +142,7 @@ def _kind(**fields: MergeShape) -> MergeShape:
 
 
 OBJECT = _kind()
-"""Any kind that has no merge keys of its own."""
+"""The shape of kinds that have no merge keys of their own."""
 
 _SHAPES = {
     ("", "Namespace"): _kind(status=_CONDITIONS),

@@ -20,7 +20,7 @@ class MismatchError(Exception):
 
 
 def runtime_class_errors(new: Data, old: Data | None) -> Errors:
-    """What is wrong with a RuntimeClass, or with changing one."""
+    """Validate a RuntimeClass, or an update of one."""
     handler, scheduling = new.get("handler", ""), new.get("scheduling") or {}
     if not handler:
         yield required("handler")

@@ -1,4 +1,4 @@
-"""What is wrong with Services."""
+"""Validation of Services."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HEALTH = "healthCheckNodePort"
 
 
 def service_errors(new: Data, old: Data | None) -> Errors:
-    """What is wrong with a Service, or with changing one."""
+    """Validate a Service, or an update of one."""
     spec = new.get("spec", {})
     kind, ports = spec.get("type", ""), spec.get("ports", [])
     headless = spec.get("clusterIP") == "None"

@@ -1,4 +1,4 @@
-"""What is wrong with the workloads that make pods: Deployments, ReplicaSets, StatefulSets and so on."""
+"""Validation of the workloads that make pods: Deployments, ReplicaSets, StatefulSets and so on."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _STATEFUL_FORBIDDEN = (
 
 
 def deployment_errors(new: Data, old: Data | None) -> Errors:
-    """What is wrong with a Deployment, or with changing one."""
+    """Validate a Deployment, or an update of one."""
     spec = new.get("spec", {})
     yield from nonnegative("spec", spec, "replicas")
     yield from _selector_errors(spec, "deployment", is_required=True)
@@ -52,7 +52,7 @@ def deployment_errors(new: Data, old: Data | None) -> Errors:
 
 
 def replica_set_errors(new: Data, old: Data | None) -> Errors:
-    """What is wrong with a ReplicaSet, or with changing one."""
+    """Validate a ReplicaSet, or an update of one."""
     spec = new.get("spec", {})
     yield from nonnegative("spec", spec, "replicas", "minReadySeconds")
     yield from _selector_errors(spec, "deployment", is_required=True)
@@ -61,7 +61,7 @@ def replica_set_errors(new: Data, old: Data | None) -> Errors:
 
 
 def replication_controller_errors(new: Data, _: Data | None) -> Errors:
-    """What is wrong with a ReplicationController."""
+    """Validate a ReplicationController."""
     spec = new.get("spec", {})
     yield from nonnegative("spec", spec, "replicas", "minReadySeconds")
     labels = spec.get("selector")
@@ -74,7 +74,7 @@ def replication_controller_errors(new: Data, _: Data | None) -> Errors:
 
 
 def daemon_set_errors(new: Data, old: Data | None) -> Errors:
-    """What is wrong with a DaemonSet, or with changing one."""
+    """Validate a DaemonSet, or an update of one."""
     spec = new.get("spec", {})
     yield from _selector_errors(spec, "daemonset", is_required=False)
     yield from _template_errors(spec, "DaemonSet", is_selected="selector" in spec)
@@ -84,7 +84,7 @@ def daemon_set_errors(new: Data, old: Data | None) -> Errors:
 
 
 def stateful_set_errors(new: Data, old: Data | None) -> Errors:
-    """What is wrong with a StatefulSet, or with changing one."""
+    """Validate a StatefulSet, or an update of one."""
     spec = new.get("spec", {})
     policy = spec.get("podManagementPolicy")
     if policy not in ("OrderedReady", "Parallel"):

@@ -1,4 +1,4 @@
-"""What is wrong with the containers of a pod."""
+"""Validation of the containers of a pod."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Around:
 
 
 def container_list_errors(path: str, containers: list[Data], around: Around) -> Errors:
-    """What is wrong with the containers that make up a pod."""
+    """Validate the containers that make up a pod."""
     if not containers:
         yield required(path)
     names: set[str] = set()
@@ -60,7 +60,7 @@ def container_list_errors(path: str, containers: list[Data], around: Around) -> 
 
 
 def init_container_errors(path: str, containers: list[Data], others: Iterable[Data], around: Around) -> Errors:
-    """What is wrong with the containers that run before the others."""
+    """Validate the containers that run before the others."""
     names = {other.get("name") for other in others}
     for index, container in enumerate(containers):
         here = f"{path}[{index}]"
@@ -80,7 +80,7 @@ def init_container_errors(path: str, containers: list[Data], others: Iterable[Da
 
 
 def ephemeral_container_errors(path: str, containers: list[Data], others: list[Data], around: Around) -> Errors:
-    """What is wrong with containers that were added to look into a pod."""
+    """Validate containers that were added to look into a pod."""
     targets = {other.get("name") for other in others}
     names = set(targets)
     for index, container in enumerate(containers):

@@ -1,4 +1,4 @@
-"""What is wrong with the environment variables of containers."""
+"""Validation of the environment variables of containers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NO_SOURCE = (
 
 
 def variable_errors(path: str, variables: list[Data]) -> Errors:
-    """What is wrong with the variables of a container."""
+    """Validate the variables of a container."""
     for index, variable in enumerate(variables):
         here = f"{path}[{index}]"
         name = variable.get("name", "")
@@ -112,7 +112,7 @@ _ENV_CHECKS: dict[str, Callable[[str, Data], Errors]] = {
 
 
 def variable_source_errors(path: str, sources: list[Data]) -> Errors:
-    """What is wrong with the ConfigMaps and Secrets that become variables."""
+    """Validate the ConfigMaps and Secrets that become variables."""
     for index, source in enumerate(sources):
         here = f"{path}[{index}]"
         if prefix := source.get("prefix"):

@@ -1,4 +1,4 @@
-"""What is wrong with a pod: when it is created, when it is changed and when its status is."""
+"""Validation of a pod: when it is created, when it is changed and when its status is."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _create_errors(pod: Data) -> Errors:
 
 
 def form_errors(pod: Data, spec: Data) -> Errors:
-    """What is wrong with a pod whatever is done with it."""
+    """Validate a pod whatever is done with it."""
     metadata = pod.get("metadata", {})
     if annotations := metadata.get("annotations"):
         yield from _annotation_errors(annotations, spec)

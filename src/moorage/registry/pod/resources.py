@@ -1,4 +1,4 @@
-"""What is wrong with requests and limits of containers, and with amounts that nodes have."""
+"""Validation of requests and limits of containers, and with amounts that nodes have."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _name_problems(name: str) -> tuple[str, ...]:
 
 
 def amount_errors(path: str, name: str, amount: str) -> Errors:
-    """What is wrong with an amount of a resource: some are counted in whole numbers."""
+    """Validate an amount of a resource: some are counted in whole numbers."""
     quantity = Quantity.of(amount)
     if quantity.nano < 0:
         yield invalid(path, amount, NEGATIVE)
@@ -61,7 +61,7 @@ def amount_errors(path: str, name: str, amount: str) -> Errors:
 
 
 def resource_errors(path: str, resources: Data, claims: Collection[str]) -> Errors:
-    """What is wrong with the requests, limits and claims of a container; `claims` are those of its pod."""
+    """Validate the requests, limits and claims of a container; `claims` are those of its pod."""
     limits, requests = resources.get("limits", {}), resources.get("requests", {})
     for part, amounts in (("limits", limits), ("requests", requests)):
         for name, amount in amounts.items():
@@ -79,7 +79,7 @@ def resource_errors(path: str, resources: Data, claims: Collection[str]) -> Erro
 
 
 def pod_resource_errors(path: str, resources: Data) -> Errors:
-    """What is wrong with the requests and limits of a whole pod."""
+    """Validate the requests and limits of a whole pod."""
     if resources.get("claims"):
         yield forbidden(f"{path}.claims", "claims may not be set for Resources at pod-level")
     limits = resources.get("limits", {})

@@ -1,4 +1,4 @@
-"""What is wrong with the specification of a pod, in a pod or in a template.
+"""Validation of the specification of a pod, in a pod or in a template.
 
 Tolerations, node affinity and scheduling by expressions are judged by `moorage.validation`.
 """
@@ -46,7 +46,7 @@ _NAMED: dict[str, namesyntax.Syntax] = {
 
 
 def pod_spec_errors(path: str, spec: Data, *, is_pod: bool = False, name: str = "") -> Errors:
-    """What is wrong with a specification; `name` is that of the pod when there is one."""
+    """Validate a specification; `name` is that of the pod when there is one."""
     around = Around(
         claims=frozenset(claim["name"] for claim in spec.get("resourceClaims", ()) if claim.get("name")),
         grace=spec.get("terminationGracePeriodSeconds"),
@@ -333,7 +333,7 @@ _CHECKS: dict[str, Callable[[str, Any], Errors]] = {
 
 
 def template_errors(path: str, template: Data) -> Errors:
-    """What is wrong with a pod template."""
+    """Validate a pod template."""
     metadata, spec = template.get("metadata", {}), template.get("spec", {})
     yield from label_errors(f"{path}.labels", metadata.get("labels", {}))
     yield from annotation_errors(f"{path}.annotations", metadata.get("annotations", {}))

@@ -1,4 +1,4 @@
-"""What is wrong with changing one part of a pod: adding containers to look into it, or giving it other resources."""
+"""Validation of changing one part of a pod: adding containers to look into it, or giving it other resources."""
 
 from __future__ import annotations
 

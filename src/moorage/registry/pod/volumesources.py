@@ -1,4 +1,4 @@
-"""What is wrong with the source of a volume, in a pod or in a PersistentVolume."""
+"""Validation of the source of a volume, in a pod or in a PersistentVolume."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FIELD_PATHS = (
 
 
 def source_errors(path: str, holder: Data) -> Errors:
-    """What is wrong with the source of a volume; there must be exactly one."""
+    """Validate the source of a volume; there must be exactly one."""
     found = [name for name in SOURCES if name in holder]
     if not found:
         yield required(path, "must specify a volume type")
@@ -52,7 +52,7 @@ def descending(path: str, place: str) -> Errors:
 
 
 def driver_errors(path: str, name: str) -> Errors:
-    """What is wrong with the name of a CSI driver."""
+    """Validate the name of a CSI driver."""
     if not name:
         yield required(path)
         return
