@@ -153,10 +153,9 @@ def _with_new_placement(old_template: Data, template: Data) -> Data:
     else:
         spec.pop("affinity", None)
     for field in ("containers", "initContainers"):
-        if [container.get("name") for container in spec.get(field, ())] == [
-            container.get("name") for container in new_spec.get(field, ())
-        ]:
-            pairs = zip(spec.get(field, ()), new_spec.get(field, ()), strict=True)
+        before, after = spec.get(field, ()), new_spec.get(field, ())
+        if [container.get("name") for container in before] == [container.get("name") for container in after]:
+            pairs = zip(before, after, strict=True)
             spec[field] = [{**old, "resources": new.get("resources", {})} for old, new in pairs]
     metadata = dict(old_template.get("metadata", {}))
     for name in ("annotations", "labels"):
@@ -164,9 +163,9 @@ def _with_new_placement(old_template: Data, template: Data) -> Data:
     return {**old_template, "metadata": metadata, "spec": spec}
 
 
-def _take(part: Data, new_spec: Data, name: str) -> None:
-    if name in new_spec:
-        part[name] = new_spec[name]
+def _take(part: Data, source: Data, name: str) -> None:
+    if name in source:
+        part[name] = source[name]
     else:
         part.pop(name, None)
 

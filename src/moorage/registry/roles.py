@@ -1,4 +1,4 @@
-"""Validation of roles and with what binds them."""
+"""Validation of roles and bindings."""
 
 from __future__ import annotations
 

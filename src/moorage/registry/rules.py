@@ -1,4 +1,4 @@
-"""What objects of the kinds other than pods are refused for, one row for each kind; a kind without rules has none."""
+"""Validation of all kinds but pods: a table with a function for each kind, and the shorter ones of these functions."""
 
 from __future__ import annotations
 
@@ -61,20 +61,20 @@ _SECRET_KEYS = {
     "kubernetes.io/ssh-auth": ("ssh-privatekey",),
     "kubernetes.io/tls": ("tls.crt", "tls.key"),
 }
-"""What secrets of a type must hold."""
+"""The keys that Secrets of a type must have."""
 _JSON_SECRETS = ("kubernetes.io/dockercfg", "kubernetes.io/dockerconfigjson")
 _ACCOUNT_NAME = "kubernetes.io/service-account.name"
 _FROZEN = "field is immutable when `immutable` is set"
 
 
 def object_errors(kind: Kind, new: Data, old: Data | None = None) -> list[FieldError]:
-    """What a new object is refused for, or an update of `old`. Metadata, pods and placement are judged elsewhere."""
+    """Validate a new object, or an update of `old`, except for metadata, pods, tolerations and affinity."""
     rule = _RULES.get((kind.group, kind.kind))
     return [] if rule is None else list(rule(new, old))
 
 
 def object_status_errors(kind: Kind, new: Data, old: Data) -> list[FieldError]:
-    """What a new status is refused for."""
+    """Validate an update of the status."""
     rule = _STATUS_RULES.get((kind.group, kind.kind))
     return [] if rule is None else list(rule(new, old))
 

@@ -1,4 +1,4 @@
-"""Validation of volumes, claims and classes of storage."""
+"""Validation of PersistentVolumes, claims, StorageClasses and the objects of CSI drivers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SPEC_FIELDS = frozenset((
     "accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity", "persistentVolumeReclaimPolicy",
     "storageClassName", "volumeAttributesClassName", "volumeMode",
 ))  # fmt: skip
-"""What a PersistentVolume has beside its source."""
+"""The fields of a PersistentVolume's spec that are not its source."""
 _MAX_PARAMETERS = 512
 _MAX_PARAMETER_BYTES = 256 * 1024
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
@@ -49,7 +49,7 @@ def _access_mode_errors(path: str, modes: list[str]) -> Errors:
 
 
 def claim_spec_errors(path: str, spec: Data) -> Errors:
-    """Validate the specification of a claim, also inside of pods and StatefulSets."""
+    """Validate the spec of a claim, also in templates of pods and StatefulSets."""
     modes = spec.get("accessModes", [])
     if not modes:
         yield required(f"{path}.accessModes", "at least 1 access mode is required")

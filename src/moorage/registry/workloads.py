@@ -1,4 +1,4 @@
-"""Validation of the workloads that make pods: Deployments, ReplicaSets, StatefulSets and so on."""
+"""Validation of Deployments, ReplicaSets, ReplicationControllers, DaemonSets and StatefulSets."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ def stateful_set_errors(new: Data, old: Data | None) -> Errors:
     if old is not None:
         before = old.get("spec", {})
         kept = {name: spec[name] for name in spec if name not in _STATEFUL_MUTABLE}
-        known = {name: before[name] for name in before if name not in _STATEFUL_MUTABLE}
-        if not schema.same(_STATEFUL_SET, {"spec": kept}, {"spec": known}, "spec"):
+        old_kept = {name: before[name] for name in before if name not in _STATEFUL_MUTABLE}
+        if not schema.same(_STATEFUL_SET, {"spec": kept}, {"spec": old_kept}, "spec"):
             yield forbidden("spec", _STATEFUL_FORBIDDEN)
 
 
@@ -118,12 +118,14 @@ def _new_stateful_set_errors(spec: Data) -> Errors:
 
 
 def _with_claim_volumes(spec: Data) -> Data:
-    """The specification with the volumes that its claim templates will become, and without what the pods are named."""
+    """The spec with the volumes of its claim templates, and without the pod fields that the controller sets."""
     pod = {name: value for name, value in spec.get("template", {}).get("spec", {}).items() if name not in _OVERWRITTEN}
     names = [claim.get("metadata", {}).get("name", "") for claim in spec.get("volumeClaimTemplates", ())]
     if names:
-        made = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in dict.fromkeys(names)]
-        pod["volumes"] = made + [volume for volume in pod.get("volumes", ()) if volume.get("name") not in names]
+        claim_volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in dict.fromkeys(names)]
+        pod["volumes"] = claim_volumes + [
+            volume for volume in pod.get("volumes", ()) if volume.get("name") not in names
+        ]
     return {**spec, "template": {**spec.get("template", {}), "spec": pod}}
 
 
@@ -161,8 +163,8 @@ def _template_errors(spec: Data, kind: str, *, is_selected: bool = True) -> Erro
 
 
 def _unsupported(path: str, value: Any, allowed: tuple[str, ...]) -> FieldError:
-    """Like an unsupported text, but what is shown is the whole strategy."""
-    listed = ", ".join(f'"{each}"' for each in allowed)
+    """Like not_supported, but showing the whole strategy as the value."""
+    listed = ", ".join(f'"{name}"' for name in allowed)
     return FieldError(ErrorType.NOT_SUPPORTED, path, value, f"supported values: {listed}")
 
 

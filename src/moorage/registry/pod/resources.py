@@ -1,4 +1,4 @@
-"""Validation of requests and limits of containers, and with amounts that nodes have."""
+"""Validation of requests and limits of containers and pods, and of the resources of nodes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _name_problems(name: str) -> tuple[str, ...]:
 
 
 def amount_errors(path: str, name: str, amount: str) -> Errors:
-    """Validate an amount of a resource: some are counted in whole numbers."""
+    """Validate a quantity of a resource: some resources are integers."""
     quantity = Quantity.of(amount)
     if quantity.nano < 0:
         yield invalid(path, amount, NEGATIVE)
@@ -98,10 +98,10 @@ def _within_limit(path: str, name: str, amount: str, limit: str | None) -> Error
         if not _can_overcommit(name):
             yield required(f"{path}.limits", "Limit must be set for non overcommitable resources")
         return
-    wanted, most = Quantity.of(amount), Quantity.of(limit)
-    if wanted != most and not _can_overcommit(name):
+    requested, most = Quantity.of(amount), Quantity.of(limit)
+    if requested != most and not _can_overcommit(name):
         yield invalid(f"{path}.requests", amount, f"must be equal to {name} limit of {limit}")
-    elif wanted > most:
+    elif requested > most:
         yield invalid(f"{path}.requests", amount, f"must be less than or equal to {name} limit of {limit}")
 
 

@@ -1,4 +1,4 @@
-"""What the cells of printed tables say: one function for each thing that a column can show of an object."""
+"""The cells of printed tables: one function for everything that a column can show of an object."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Cell = str | int | bool
 
 
 class PrintedRow:
-    """One object, as the columns look at it."""
+    """One object, as the columns read it."""
 
     __slots__ = ("_pod", "item", "metadata", "now", "spec", "status")
 
@@ -31,7 +31,7 @@ class PrintedRow:
 
     @property
     def pod(self) -> PodSummary:
-        """The containers of a pod: three columns show what one look at them tells."""
+        """The summary of a pod, computed once for three columns."""
         if self._pod is None:
             self._pod = PodSummary(self.item)
         return self._pod
@@ -62,7 +62,7 @@ def created_at(row: PrintedRow) -> str:
 
 
 def at(path: str, default: Cell = "") -> Getter:
-    """What a field holds, or what stands for a field that is absent or empty."""
+    """The value of a field; `default` stands for an absent or empty one."""
     *parents, last = path.split(".")
 
     def get(row: PrintedRow) -> Any:
@@ -74,27 +74,27 @@ def at(path: str, default: Cell = "") -> Getter:
     return get
 
 
-def given(path: str, default: Cell) -> Getter:
-    """What a field holds, be it empty, false or 0; `default` stands for an absent one."""
+def value(path: str, default: Cell) -> Getter:
+    """The value of a field, even if it is empty, false or 0; `default` stands for an absent one."""
     *parents, last = path.split(".")
 
     def get(row: PrintedRow) -> Any:
         part: Any = row.item
         for parent in parents:
             part = part.get(parent) or {}
-        value = part.get(last)
-        return default if value is None else value
+        content = part.get(last)
+        return default if content is None else content
 
     return get
 
 
 def number(path: str) -> Getter:
-    """A number; none is 0."""
+    """A number; 0 when it is absent."""
     return at(path, 0)
 
 
 def size(*paths: str) -> Getter:
-    """How many items lists or maps have together."""
+    """The total number of items of lists or maps."""
     getters = [at(path) for path in paths]
     return lambda row: sum(len(get(row)) for get in getters)
 
@@ -102,11 +102,11 @@ def size(*paths: str) -> Getter:
 def ago(path: str, absent: str) -> Getter:
     """How long ago the time in a field was."""
     get = at(path)
-    return lambda row: since(value, row.now) if (value := get(row)) else absent
+    return lambda row: since(time, row.now) if (time := get(row)) else absent
 
 
 def joined(values: Iterable[Any], separator: str = ",", otherwise: str = "") -> str:
-    """Values in a row, or what stands for none of them."""
+    """Values joined by a separator; `otherwise` when there are none."""
     return separator.join(map(str, values)) or otherwise
 
 
@@ -124,19 +124,19 @@ _REQUIREMENTS = {
 
 
 def selector_text(selector: Printable | None) -> str:
-    """A label selector as commands take it. A ValueError says that it is none."""
+    """A label selector in the syntax of commands. Raises ValueError when it is invalid."""
     requirements = [(key, f"{key}={value}") for key, value in ((selector or {}).get("matchLabels") or {}).items()]
-    for each in (selector or {}).get("matchExpressions") or ():
-        form, values = _REQUIREMENTS.get(each.get("operator", "")), each.get("values") or ()
+    for expression in (selector or {}).get("matchExpressions") or ():
+        form, values = _REQUIREMENTS.get(expression.get("operator", "")), expression.get("values") or ()
         if form is None or bool(values) != ("{1}" in form):
             raise ValueError("not a label selector")
-        requirements.append((each["key"], form.format(each["key"], joined(sorted(values)))))
+        requirements.append((expression["key"], form.format(expression["key"], joined(sorted(values)))))
     return joined(text for _, text in sorted(requirements, key=lambda requirement: requirement[0]))
 
 
 def selector(path: str) -> Getter:
     """A label selector."""
-    get = given(path, "")
+    get = value(path, "")
 
     def text(row: PrintedRow) -> str:
         try:
@@ -147,32 +147,32 @@ def selector(path: str) -> Getter:
     return text
 
 
-def each(path: str, field: str) -> Getter:
+def items(path: str, field: str) -> Getter:
     """One field of all items of a list."""
     get = at(path)
     return lambda row: joined(item.get(field, "") for item in get(row))
 
 
 def ratio(have: str, want: str) -> Getter:
-    """How many of how many: replicas that nobody numbered are one."""
-    numerator, denominator = number(have), given(want, 1)
+    """A ratio such as ready replicas; an absent second number is 1."""
+    numerator, denominator = number(have), value(want, 1)
     return lambda row: f"{numerator(row)}/{denominator(row)}"
 
 
 def truth(path: str) -> Getter:
-    """A switch in words."""
-    get = given(path, "")
+    """A boolean as text."""
+    get = value(path, "")
     words = {True: "True", False: "False"}
     return lambda row: words.get(get(row), UNSET)
 
 
 def condition_status(conditions: Iterable[Printable], type_: str) -> str:
-    """What the first condition of a type says, empty when there is none."""
-    return next((each.get("status", "") for each in conditions if each.get("type") == type_), "")
+    """The status of the first condition of a type; empty when there is none."""
+    return next((condition.get("status", "") for condition in conditions if condition.get("type") == type_), "")
 
 
 def phase(row: PrintedRow) -> str:
-    """The phase, unless the object is on its way out."""
+    """The phase, or Terminating."""
     return "Terminating" if row.metadata.get("deletionTimestamp") else row.status.get("phase") or ""
 
 
@@ -182,7 +182,7 @@ def pod_ready(row: PrintedRow) -> str:
 
 
 def pod_status(row: PrintedRow) -> str:
-    """What the pod is at, in one word."""
+    """The status of a pod in one word."""
     return row.pod.reason
 
 
@@ -201,7 +201,7 @@ def pod_ip(row: PrintedRow) -> str:
 
 
 def readiness_gates(row: PrintedRow) -> str:
-    """How many of the gates are open."""
+    """How many of the readiness gates are true."""
     gates = row.spec.get("readinessGates")
     if not gates:
         return NONE
@@ -229,7 +229,7 @@ def node_roles(row: PrintedRow) -> str:
 def node_address(type_: str) -> Getter:
     """The first address of a type."""
     return lambda row: next(
-        (each.get("address", "") for each in row.status.get("addresses") or () if each.get("type") == type_), NONE
+        (entry.get("address", "") for entry in row.status.get("addresses") or () if entry.get("type") == type_), NONE
     )
 
 
@@ -241,11 +241,11 @@ def kernel(row: PrintedRow) -> str:
 
 
 _JOB_CONDITIONS = ("Complete", "Failed", "", "Suspended", "FailureTarget", "SuccessCriteriaMet")
-"""What a job is at, the most telling first; the empty one is a job that is being deleted."""
+"""The conditions that are the status of a Job, by precedence; the empty one stands for a Job in deletion."""
 
 
 def job_status(row: PrintedRow) -> str:
-    """What a job is at."""
+    """The status of a Job."""
     conditions = row.status.get("conditions") or ()
     for type_ in _JOB_CONDITIONS:
         if type_ and condition_status(conditions, type_) == "True":
@@ -257,9 +257,9 @@ def job_status(row: PrintedRow) -> str:
 
 def job_completions(row: PrintedRow) -> str:
     """How many pods of how many have finished."""
-    succeeded, wanted = row.status.get("succeeded") or 0, row.spec.get("completions")
-    if wanted is not None:
-        return f"{succeeded}/{wanted}"
+    succeeded, completions = row.status.get("succeeded") or 0, row.spec.get("completions")
+    if completions is not None:
+        return f"{succeeded}/{completions}"
     parallelism = row.spec.get("parallelism") or 0
     return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
 
@@ -272,13 +272,13 @@ def job_duration(row: PrintedRow) -> str:
 
 
 def service_cluster_ip(row: PrintedRow) -> str:
-    """The first address inside of the cluster."""
+    """The first cluster IP."""
     addresses = row.spec.get("clusterIPs")
     return addresses[0] if addresses else row.spec.get("clusterIP") or NONE
 
 
 def service_external_ip(row: PrintedRow) -> str:
-    """Where a service is reached from outside."""
+    """The addresses of a Service for clients outside of the cluster."""
     match row.spec.get("type") or "ClusterIP":
         case "ExternalName":
             return row.spec.get("externalName") or ""
@@ -286,13 +286,13 @@ def service_external_ip(row: PrintedRow) -> str:
             return joined(row.spec.get("externalIPs") or (), otherwise=NONE)
         case "LoadBalancer":
             ingress = (row.status.get("loadBalancer") or {}).get("ingress") or ()
-            points = {each.get("ip") or each.get("hostname") or "" for each in ingress} - {""}
+            points = {entry.get("ip") or entry.get("hostname") or "" for entry in ingress} - {""}
             return joined([*sorted(points), *(row.spec.get("externalIPs") or ())], otherwise="<pending>")
     return UNKNOWN
 
 
 def service_ports(row: PrintedRow) -> str:
-    """The ports, with those of the nodes that lead to them."""
+    """The ports of a Service, with their node ports."""
     return joined(map(_port, row.spec.get("ports") or ()), otherwise=NONE)
 
 
@@ -355,13 +355,13 @@ def class_name(row: PrintedRow) -> str:
 
 
 def token_audiences(row: PrintedRow) -> str:
-    """For whom a driver asks tokens."""
+    """The audiences of a driver's token requests."""
     requests = row.spec.get("tokenRequests")
-    return UNSET if requests is None else joined(each.get("audience", "") for each in requests)
+    return UNSET if requests is None else joined(request.get("audience", "") for request in requests)
 
 
 def _either(item: Printable, *spellings: str) -> Any:
-    """A field of an event, which the two groups that have events spell differently."""
+    """A field of an Event, which has different names in the two groups of events."""
     return next((value for spelling in spellings if (value := item.get(spelling))), None)
 
 
@@ -420,11 +420,11 @@ def role(row: PrintedRow) -> str:
 
 
 def subjects(kind: str, form: str = "{name}") -> Getter:
-    """To whom of one kind a binding gives its role."""
+    """The subjects of a kind in a binding."""
 
     def text(row: PrintedRow) -> str:
-        found = (each for each in row.item.get("subjects") or () if each.get("kind") == kind)
-        return joined((form.format_map({"namespace": "", "name": "", **each}) for each in found), ", ")
+        bound = (subject for subject in row.item.get("subjects") or () if subject.get("kind") == kind)
+        return joined((form.format_map({"namespace": "", "name": "", **subject}) for subject in bound), ", ")
 
     return text
 

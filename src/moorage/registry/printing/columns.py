@@ -1,4 +1,4 @@
-"""The columns in which each kind is printed, as Kubernetes has them: a table of tables."""
+"""The columns in which each kind is printed, as in Kubernetes."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from moorage.registry.printing.cells import (
     PrintedRow,
     ago,
     at,
-    each,
-    given,
+    items,
     number,
     ratio,
     selector,
     size,
+    value,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class PrintColumn:
-    """One column: its head, and what it shows of an object."""
+    """A column: its name, and the cell that it shows of an object."""
 
     name: str
     cell: Getter
@@ -64,8 +64,8 @@ _CREATED: Columns = (_NAME, _text("Created At", cells.created_at, "When it was c
 
 def _template(containers: str) -> Columns:
     return (
-        _wide("Containers", each(containers, "name"), "The names of the containers."),
-        _wide("Images", each(containers, "image"), "The images of the containers."),
+        _wide("Containers", items(containers, "name"), "The names of the containers."),
+        _wide("Images", items(containers, "image"), "The images of the containers."),
     )
 
 
@@ -76,7 +76,7 @@ def _workload(selected_by: str = "spec.selector", containers: str = "spec.templa
 _labels_of_pods = at("template.metadata.labels")
 _REPLICAS: Columns = (
     _NAME,
-    _integer("Desired", given("spec.replicas", 1), "How many pods it should have."),
+    _integer("Desired", value("spec.replicas", 1), "How many pods it should have."),
     _integer("Current", number("status.replicas"), "How many pods it has."),
     _integer("Ready", number("status.readyReplicas"), "How many of its pods are ready."),
     _AGE,
@@ -136,10 +136,10 @@ _COLUMNS: Mapping[tuple[str, str], Columns] = {
         _text("Status", cells.phase, "Whether it is taken."),
         _text("Claim", cells.volume_claim, "The claim that has it."),
         _text("StorageClass", cells.storage_class, "The class it comes from."),
-        _text("VolumeAttributesClass", given("spec.volumeAttributesClassName", UNSET), "The class of its attributes."),
+        _text("VolumeAttributesClass", value("spec.volumeAttributesClassName", UNSET), "The class of its attributes."),
         _text("Reason", at("status.reason"), "Why it failed."),
         _AGE,
-        _wide("VolumeMode", given("spec.volumeMode", UNSET), "Whether it is a file system or a block device."),
+        _wide("VolumeMode", value("spec.volumeMode", UNSET), "Whether it is a file system or a block device."),
     ),
     ("", "PersistentVolumeClaim"): (
         _NAME,
@@ -148,9 +148,9 @@ _COLUMNS: Mapping[tuple[str, str], Columns] = {
         _text("Capacity", cells.claim_capacity, "How much the volume holds."),
         _text("Access Modes", cells.claim_access_modes, "How the volume can be mounted."),
         _text("StorageClass", cells.storage_class, "The class it asks for."),
-        _text("VolumeAttributesClass", given("spec.volumeAttributesClassName", UNSET), "The class of its attributes."),
+        _text("VolumeAttributesClass", value("spec.volumeAttributesClassName", UNSET), "The class of its attributes."),
         _AGE,
-        _wide("VolumeMode", given("spec.volumeMode", UNSET), "Whether it is a file system or a block device."),
+        _wide("VolumeMode", value("spec.volumeMode", UNSET), "Whether it is a file system or a block device."),
     ),
     ("", "ConfigMap"): (_NAME, _text("Data", size("data", "binaryData"), "How many entries it has."), _AGE),
     ("", "Secret"): (
@@ -181,8 +181,8 @@ _COLUMNS: Mapping[tuple[str, str], Columns] = {
     ),
     ("", "PodTemplate"): (
         _NAME,
-        _text("Containers", each("template.spec.containers", "name"), "The names of the containers."),
-        _text("Images", each("template.spec.containers", "image"), "The images of the containers."),
+        _text("Containers", items("template.spec.containers", "name"), "The names of the containers."),
+        _text("Images", items("template.spec.containers", "image"), "The images of the containers."),
         _text("Pod Labels", lambda row: cells.label_text(_labels_of_pods(row)), "The labels that its pods get."),
     ),
     ("", "ReplicationController"): (
@@ -231,7 +231,7 @@ _COLUMNS: Mapping[tuple[str, str], Columns] = {
     ("batch", "CronJob"): (
         _NAME,
         _text("Schedule", at("spec.schedule"), "When it makes a job."),
-        _text("Timezone", given("spec.timeZone", NONE), "Whose clock the schedule means."),
+        _text("Timezone", value("spec.timeZone", NONE), "Whose clock the schedule means."),
         _boolean("Suspend", cells.truth("spec.suspend"), "Whether it pauses."),
         _integer("Active", size("status.active"), "How many of its jobs run."),
         _text("Last Schedule", ago("status.lastScheduleTime", NONE), "How long ago it made a job."),
@@ -264,7 +264,7 @@ _COLUMNS: Mapping[tuple[str, str], Columns] = {
     ("storage.k8s.io", "CSINode"): (_NAME, _integer("Drivers", size("spec.drivers"), "How many drivers it has."), _AGE),
     ("storage.k8s.io", "CSIDriver"): (
         _NAME,
-        _boolean("AttachRequired", given("spec.attachRequired", True), "Whether volumes are attached to nodes first."),
+        _boolean("AttachRequired", value("spec.attachRequired", True), "Whether volumes are attached to nodes first."),
         _boolean("PodInfoOnMount", at("spec.podInfoOnMount", False), "Whether it is told about the pod."),
         _boolean("StorageCapacity", at("spec.storageCapacity", False), "Whether it says how much storage is left."),
         _text("TokenRequests", cells.token_audiences, "For whom it asks tokens."),
@@ -329,7 +329,7 @@ _COMPLETED = {"Succeeded": "The pod has completed successfully.", "Failed": "The
 
 
 def row_conditions(kind: Kind, row: PrintedRow) -> list[dict[str, str]]:
-    """What makes a row less interesting than others: a pod that will not run any more."""
+    """The conditions of a row of a Table: a pod that has ended is marked as completed."""
     phase = str(row.status.get("phase")) if kind.kind == "Pod" else ""
     if phase not in _COMPLETED:
         return []

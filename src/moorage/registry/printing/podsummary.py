@@ -1,4 +1,4 @@
-"""What the statuses of its containers make of a pod: ready, starting, crashing, done."""
+"""The summary of a pod for printing: status, ready containers and restarts, as kubectl shows them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ENDED = ("Succeeded", "Failed")
 
 
 class _Restarts:
-    """How often, and when last."""
+    """The number of restarts and the time of the last one."""
 
     __slots__ = ("count", "last")
 
@@ -31,7 +31,7 @@ class _Restarts:
 
 
 class PodSummary:
-    """The word, the counts and the time that a list shows of a pod."""
+    """What a list shows of a pod."""
 
     __slots__ = ("last_restart", "ready", "reason", "restarts", "total")
 
@@ -39,7 +39,7 @@ class PodSummary:
         spec, status = pod.get("spec") or {}, pod.get("status") or {}
         conditions = status.get("conditions") or ()
         init_containers = spec.get("initContainers") or ()
-        sidecars = {each["name"] for each in init_containers if each.get("restartPolicy") == "Always"}
+        sidecars = {container["name"] for container in init_containers if container.get("restartPolicy") == "Always"}
         self.total = len(spec.get("containers") or ()) + len(sidecars)
         self.ready = 0
         self.reason: str = status.get("reason") or status.get("phase") or ""
@@ -68,7 +68,7 @@ class PodSummary:
     def _initialise(
         self, statuses: Iterable[Printable], sidecars: set[str], total: int, all_: _Restarts, of_sidecars: _Restarts
     ) -> str:
-        """What the first init container that is not done is at; empty when there is none."""
+        """The status of the first init container that is not done; empty when all are."""
         for index, container in enumerate(statuses):
             is_sidecar = container.get("name") in sidecars
             all_.add(container)
@@ -88,7 +88,7 @@ class PodSummary:
         return ""
 
     def _run(self, statuses: Iterable[Printable], conditions: Iterable[Printable], restarts: _Restarts) -> None:
-        """Let the containers say what the pod is at; the first of them has the last word."""
+        """Take the reason from the containers; the first one has precedence."""
         running, failure = False, ""
         for container in reversed(list(statuses)):
             restarts.add(container)
@@ -117,4 +117,4 @@ def _ending(terminated: Printable) -> str:
 
 
 def _is_true(conditions: Iterable[Printable], type_: str) -> bool:
-    return any(each.get("status") == "True" for each in conditions if each.get("type") == type_)
+    return any(condition.get("status") == "True" for condition in conditions if condition.get("type") == type_)
