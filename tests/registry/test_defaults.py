@@ -7,7 +7,7 @@ import pytest
 
 from moorage.api import kinds
 from moorage.registry.defaults import apply_defaults, give_job_selector
-from moorage.registry.pod.defaults import default_service_account, pull_policy
+from moorage.registry.pod.defaults import pull_policy
 
 POD = kinds.row("v1", "Pod")
 CONTAINER = {
@@ -148,12 +148,6 @@ def test_both_names_of_the_service_account_say_the_same() -> None:
     both = pod_spec(serviceAccount="a", serviceAccountName="b")
     assert (both["serviceAccount"], both["serviceAccountName"]) == ("b", "b")
     assert "serviceAccountName" not in pod_spec()
-
-
-def test_admission_gives_a_pod_the_default_service_account() -> None:
-    pod: dict[str, Any] = {"spec": {}}
-    default_service_account(pod)
-    assert pod["spec"] == {"serviceAccountName": "default", "serviceAccount": "default"}
 
 
 def test_a_negative_grace_period_is_one_second() -> None:

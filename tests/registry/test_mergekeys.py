@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from moorage.api import kinds
-from moorage.registry.mergekeys import OBJECT, PLAIN, Shape, shape_of
+from moorage.registry.mergekeys import OBJECT, PLAIN, MergeShape, shape_of
 
 TEMPLATE = "spec.template.spec"
 CRON = "spec.jobTemplate.spec.template.spec"
@@ -62,7 +62,7 @@ ATOMIC = [
 ]
 
 
-def at(group: str, kind: str, path: str) -> Shape:
+def at(group: str, kind: str, path: str) -> MergeShape:
     shape = shape_of(group, kind)
     for name in path.split("."):
         shape = shape.fields.get(name, PLAIN)
@@ -85,7 +85,7 @@ def test_finalizers_are_a_set() -> None:
     assert OBJECT.fields["metadata"].fields["finalizers"].is_set
 
 
-def every_shape(shape: Shape, path: str = "") -> Iterator[tuple[str, Shape]]:
+def every_shape(shape: MergeShape, path: str = "") -> Iterator[tuple[str, MergeShape]]:
     yield path, shape
     for name, inner in shape.fields.items():
         yield from every_shape(inner, f"{path}.{name}")

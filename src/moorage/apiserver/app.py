@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from moorage.apiserver.access import reviews
-from moorage.apiserver.access.accounttokens import Bound, Reference, ServiceAccountTokens
+from moorage.apiserver.access.accounttokens import KubernetesClaims, Reference, ServiceAccountTokens
 from moorage.apiserver.access.authentication import Authenticator, impersonate
 from moorage.apiserver.access.rbac import Attributes, Rbac, forbidden
 from moorage.apiserver.base.users import User
@@ -208,7 +208,7 @@ class App:
             raise bad_request("the body must be a TokenRequest")
         spec = body.get("spec") or {}
         seconds, audiences = spec.get("expirationSeconds") or 3600, spec.get("audiences") or ()
-        bound = Bound(route.namespace, Reference(route.name, account["metadata"]["uid"]))
+        bound = KubernetesClaims(route.namespace, Reference(route.name, account["metadata"]["uid"]))
         try:
             token = self._accounts.issue(bound, seconds, audiences)
         except (ValueError, TypeError) as error:

@@ -1,1 +1,1 @@
-"""What each kind is: its defaults, what is prepared, what is refused, how it is printed. No I/O."""
+"""What each kind is: its defaults, its strategy, its validation, how it is printed. No I/O."""

@@ -1,4 +1,4 @@
-"""Checks that the rules of many kinds share."""
+"""Field checks that the validation of several kinds shares."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
+from moorage.api.meta import Data
 from moorage.names import label_key_errors, label_value_errors
 from moorage.quantity import Quantity
 from moorage.registry import namesyntax
-from moorage.registry.schema import Data
 from moorage.validation.field import FieldError, forbidden, invalid, not_supported, required
 
 Errors = Iterator[FieldError]
@@ -21,7 +21,7 @@ NOT_POSITIVE = "must be greater than zero"
 
 
 def one_of(path: str, value: str | None, allowed: Sequence[str]) -> Errors:
-    """A value that must be there and be one of those that there are."""
+    """A required value out of a list."""
     if not value:
         yield required(path)
     elif value not in allowed:
@@ -29,26 +29,26 @@ def one_of(path: str, value: str | None, allowed: Sequence[str]) -> Errors:
 
 
 def nonnegative(path: str, part: Data, *names: str) -> Errors:
-    """Numbers that may not be below zero."""
+    """Numbers that must not be negative."""
     for name in names:
         if part.get(name, 0) < 0:
             yield invalid(f"{path}.{name}", part[name], NEGATIVE)
 
 
 def syntax(path: str, value: str, problems: Iterable[str]) -> Errors:
-    """What is wrong with a name."""
+    """The errors of a value, one for each problem."""
     for problem in problems:
         yield invalid(path, value, problem)
 
 
 def unchanged(path: str, new: Any, old: Any) -> Errors:
-    """A field that keeps its value for ever."""
+    """A field that is immutable."""
     if new != old:
         yield invalid(path, new, IMMUTABLE)
 
 
 def port_number(path: str, value: int) -> Errors:
-    """A port."""
+    """A port number."""
     if not 1 <= value <= 65535:
         yield invalid(path, value, namesyntax.BAD_PORT)
 
@@ -62,7 +62,7 @@ def port(path: str, value: Any) -> Errors:
 
 
 def int_or_percent(path: str, value: Any) -> Errors:
-    """A number or a share; None is neither, and fine."""
+    """A non-negative integer or percentage; None is allowed."""
     if isinstance(value, str):
         yield from syntax(path, value, namesyntax.percent(value))
     elif value is not None and value < 0:
@@ -70,22 +70,22 @@ def int_or_percent(path: str, value: Any) -> Errors:
 
 
 def at_most_100_percent(path: str, value: Any) -> Errors:
-    """A share of a whole."""
+    """A percentage that is at most 100 %."""
     if isinstance(value, str) and not namesyntax.percent(value) and amount_of(value) > 100:
         yield invalid(path, value, "must not be greater than 100%")
 
 
 def amount_of(value: Any) -> int:
-    """The number in a number or a share; 0 when there is none."""
+    """The number of an integer or a percentage; 0 when there is none."""
     if isinstance(value, str):
         digits = value.removesuffix("%").lstrip("0")
-        # int() of a very long number is slow and refused beyond 4,300 digits.
+        # int() of a very long number is slow, and fails beyond 4,300 digits.
         return 0 if not digits.isdecimal() or not digits.isascii() else int(digits[:18])
     return value or 0
 
 
 def label_selector(path: str, selector: Data | None) -> Errors:
-    """What is wrong with a selector of labels."""
+    """A label selector."""
     if not selector:
         return
     for key, value in selector.get("matchLabels", {}).items():
@@ -108,19 +108,19 @@ def label_selector(path: str, selector: Data | None) -> Errors:
 
 
 def nonnegative_amount(path: str, value: str) -> Errors:
-    """An amount of a resource that may not be below zero."""
+    """A quantity that must not be negative."""
     if Quantity.of(value).nano < 0:
         yield invalid(path, value, NEGATIVE)
 
 
 def positive_amount(path: str, value: str) -> Errors:
-    """An amount of a resource that must be above zero."""
+    """A quantity that must be positive."""
     if Quantity.of(value).nano <= 0:
         yield invalid(path, value, NOT_POSITIVE)
 
 
 def differences(path: str, old: Any, new: Any) -> Iterator[str]:
-    """What changed, one line for what was and one for what is, field by field."""
+    """A diff of two values, field by field: lines with - for the old and + for the new value."""
     if isinstance(old, dict) and isinstance(new, dict):
         for name in sorted(old.keys() | new.keys()):
             yield from differences(f"{path}.{name}", old.get(name), new.get(name))

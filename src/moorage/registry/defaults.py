@@ -1,4 +1,4 @@
-"""What the API server fills into objects of every kind before it looks at them."""
+"""The defaults that the API server sets in objects of every kind before validation."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from moorage.api.kinds import Kind
+from moorage.api.meta import Data
 from moorage.registry.pod.defaults import (
     default_claim_spec,
     default_pod,
@@ -16,7 +17,6 @@ from moorage.registry.pod.defaults import (
     fill,
     round_up,
 )
-from moorage.registry.schema import Data
 
 _RBAC = "rbac.authorization.k8s.io"
 _MAX_INT32 = 2**31 - 1
@@ -37,13 +37,13 @@ _ABSENT: dict[tuple[str, str], dict[str, Any]] = {
         "fsGroupPolicy": "ReadWriteOnceWithFSType", "seLinuxMount": False,
     },
 }  # fmt: skip
-"""Fields of the specification that are set when they are absent; an empty or zero value counts as a choice."""
+"""Defaults of the spec for fields that are absent; an empty or zero value is kept."""
 
 _TOP_ABSENT: dict[tuple[str, str], dict[str, Any]] = {
     ("storage.k8s.io", "StorageClass"): {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"},
     ("scheduling.k8s.io", "PriorityClass"): {"preemptionPolicy": "PreemptLowerPriority"},
 }
-"""The same for kinds without a specification."""
+"""The same for fields outside of a spec."""
 
 _EMPTY: dict[tuple[str, str], tuple[tuple[str, Any], ...]] = {
     ("apps", "StatefulSet"): (("podManagementPolicy", "OrderedReady"),),
@@ -51,7 +51,7 @@ _EMPTY: dict[tuple[str, str], tuple[tuple[str, Any], ...]] = {
     ("", "PersistentVolume"): (("persistentVolumeReclaimPolicy", "Retain"),),
     ("", "Service"): (("sessionAffinity", "None"), ("type", "ClusterIP")),
 }
-"""Fields of the specification whose empty value counts as absent."""
+"""Defaults of the spec for fields that are absent or empty."""
 
 _PHASES = {
     ("", "Namespace"): "Active",
@@ -61,7 +61,7 @@ _PHASES = {
 
 
 def apply_defaults(kind: Kind, obj: Data, now: str = "") -> None:
-    """Fill in, in place, what the object leaves open. Its fields have the shape that `schema.read` sees to."""
+    """Set the defaults of an object in place, after `schema.read` has checked the types of its fields."""
     key = (kind.group, kind.kind)
     if key == ("", "Pod"):
         default_pod(obj)
@@ -79,7 +79,7 @@ def apply_defaults(kind: Kind, obj: Data, now: str = "") -> None:
         obj.setdefault(name, value)
     if key in _PHASES:
         fill(obj.setdefault("status", {}), (("phase", _PHASES[key]),))
-    # Of all templates only this one may be left out, and is then missed by who checks the object.
+    # Only this template may be absent here; validation then reports it as required.
     if kind.pod_spec and (kind.kind != "ReplicationController" or "template" in obj["spec"]):
         _default_template(obj, kind.pod_spec)
     if finish := _MORE.get(key):
@@ -87,7 +87,7 @@ def apply_defaults(kind: Kind, obj: Data, now: str = "") -> None:
 
 
 def give_job_selector(job: Data, uid: str) -> None:
-    """Label the pods of a new job by its uid and name, and select them by these, unless the selector is manual."""
+    """Label the pods of a new Job with its uid and name, and select them by these, unless manualSelector is set."""
     spec = job.setdefault("spec", {})
     if spec.get("manualSelector"):
         return
@@ -278,7 +278,7 @@ def _requests(spec: Data) -> None:
 
 def _tolerations(holder: Data) -> None:
     for toleration in holder.get("tolerations", ()):
-        # An expression takes the place of key, operator and value.
+        # An expression replaces key, operator and value.
         if not toleration.get("expression"):
             fill(toleration, (("operator", "Equal"),))
 

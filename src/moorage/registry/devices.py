@@ -1,13 +1,13 @@
-"""What is wrong with claims, classes and inventories of devices, beyond their taints and tolerations."""
+"""Validation of claims, classes and inventories of devices, beyond their taints and tolerations."""
 
 from __future__ import annotations
 
 from moorage.api import kinds
 from moorage.api.kinds import Kind
+from moorage.api.meta import Data
 from moorage.registry import namesyntax, schema
 from moorage.registry.checks import IMMUTABLE, Errors, syntax, unchanged
 from moorage.registry.pod.volumesources import driver_errors
-from moorage.registry.schema import Data
 from moorage.validation.field import duplicate, invalid, not_supported, required, too_long, too_many
 
 _CLAIM = kinds.row("resource.k8s.io/v1", "ResourceClaim")
@@ -23,7 +23,7 @@ _PLACES = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
 
 
 def resource_claim_errors(new: Data, old: Data | None) -> Errors:
-    """What is wrong with a ResourceClaim, or with changing one."""
+    """Validate a ResourceClaim, or an update of one."""
     if old is not None:
         yield from _frozen(_CLAIM, new, old)
     else:
@@ -31,7 +31,7 @@ def resource_claim_errors(new: Data, old: Data | None) -> Errors:
 
 
 def resource_claim_template_errors(new: Data, old: Data | None) -> Errors:
-    """What is wrong with a ResourceClaimTemplate, or with changing one."""
+    """Validate a ResourceClaimTemplate, or an update of one."""
     if old is not None:
         yield from _frozen(_TEMPLATE, new, old)
     else:
@@ -44,12 +44,12 @@ def _frozen(kind: Kind, new: Data, old: Data) -> Errors:
 
 
 def device_class_errors(new: Data, _: Data | None) -> Errors:
-    """What is wrong with a DeviceClass."""
+    """Validate a DeviceClass."""
     yield from _selector_errors("spec.selectors", new.get("spec", {}).get("selectors", ()))
 
 
 def resource_slice_errors(new: Data, old: Data | None) -> Errors:
-    """What is wrong with a ResourceSlice, or with changing one."""
+    """Validate a ResourceSlice, or an update of one."""
     spec = new.get("spec", {})
     yield from driver_errors("spec.driver", spec.get("driver", ""))
     pool = spec.get("pool", {}).get("name", "")

@@ -1,4 +1,4 @@
-"""What is wrong with Jobs and CronJobs."""
+"""Validation of Jobs and CronJobs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from moorage.api import cron, kinds
 from moorage.api.labels import selects
+from moorage.api.meta import Data
 from moorage.registry import namesyntax, schema
 from moorage.registry.checks import IMMUTABLE, Errors, label_selector, nonnegative
 from moorage.registry.pod.spec import template_errors
-from moorage.registry.schema import Data
 from moorage.validation.field import ErrorType, FieldError, invalid, not_supported, required, too_many
 
 _JOB = kinds.row("batch/v1", "Job")
@@ -26,7 +26,7 @@ _GENERATED_NAMES = {"job-name": "name", "batch.kubernetes.io/job-name": "name"}
 
 
 def job_errors(new: Data, old: Data | None) -> Errors:
-    """What is wrong with a Job, or with changing one."""
+    """Validate a Job, or an update of one."""
     spec, metadata = new.get("spec", {}), new.get("metadata", {})
     if not spec.get("manualSelector") and "selector" in spec:
         yield from _generated_errors(spec, metadata)
@@ -135,43 +135,44 @@ def _update_errors(new: Data, old: Data) -> Errors:
 
 
 def _template_update_errors(template: Data, before: Data, status: Data) -> Errors:
-    """The template is fixed, but for where its pods may run as long as the job waits and none has started."""
-    known = before.get("template", {})
+    """The template is immutable, except for the scheduling directives of a suspended Job that has not started."""
+    old_template = before.get("template", {})
     if before.get("suspend") and "startTime" not in status:
-        known = _with_new_placement(known, template)
-    if not schema.same(_JOB, {"spec": {"template": template}}, {"spec": {"template": known}}, "spec"):
+        old_template = _with_new_placement(old_template, template)
+    if not schema.same(_JOB, {"spec": {"template": template}}, {"spec": {"template": old_template}}, "spec"):
         yield invalid("spec.template", template, IMMUTABLE)
 
 
-def _with_new_placement(known: Data, template: Data) -> Data:
-    spec, wanted = dict(known.get("spec", {})), template.get("spec", {})
+def _with_new_placement(old_template: Data, template: Data) -> Data:
+    spec, new_spec = dict(old_template.get("spec", {})), template.get("spec", {})
     for name in _SCHEDULING:
-        _take(spec, wanted, name)
+        _take(spec, new_spec, name)
     affinity = dict(spec.get("affinity", {}))
-    _take(affinity, wanted.get("affinity", {}), "nodeAffinity")
-    if affinity or "affinity" in wanted:
+    _take(affinity, new_spec.get("affinity", {}), "nodeAffinity")
+    if affinity or "affinity" in new_spec:
         spec["affinity"] = affinity
     else:
         spec.pop("affinity", None)
     for field in ("containers", "initContainers"):
-        if [each.get("name") for each in spec.get(field, ())] == [each.get("name") for each in wanted.get(field, ())]:
-            pairs = zip(spec.get(field, ()), wanted.get(field, ()), strict=True)
+        before, after = spec.get(field, ()), new_spec.get(field, ())
+        if [container.get("name") for container in before] == [container.get("name") for container in after]:
+            pairs = zip(before, after, strict=True)
             spec[field] = [{**old, "resources": new.get("resources", {})} for old, new in pairs]
-    metadata = dict(known.get("metadata", {}))
+    metadata = dict(old_template.get("metadata", {}))
     for name in ("annotations", "labels"):
         _take(metadata, template.get("metadata", {}), name)
-    return {**known, "metadata": metadata, "spec": spec}
+    return {**old_template, "metadata": metadata, "spec": spec}
 
 
-def _take(part: Data, wanted: Data, name: str) -> None:
-    if name in wanted:
-        part[name] = wanted[name]
+def _take(part: Data, source: Data, name: str) -> None:
+    if name in source:
+        part[name] = source[name]
     else:
         part.pop(name, None)
 
 
 def cron_job_errors(new: Data, old: Data | None) -> Errors:
-    """What is wrong with a CronJob, or with changing one."""
+    """Validate a CronJob, or an update of one."""
     spec = new.get("spec", {})
     schedule, zone = spec.get("schedule", ""), spec.get("timeZone")
     before = old.get("spec", {}) if old is not None else {}

@@ -1,4 +1,4 @@
-"""How the fields of each kind merge: which lists have keys or are sets, which maps are one value."""
+"""How the fields of each kind merge: lists with keys, sets, and atomic maps."""
 
 from __future__ import annotations
 
@@ -8,59 +8,59 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class MergeShape:
     """How the value of one field merges; for a list with keys, `fields` are those of its items.
 
-    A field that no shape names is plain: its map merges key by key, its list is one value.
+    A field without a shape is plain: a map merges key by key, a list is atomic.
     """
 
-    fields: Mapping[str, Shape] = field(default_factory=dict)
+    fields: Mapping[str, MergeShape] = field(default_factory=dict)
     keys: tuple[str, ...] = ()
-    """What tells the items of a list apart for field managers, in the order of the alphabet."""
+    """The list map keys of server-side apply, in alphabetical order."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    """What a key is when an item leaves it out; a key that is not here is then no part of the item's name."""
+    """The defaults of absent keys; an absent key without a default is left out of the item's name."""
     is_set: bool = False
     atomic: bool = False
-    """A map that field managers own as a whole."""
+    """A map that one manager owns as a whole."""
     by_value: bool = False
-    """Kubernetes holds it even when it is empty, so nobody owns it, only what is in it."""
+    """In Go not a pointer and thus always there, so nobody owns the field itself, only the fields in it."""
     merge_key: str = ""
-    """The key by which a strategic merge patch finds an item."""
+    """The merge key of a strategic merge patch."""
     merges: bool = False
-    """A strategic merge patch adds to this list instead of replacing it."""
+    """A strategic merge patch merges this list instead of replacing it."""
     replaces: bool = False
     """A strategic merge patch replaces this map instead of merging into it."""
     associative: bool = False
-    """Field managers own the items of this list one by one."""
+    """Managers own the items of this list separately."""
 
 
-PLAIN = Shape()
-_ATOMIC = Shape(atomic=True)
-_SET = Shape(is_set=True, merges=True, associative=True)
+PLAIN = MergeShape()
+_ATOMIC = MergeShape(atomic=True)
+_SET = MergeShape(is_set=True, merges=True, associative=True)
 _UNPATCHED_SET = replace(_SET, merges=False)
 
 
-def _pointer(**fields: Shape) -> Shape:
-    return Shape(fields)
+def _pointer(**fields: MergeShape) -> MergeShape:
+    return MergeShape(fields)
 
 
-def _struct(**fields: Shape) -> Shape:
-    return Shape(fields, by_value=True)
+def _struct(**fields: MergeShape) -> MergeShape:
+    return MergeShape(fields, by_value=True)
 
 
-def _keyed(*keys: str, item: Shape = PLAIN, **defaults: Any) -> Shape:
-    """A list whose first key is also the one of strategic merge patches."""
+def _keyed(*keys: str, item: MergeShape = PLAIN, **defaults: Any) -> MergeShape:
+    """A list with keys, of which the first is also the merge key."""
     filled = {key: defaults.get(key, "") for key in keys if defaults.get(key, "") is not None}
-    return Shape(item.fields, tuple(sorted(keys)), filled, merge_key=keys[0], merges=True, associative=True)
+    return MergeShape(item.fields, tuple(sorted(keys)), filled, merge_key=keys[0], merges=True, associative=True)
 
 
-def _unpatched(shape: Shape) -> Shape:
+def _unpatched(shape: MergeShape) -> MergeShape:
     return replace(shape, merge_key="", merges=False)
 
 
-def _patched(merge_key: str) -> Shape:
-    """A list that only strategic merge patches tell apart; to field managers it is one value."""
-    return Shape(merge_key=merge_key, merges=True)
+def _patched(merge_key: str) -> MergeShape:
+    """A list with a merge key that is atomic in server-side apply."""
+    return MergeShape(merge_key=merge_key, merges=True)
 
 
 _METADATA = _struct(ownerReferences=_keyed("uid"), finalizers=_SET)
@@ -137,12 +137,12 @@ _DEVICES_SPEC = _struct(devices=_struct())
 _UNPATCHED_CONDITIONS = _pointer(conditions=_unpatched(_keyed("type")))
 
 
-def _kind(**fields: Shape) -> Shape:
-    return Shape({"metadata": _METADATA, "spec": _struct(), "status": _struct(), **fields})
+def _kind(**fields: MergeShape) -> MergeShape:
+    return MergeShape({"metadata": _METADATA, "spec": _struct(), "status": _struct(), **fields})
 
 
 OBJECT = _kind()
-"""Any kind that has no merge keys of its own."""
+"""The shape of kinds that have no merge keys of their own."""
 
 _SHAPES = {
     ("", "Namespace"): _kind(status=_CONDITIONS),
@@ -222,6 +222,6 @@ _SHAPES = {
 }
 
 
-def shape_of(group: str, kind: str) -> Shape:
+def shape_of(group: str, kind: str) -> MergeShape:
     """How objects of a kind merge."""
     return _SHAPES.get((group, kind), OBJECT)

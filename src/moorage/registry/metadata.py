@@ -1,4 +1,4 @@
-"""Metadata of objects: what the server sets, what may not change, and what is wrong with the rest."""
+"""The metadata of objects: what the server sets, what an update keeps, and validation."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from moorage.api.kinds import Kind
+from moorage.api.meta import Data
 from moorage.gotext import quote
 from moorage.names import label_key_errors, label_value_errors
 from moorage.registry import namesyntax, strategy
 from moorage.registry.checks import IMMUTABLE
-from moorage.registry.schema import Data
 from moorage.validation.field import FieldError, forbidden, invalid, required, too_long
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -40,25 +40,25 @@ _NAMES: dict[tuple[str, str], namesyntax.Syntax] = {
     ("rbac.authorization.k8s.io", "ClusterRole"): namesyntax.path_segment,
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): namesyntax.path_segment,
 }
-"""How objects of a kind are named; all others have the name of a DNS subdomain."""
+"""The name syntax of kinds whose names are not DNS subdomains."""
 _ANY_FINALIZER = ("rbac.authorization.k8s.io", "coordination.k8s.io", "policy", "events.k8s.io")
 """Groups whose finalizers need no prefix."""
 _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 
 
 class MetadataError(ValueError):
-    """The object cannot be what the request is about. The message is that of a 400."""
+    """The metadata contradicts the request. The message is that of a 400."""
 
 
 def generated_name(prefix: str) -> str:
-    """A name that begins with the prefix and ends in five characters that spell no word."""
+    """The prefix and five random characters without vowels, as in Kubernetes."""
     return prefix[:_MAX_PREFIX_LENGTH] + "".join(random.choices(_ALPHABET, k=_SUFFIX_LENGTH))
 
 
 def prepare_create(kind: Kind, obj: Data, namespace: str, now: str, uid: str) -> None:
-    """Make a new object what the server says it is, in place, when defaults and admission have filled it in.
+    """Set the metadata and the initial status of a new object in place.
 
-    The class of service follows from what was filled in.
+    After defaults and admission, because the QoS class depends on them.
     """
     metadata = obj.setdefault("metadata", {})
     if metadata.get("resourceVersion"):
@@ -77,9 +77,9 @@ def prepare_create(kind: Kind, obj: Data, namespace: str, now: str, uid: str) ->
 
 
 def prepare_update(kind: Kind, new: Data, old: Data, subresource: str = "", now: str = "") -> None:
-    """Take over, in place, what an update cannot change: what the server set, and the part that it is not about.
+    """Keep, in place, what an update cannot change: metadata of the server, and the spec or the status.
 
-    Defaults and admission have filled in `new`, or the generation would count what only looks different.
+    After defaults and admission of `new`, otherwise the generation would count changes that are none.
     """
     metadata, before = new.setdefault("metadata", {}), old["metadata"]
     _settle_namespace(kind, metadata, before.get("namespace", ""))
@@ -98,7 +98,7 @@ def prepare_update(kind: Kind, new: Data, old: Data, subresource: str = "", now:
 
 
 def metadata_errors(kind: Kind, obj: Data, old: Data | None = None) -> list[FieldError]:
-    """What is wrong with the metadata of a new object, or of an update of `old`."""
+    """Validate the metadata of a new object, or of an update of `old`."""
     metadata = obj.get("metadata", {})
     errors: list[FieldError] = []
     if old is None:
@@ -115,7 +115,7 @@ def metadata_errors(kind: Kind, obj: Data, old: Data | None = None) -> list[Fiel
 
 
 def label_errors(path: str, labels: dict[str, str]) -> Iterator[FieldError]:
-    """What is wrong with labels."""
+    """Validate labels."""
     for key, value in labels.items():
         for problem in label_key_errors(key):
             yield invalid(path, key, problem)
@@ -124,7 +124,7 @@ def label_errors(path: str, labels: dict[str, str]) -> Iterator[FieldError]:
 
 
 def annotation_errors(path: str, annotations: dict[str, str]) -> Iterator[FieldError]:
-    """What is wrong with annotations; their keys may have capitals."""
+    """Validate annotations; their keys may have capitals."""
     size = 0
     for key, value in annotations.items():
         for problem in label_key_errors(key.lower()):
@@ -139,12 +139,12 @@ def _size(text: str) -> int:
 
 
 def _settle_namespace(kind: Kind, metadata: Data, namespace: str) -> None:
-    given = metadata.get("namespace")
+    own_namespace = metadata.get("namespace")
     if not kind.namespaced:
         metadata.pop("namespace", None)
-    elif not given:
+    elif not own_namespace:
         metadata["namespace"] = namespace
-    elif given != namespace:
+    elif own_namespace != namespace:
         raise MetadataError("the namespace of the provided object does not match the namespace sent on the request")
 
 
@@ -216,7 +216,7 @@ def _finalizer_errors(kind: Kind, finalizers: list[str]) -> Iterator[FieldError]
 
 
 def unqualified_finalizer(path: str, finalizer: str) -> Iterator[FieldError]:
-    """A finalizer has a prefix unless it is one of Kubernetes' own."""
+    """Validate that a finalizer has a prefix or is one of Kubernetes' own."""
     if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
         yield invalid(path, finalizer, "name is neither a standard finalizer name nor is it fully qualified")
 

@@ -1,4 +1,4 @@
-"""The syntax of names of objects, containers, ports, variables and keys, with Kubernetes' words for what is wrong."""
+"""The syntax of names of objects, containers, ports, variables and keys, with the error texts of Kubernetes."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ BAD_PORT = "must be between 1 and 65535, inclusive"
 
 @lru_cache(maxsize=16384)
 def subdomain(name: str) -> Problems:
-    """Most objects are named like this: `web-1.example`."""
+    """A DNS subdomain such as `web-1.example`, the name of most objects."""
     return tuple(problem.replace("bytes", "characters") for problem in subdomain_errors(name))
 
 
 @lru_cache(maxsize=16384)
 def label(name: str) -> Problems:
-    """Namespaces, services, containers and volumes are named like this: `web-1`."""
+    """A DNS label such as `web-1`, the name of namespaces, services, containers and volumes."""
     problems = []
     if len(name) > 63:
         problems.append("must be no more than 63 characters")
@@ -63,7 +63,7 @@ def label(name: str) -> Problems:
 
 
 def search_domain(name: str) -> Problems:
-    """A domain to search in, where names may have underscores."""
+    """A DNS search domain, which may contain underscores."""
     problems = ["must be no more than 253 characters"] if len(name) > 253 else []
     if not _UNDERSCORED_RE.fullmatch(name):
         problems.append(_BAD_UNDERSCORED)
@@ -71,14 +71,14 @@ def search_domain(name: str) -> Problems:
 
 
 def path_segment(name: str) -> Problems:
-    """Roles and bindings may have any name that can stand in a path."""
+    """Any name that is a path segment, for roles and bindings."""
     if name in (".", ".."):
         return (f"may not be '{name}'",)
     return tuple(f"may not contain '{odd}'" for odd in "/%" if odd in name)
 
 
 def prefix(syntax: Syntax, name: str) -> Problems:
-    """What is wrong with the beginning of a generated name; it may end in a dash."""
+    """A generateName, which may end with a dash."""
     return syntax(name[:-2] + "a" if len(name) > 1 and name.endswith("-") and syntax is not path_segment else name)
 
 
@@ -104,7 +104,7 @@ def variable(name: str) -> Problems:
 
 
 def config_key(key: str) -> Problems:
-    """A key of a ConfigMap or Secret: it may become a file."""
+    """A key of a ConfigMap or Secret, which may become a file name."""
     problems = []
     if len(key) > 253:
         problems.append("must be no more than 253 characters")
@@ -118,7 +118,7 @@ def config_key(key: str) -> Problems:
 
 
 def percent(text: str) -> Problems:
-    """A share such as `25%`."""
+    """A percentage such as `25%`."""
     return () if _PERCENT.fullmatch(text) else (_BAD_PERCENT,)
 
 

@@ -1,10 +1,10 @@
-"""What is wrong with roles and with what binds them."""
+"""Validation of roles and bindings."""
 
 from __future__ import annotations
 
+from moorage.api.meta import Data
 from moorage.registry import namesyntax
 from moorage.registry.checks import Errors, label_selector, syntax
-from moorage.registry.schema import Data
 from moorage.validation.field import invalid, not_supported, required
 
 _GROUP = "rbac.authorization.k8s.io"
@@ -12,12 +12,12 @@ _SUBJECTS = ("ServiceAccount", "User", "Group")
 
 
 def role_errors(new: Data, _: Data | None) -> Errors:
-    """What is wrong with a Role."""
+    """Validate a Role."""
     yield from _rule_errors(new, is_namespaced=True)
 
 
 def cluster_role_errors(new: Data, _: Data | None) -> Errors:
-    """What is wrong with a ClusterRole."""
+    """Validate a ClusterRole."""
     yield from _rule_errors(new, is_namespaced=False)
     aggregation = new.get("aggregationRule")
     if aggregation is None:
@@ -49,7 +49,7 @@ def _rule_errors(role: Data, *, is_namespaced: bool) -> Errors:
 
 
 def binding_errors(new: Data, old: Data | None) -> Errors:
-    """What is wrong with a RoleBinding or ClusterRoleBinding, or with changing one."""
+    """Validate a RoleBinding or ClusterRoleBinding, or an update of one."""
     is_namespaced = bool(new.get("metadata", {}).get("namespace"))
     role = new.get("roleRef", {})
     if role.get("apiGroup") != _GROUP:

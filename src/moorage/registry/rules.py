@@ -1,4 +1,4 @@
-"""What objects of the kinds other than pods are refused for, one row for each kind; a kind without rules has none."""
+"""Validation of all kinds but pods: a table with a function for each kind, and the shorter ones of these functions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Callable
 import msgspec
 
 from moorage.api.kinds import Kind
+from moorage.api.meta import Data
+from moorage.api.wellknown import HIGHEST_USER_PRIORITY, SYSTEM_PRIORITIES
 from moorage.names import label_key_errors
 from moorage.registry import namesyntax
 from moorage.registry.checks import (
@@ -32,7 +34,6 @@ from moorage.registry.pod.resources import amount_errors
 from moorage.registry.pod.spec import template_errors
 from moorage.registry.roles import binding_errors, cluster_role_errors, role_errors
 from moorage.registry.runtimeclasses import runtime_class_errors
-from moorage.registry.schema import Data
 from moorage.registry.services import service_errors
 from moorage.registry.storage import (
     attachment_errors,
@@ -53,8 +54,6 @@ from moorage.registry.workloads import (
 from moorage.validation.field import FieldError, duplicate, forbidden, invalid, not_supported, required, too_long
 
 _MAX_DATA = 1024 * 1024
-_HIGHEST_PRIORITY = 1_000_000_000
-_SYSTEM_PRIORITIES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 _RBAC = "rbac.authorization.k8s.io"
 _SECRET_KEYS = {
     "kubernetes.io/dockercfg": (".dockercfg",),
@@ -62,20 +61,20 @@ _SECRET_KEYS = {
     "kubernetes.io/ssh-auth": ("ssh-privatekey",),
     "kubernetes.io/tls": ("tls.crt", "tls.key"),
 }
-"""What secrets of a type must hold."""
+"""The keys that Secrets of a type must have."""
 _JSON_SECRETS = ("kubernetes.io/dockercfg", "kubernetes.io/dockerconfigjson")
 _ACCOUNT_NAME = "kubernetes.io/service-account.name"
 _FROZEN = "field is immutable when `immutable` is set"
 
 
 def object_errors(kind: Kind, new: Data, old: Data | None = None) -> list[FieldError]:
-    """What a new object is refused for, or an update of `old`. Metadata, pods and placement are judged elsewhere."""
+    """Validate a new object, or an update of `old`, except for metadata, pods, tolerations and affinity."""
     rule = _RULES.get((kind.group, kind.kind))
     return [] if rule is None else list(rule(new, old))
 
 
 def object_status_errors(kind: Kind, new: Data, old: Data) -> list[FieldError]:
-    """What a new status is refused for."""
+    """Validate an update of the status."""
     rule = _STATUS_RULES.get((kind.group, kind.kind))
     return [] if rule is None else list(rule(new, old))
 
@@ -234,16 +233,16 @@ def _priority_class(new: Data, old: Data | None) -> Errors:
         if problem := _system_class_problem(name, value, is_default=bool(new.get("globalDefault"))):
             detail = f"priority class names with 'system-' prefix are reserved for system use only. error: {problem}"
             yield forbidden("metadata.name", detail)
-    elif value > _HIGHEST_PRIORITY:
-        yield forbidden("value", f"maximum allowed value of a user defined priority is {_HIGHEST_PRIORITY}")
+    elif value > HIGHEST_USER_PRIORITY:
+        yield forbidden("value", f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}")
     yield from one_of("preemptionPolicy", new.get("preemptionPolicy"), ("PreemptLowerPriority", "Never"))
 
 
 def _system_class_problem(name: str, value: int, *, is_default: bool) -> str:
-    if name not in _SYSTEM_PRIORITIES:
+    if name not in SYSTEM_PRIORITIES:
         return f"{name} is not a known system priority class"
-    if value != _SYSTEM_PRIORITIES[name]:
-        return f"value of {name} PriorityClass must be {_SYSTEM_PRIORITIES[name]}"
+    if value != SYSTEM_PRIORITIES[name]:
+        return f"value of {name} PriorityClass must be {SYSTEM_PRIORITIES[name]}"
     return f"globalDefault of {name} PriorityClass must be false" if is_default else ""
 
 

@@ -1,8 +1,8 @@
-"""RuntimeClasses: what is wrong with one, and what a pod has from its class."""
+"""RuntimeClasses: their validation, and what a new pod gets from its class."""
 
 from __future__ import annotations
 
-from moorage.api.meta import ResourceList
+from moorage.api.meta import Data, ResourceList
 from moorage.api.pod import Pod, RuntimeClass, Toleration
 from moorage.match.tolerations import EQUAL, EXISTS, NO_EXECUTE
 from moorage.quantity import Quantity
@@ -10,18 +10,17 @@ from moorage.registry import namesyntax
 from moorage.registry.checks import Errors, syntax, unchanged
 from moorage.registry.metadata import label_errors
 from moorage.registry.pod.resources import resource_errors
-from moorage.registry.schema import Data
 from moorage.validation.field import duplicate, required
 
 _KEYS = ("key", "operator", "value", "effect", "expression")
 
 
 class MismatchError(Exception):
-    """A pod contradicts its class."""
+    """A pod contradicts its RuntimeClass."""
 
 
 def runtime_class_errors(new: Data, old: Data | None) -> Errors:
-    """What is wrong with a RuntimeClass, or with changing one."""
+    """Validate a RuntimeClass, or an update of one."""
     handler, scheduling = new.get("handler", ""), new.get("scheduling") or {}
     if not handler:
         yield required("handler")
@@ -40,7 +39,7 @@ def runtime_class_errors(new: Data, old: Data | None) -> Errors:
 
 
 def give(pod: Data, typed: Pod, chosen: Data, of_class: RuntimeClass) -> None:
-    """Give a new pod the overhead, the node selector and the tolerations of its class."""
+    """Set the overhead, the node selector and the tolerations of a new pod's RuntimeClass. Raises MismatchError."""
     spec = pod["spec"]
     if of_class.overhead is not None:
         fixed = of_class.overhead.pod_fixed
@@ -68,16 +67,16 @@ def _same(one: ResourceList, other: ResourceList) -> bool:
 
 
 def _needed(tolerations: tuple[Toleration, ...]) -> list[int]:
-    """Which tolerations are left when those are taken out that others include; of equal ones the first stays."""
+    """The indexes of tolerations that no other one includes; of equal ones the first is kept."""
     return [
         index
-        for index, each in enumerate(tolerations)
-        if each not in tolerations[:index] and not any(_includes(other, each) for other in tolerations if other != each)
+        for index, own in enumerate(tolerations)
+        if own not in tolerations[:index] and not any(_includes(other, own) for other in tolerations if other != own)
     ]
 
 
 def _includes(wide: Toleration, narrow: Toleration) -> bool:
-    """Whether whatever one toleration tolerates, another does too."""
+    """Whether one toleration tolerates everything that another does."""
     if wide.expression or narrow.expression:
         return False
     if narrow.key != wide.key and (wide.key or wide.operator != EXISTS):

@@ -1,4 +1,4 @@
-"""The fields of every kind: what does not fit is refused, what is not known is named, null counts as absent."""
+"""The fields of every kind and their types: wrong types are errors, unknown fields are reported, null is absent."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import Any
 import msgspec
 
 from moorage.api.kinds import Kind
+from moorage.api.meta import Data
 from moorage.gotext import quote
 from moorage.quantity import Quantity, QuantityError
 
-Data = dict[str, Any]
-Place = tuple[Any, ...]
-"""Where a value is: the place around it, a name, index or key, and the Go type that has the name; () is the top."""
-Check = Callable[[Any, Place, list[str]], Any]
+FieldPath = tuple[Any, ...]
+"""The path of a value: that of its parent, its name, index or key, and the Go struct of the name; () is the root."""
+FieldCheck = Callable[[Any, FieldPath, list[str]], Any]
 
-_TOP: Place = ()
+_TOP: FieldPath = ()
 _MAX_DEPTH = 100
 _GO_NAMES = {str: "string", int: "number", float: "number", bool: "bool", dict: "object", list: "array"}
 _ANYTHING = frozenset(_GO_NAMES)
@@ -36,11 +36,11 @@ _NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/=]")
 
 
 class ShapeError(ValueError):
-    """A field holds what it cannot hold, in the words of Kubernetes' decoder."""
+    """A field has a value of a wrong type, in the words of Kubernetes' decoder."""
 
 
-class Shape:
-    """What a field may hold."""
+class FieldShape:
+    """The type of a field."""
 
     __slots__ = ("accepts", "check", "fields", "go", "item", "pointer", "zero")
 
@@ -48,32 +48,32 @@ class Shape:
         self,
         accepts: frozenset[type],
         go: str,
-        check: Check | None = None,
+        check: FieldCheck | None = None,
         zero: Callable[[], Any] = dict,
         *,
-        item: Shape | None = None,
-        fields: Callable[[], dict[str, Shape]] | None = None,
+        item: FieldShape | None = None,
+        fields: Callable[[], dict[str, FieldShape]] | None = None,
     ) -> None:
         self.accepts = accepts
         self.go = go
         self.check = check
         self.zero = zero
-        """What null is where nothing can be absent: in a list or a map."""
+        """The value of null where it cannot be absent: in a list or a map."""
         self.item = item
         self.fields = fields
         self.pointer = False
-        """Whether Kubernetes tells an empty value from none."""
+        """Whether the field is a pointer in Go: an empty value then differs from an absent one."""
 
-    def read(self, value: Any, place: Place, unknown: list[str]) -> Any:
+    def read(self, value: Any, path: FieldPath, unknown: list[str]) -> Any:
         """The value as Kubernetes would write it."""
         if value is None:
             return self.zero()
         if type(value) not in self.accepts:
-            raise _misfit(_described(value, self), self.go, place)
-        return value if self.check is None else self.check(value, place, unknown)
+            raise _misfit(_described(value, self), self.go, path)
+        return value if self.check is None else self.check(value, path, unknown)
 
     def same(self, left: Any, right: Any) -> bool:
-        """Whether two values mean the same; None is a value that is absent."""
+        """Whether two values are semantically equal; None is an absent value."""
         if left is None or right is None:
             value = right if left is None else left
             return value is None or (not self.pointer and self._is_zero(value))
@@ -94,19 +94,19 @@ class Shape:
 
 
 def read(kind: Kind, obj: Data) -> list[str]:
-    """Bring an object to the form in which Kubernetes keeps it, and name the fields that its kind does not have."""
+    """Bring an object into canonical form in path; returns its unknown fields. Raises ShapeError."""
     return read_as(_group(kind, obj), kind.kind, obj)
 
 
 def read_as(group: str, kind: str, obj: Data) -> list[str]:
-    """The same for what is no stored object: a Scale, an Eviction, a Binding."""
+    """The same for types that are not stored: a Scale, an Eviction, a Binding."""
     unknown: list[str] = []
     _read_struct(_fields(_table()["kinds"][f"{group}/{kind}"]), kind, obj, _TOP, unknown)
     return unknown
 
 
 def same(kind: Kind, new: Data, old: Data, *path: str) -> bool:
-    """Whether two objects, or what they have at a path, mean the same: an empty list is no list, 1 CPU is 1000m."""
+    """Whether two objects, or their fields at a path, are semantically equal: 1 CPU is 1000m, empty is absent."""
     shape = _shape(_table()["kinds"][f"{_group(kind, new)}/{kind.kind}"])
     left: Any = new
     right: Any = old
@@ -118,31 +118,31 @@ def same(kind: Kind, new: Data, old: Data, *path: str) -> bool:
 
 
 def _group(kind: Kind, obj: Data) -> str:
-    """Events are in two groups and differ in their fields: there, what an object says of itself counts."""
+    """The group of an object's type. Events are in two groups with different fields; their apiVersion decides."""
     return "" if kind.group == "events.k8s.io" and obj.get("apiVersion") == "v1" else kind.group
 
 
-def _read_struct(fields: dict[str, Shape], owner: str, obj: Data, place: Place, unknown: list[str]) -> None:
+def _read_struct(fields: dict[str, FieldShape], owner: str, obj: Data, path: FieldPath, unknown: list[str]) -> None:
     nulls = []
     for name, value in obj.items():
         shape = fields.get(name)
         if shape is None:
-            _shallow(value, (place, name, owner), unknown)
-            unknown.append(_dotted((place, name, owner)))
+            _shallow(value, (path, name, owner), unknown)
+            unknown.append(_dotted((path, name, owner)))
         elif type(value) in shape.accepts:
             if shape.check is not None:
-                checked = shape.check(value, (place, name, owner), unknown)
+                checked = shape.check(value, (path, name, owner), unknown)
                 if checked is not value:
                     obj[name] = checked
         elif value is None:
             nulls.append(name)
         else:
-            raise _misfit(_described(value, shape), shape.go, (place, name, owner))
+            raise _misfit(_described(value, shape), shape.go, (path, name, owner))
     for name in nulls:
         del obj[name]
 
 
-def _same_fields(fields: dict[str, Shape], left: Data, right: Data) -> bool:
+def _same_fields(fields: dict[str, FieldShape], left: Data, right: Data) -> bool:
     for name in left.keys() | right.keys():
         before, after = left.get(name), right.get(name)
         shape = fields.get(name)
@@ -170,12 +170,12 @@ def _table() -> dict[str, dict[str, Any]]:
 
 
 @cache
-def _fields(name: str) -> dict[str, Shape]:
+def _fields(name: str) -> dict[str, FieldShape]:
     return {field: _shape(code) for field, code in _table()["types"][name].items()}
 
 
-def _shape(code: str) -> Shape:
-    """Read a code of the table: `?` a pointer, `[` a list, `{` a map, a letter or a type, and its name in Go."""
+def _shape(code: str) -> FieldShape:
+    """Parse a code of fields.json: `?` a pointer, `[` a list, `{` a map, a letter or a type, and its name in Go."""
     if code[0] == "?":
         shape = _shape(code[1:])
         shape.pointer = True
@@ -183,65 +183,65 @@ def _shape(code: str) -> Shape:
     if code[0] in "[{":
         item = _shape(code[1:])
         if code[0] == "[":
-            return Shape(frozenset((list,)), f"[]{item.go}", _list_of(item), list, item=item)
-        return Shape(frozenset((dict,)), f"map[string]{item.go}", _map_of(item), dict, item=item)
+            return FieldShape(frozenset((list,)), f"[]{item.go}", _list_of(item), list, item=item)
+        return FieldShape(frozenset((dict,)), f"map[string]{item.go}", _map_of(item), dict, item=item)
     letter, _, go = code.partition("=")
     if letter in _LETTERS:
         accepts, name, check, zero = _LETTERS[letter]
-        return Shape(accepts, go or name, check, zero)
-    return Shape(frozenset((dict,)), code, _struct_of(code), fields=lambda: _fields(code))
+        return FieldShape(accepts, go or name, check, zero)
+    return FieldShape(frozenset((dict,)), code, _struct_of(code), fields=lambda: _fields(code))
 
 
-def _struct_of(name: str) -> Check:
+def _struct_of(name: str) -> FieldCheck:
     owner = name.rpartition(".")[2]
 
-    def check(value: Data, place: Place, unknown: list[str]) -> Data:
-        _read_struct(_fields(name), owner, value, place, unknown)
+    def check(value: Data, path: FieldPath, unknown: list[str]) -> Data:
+        _read_struct(_fields(name), owner, value, path, unknown)
         return value
 
     return check
 
 
-def _list_of(item: Shape) -> Check:
-    def check(values: list[Any], place: Place, unknown: list[str]) -> list[Any]:
+def _list_of(item: FieldShape) -> FieldCheck:
+    def check(values: list[Any], path: FieldPath, unknown: list[str]) -> list[Any]:
         for index, value in enumerate(values):
             if item.check is not None or type(value) not in item.accepts:
-                values[index] = item.read(value, (place, index, ""), unknown)
+                values[index] = item.read(value, (path, index, ""), unknown)
         return values
 
     return check
 
 
-def _map_of(item: Shape) -> Check:
-    def check(values: Data, place: Place, unknown: list[str]) -> Data:
+def _map_of(item: FieldShape) -> FieldCheck:
+    def check(values: Data, path: FieldPath, unknown: list[str]) -> Data:
         for key, value in values.items():
             if item.check is not None or type(value) not in item.accepts:
-                values[key] = item.read(value, (place, key, ""), unknown)
+                values[key] = item.read(value, (path, key, ""), unknown)
         return values
 
     return check
 
 
-def _int(bits: int) -> Check:
+def _int(bits: int) -> FieldCheck:
     limit: int = 1 << (bits - 1)
 
-    def check(value: int, place: Place, _: list[str]) -> int:
+    def check(value: int, path: FieldPath, _: list[str]) -> int:
         if not -limit <= value < limit:
-            raise _misfit(f"number {value}", f"int{bits}", place)
+            raise _misfit(f"number {value}", f"int{bits}", path)
         return value
 
     return check
 
 
-def _int_or_string(value: Any, place: Place, unknown: list[str]) -> Any:
-    return value if type(value) is str else _INT32(value, place, unknown)
+def _int_or_string(value: Any, path: FieldPath, unknown: list[str]) -> Any:
+    return value if type(value) is str else _INT32(value, path, unknown)
 
 
-def _quantity(value: Any, place: Place, _: list[str]) -> str:
+def _quantity(value: Any, path: FieldPath, _: list[str]) -> str:
     try:
         return _canonical(value)
     except QuantityError as error:
-        raise ShapeError(f"{_bracketed(place)}: {error}") from None
+        raise ShapeError(f"{_bracketed(path)}: {error}") from None
 
 
 @lru_cache(maxsize=65536, typed=True)
@@ -249,28 +249,28 @@ def _canonical(value: Any) -> str:
     return str(Quantity.of(value))
 
 
-def _bytes(value: str, place: Place, _: list[str]) -> str:
+def _bytes(value: str, path: FieldPath, _: list[str]) -> str:
     text = value.replace("\r", "").replace("\n", "")
     odd = _NOT_BASE64.search(text)
     at = len(text) // 4 * 4 if odd is None else odd.start()
     try:
         b64decode(text, validate=True)
     except ValueError:
-        raise ShapeError(f"{_bracketed(place)}: illegal base64 data at input byte {at}") from None
+        raise ShapeError(f"{_bracketed(path)}: illegal base64 data at input byte {at}") from None
     return text
 
 
-def _time(value: str, place: Place, _: list[str]) -> str:
-    instant = _instant(value, place)
+def _time(value: str, path: FieldPath, _: list[str]) -> str:
+    instant = _instant(value, path)
     return value if _TIME.fullmatch(value) else f"{instant.isoformat(timespec='seconds')}Z"
 
 
-def _micro_time(value: str, place: Place, _: list[str]) -> str:
-    instant = _instant(value, place)
+def _micro_time(value: str, path: FieldPath, _: list[str]) -> str:
+    instant = _instant(value, path)
     return value if _MICRO_TIME.fullmatch(value) else f"{instant.isoformat(timespec='microseconds')}Z"
 
 
-def _instant(value: str, place: Place) -> datetime:
+def _instant(value: str, path: FieldPath) -> datetime:
     if _RFC3339.fullmatch(value):
         try:
             return datetime.fromisoformat(value.replace(",", ".")).astimezone(UTC).replace(tzinfo=None)
@@ -278,16 +278,16 @@ def _instant(value: str, place: Place) -> datetime:
             problem = _out_of_range(value)
     else:
         problem = _unreadable(value)
-    raise ShapeError(f"{_bracketed(place)}: parsing time {quote(value)}{problem}")
+    raise ShapeError(f"{_bracketed(path)}: parsing time {quote(value)}{problem}")
 
 
 def _unreadable(value: str) -> str:
     rest = value
     for name, pattern in _TIME_PARTS:
-        found = re.match(pattern, rest, re.ASCII)
-        if found is None:
+        match = re.match(pattern, rest, re.ASCII)
+        if match is None:
             return f' as "2006-01-02T15:04:05Z07:00": cannot parse {quote(rest)} as "{name}"'
-        rest = rest[found.end() :]
+        rest = rest[match.end() :]
     return f": extra text: {quote(rest)}"
 
 
@@ -297,24 +297,24 @@ def _out_of_range(value: str) -> str:
     return f": {wrong[0] if wrong else 'day'} out of range"
 
 
-def _described(value: Any, shape: Shape) -> str:
+def _described(value: Any, shape: FieldShape) -> str:
     return f"number {value}" if type(value) is float and shape.accepts == _NUMBER else _GO_NAMES[type(value)]
 
 
-def _shallow(value: Any, place: Place, _: list[str], room: int = _MAX_DEPTH) -> Any:
-    """Refuse what nobody could walk through: here alone the table does not say how deep things go."""
+def _shallow(value: Any, path: FieldPath, _: list[str], room: int = _MAX_DEPTH) -> Any:
+    """Refuse a free-form value that is nested too deeply; all other types have a known depth."""
     if type(value) is dict or type(value) is list:
         if room == 0:
-            raise ShapeError(f"{_bracketed(place)}: nested deeper than {_MAX_DEPTH} levels")
+            raise ShapeError(f"{_bracketed(path)}: nested deeper than {_MAX_DEPTH} levels")
         for child in value.values() if type(value) is dict else value:
-            _shallow(child, place, _, room - 1)
+            _shallow(child, path, _, room - 1)
     return value
 
 
-def _misfit(value: str, go: str, place: Place) -> ShapeError:
+def _misfit(value: str, go: str, path: FieldPath) -> ShapeError:
     owner, names = "", []
-    while place:
-        place, step, struct = place
+    while path:
+        path, step, struct = path
         if struct:
             owner = owner or struct
             names.append(step)
@@ -322,22 +322,22 @@ def _misfit(value: str, go: str, place: Place) -> ShapeError:
     return ShapeError(f"json: cannot unmarshal {value} into Go {where} of type {go}")
 
 
-def _dotted(place: Place) -> str:
-    """A place as the strict decoder spells it: `spec.containers[0].foo`."""
-    return "".join(_steps(place, ".{}"))
+def _dotted(path: FieldPath) -> str:
+    """A path as the strict decoder writes it: `spec.containers[0].foo`."""
+    return "".join(_steps(path, ".{}"))
 
 
-def _bracketed(place: Place) -> str:
-    """A place as field errors spell it: `spec.containers[0].resources.limits[cpu]`."""
-    return "".join(_steps(place, "[{}]"))
+def _bracketed(path: FieldPath) -> str:
+    """A path as field errors write it: `spec.containers[0].resources.limits[cpu]`."""
+    return "".join(_steps(path, "[{}]"))
 
 
-def _steps(place: Place, key: str) -> list[str]:
+def _steps(path: FieldPath, key: str) -> list[str]:
     steps = []
-    while place:
-        place, step, struct = place
+    while path:
+        path, step, struct = path
         if struct:
-            steps.append(f".{step}" if place else step)
+            steps.append(f".{step}" if path else step)
         else:
             steps.append(f"[{step}]" if type(step) is int else key.format(step))
     return steps[::-1]
@@ -345,7 +345,7 @@ def _steps(place: Place, key: str) -> list[str]:
 
 _INT32 = _int(32)
 _TEXT, _NUMBER = frozenset((str,)), frozenset((int,))
-_LETTERS: dict[str, tuple[frozenset[type], str, Check | None, Callable[[], Any]]] = {
+_LETTERS: dict[str, tuple[frozenset[type], str, FieldCheck | None, Callable[[], Any]]] = {
     "s": (_TEXT, "string", None, str),
     "b": (frozenset((bool,)), "bool", None, bool),
     "i": (_NUMBER, "int32", _INT32, int),

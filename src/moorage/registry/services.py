@@ -1,13 +1,13 @@
-"""What is wrong with Services."""
+"""Validation of Services."""
 
 from __future__ import annotations
 
+from moorage.api.meta import Data
 from moorage.names import label_key_errors
 from moorage.registry import namesyntax
 from moorage.registry.checks import Errors, one_of, port, port_number, syntax
 from moorage.registry.metadata import label_errors
-from moorage.registry.schema import Data
-from moorage.registry.serviceupdates import needs_health_port
+from moorage.registry.serviceupdates import is_externally_accessible, needs_health_port
 from moorage.validation.field import duplicate, forbidden, invalid, not_supported, required
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
@@ -22,7 +22,7 @@ _HEALTH = "healthCheckNodePort"
 
 
 def service_errors(new: Data, old: Data | None) -> Errors:
-    """What is wrong with a Service, or with changing one."""
+    """Validate a Service, or an update of one."""
     spec = new.get("spec", {})
     kind, ports = spec.get("type", ""), spec.get("ports", [])
     headless = spec.get("clusterIP") == "None"
@@ -35,7 +35,7 @@ def service_errors(new: Data, old: Data | None) -> Errors:
     if kind != "ExternalName":
         yield from _address_errors(spec)
     yield from one_of("spec.type", kind, _TYPES)
-    yield from _traffic_errors(spec, kind)
+    yield from _traffic_errors(spec)
     if old is not None:
         yield from _update_errors(spec, old.get("spec", {}))
 
@@ -61,25 +61,25 @@ def _type_errors(spec: Data, kind: str, *, headless: bool) -> Errors:
 def _port_list_errors(ports: list[Data], kind: str) -> Errors:
     names: set[str] = set()
     seen: set[tuple[str, int]] = set()
-    on_nodes: set[tuple[str, int]] = set()
-    for index, each in enumerate(ports):
+    node_ports: set[tuple[str, int]] = set()
+    for index, entry in enumerate(ports):
         path = f"spec.ports[{index}]"
-        yield from _port_errors(path, each, names, is_named=len(ports) > 1)
-        if each.get("nodePort"):
+        yield from _port_errors(path, entry, names, is_named=len(ports) > 1)
+        if entry.get("nodePort"):
             if kind == "ClusterIP":
                 yield forbidden(f"{path}.nodePort", "may not be used when `type` is 'ClusterIP'")
-            node_key = (each.get("protocol", ""), each["nodePort"])
-            if node_key in on_nodes:
-                yield duplicate(f"{path}.nodePort", each["nodePort"])
-            on_nodes.add(node_key)
-        key = (each.get("protocol", ""), each.get("port", 0))
+            node_key = (entry.get("protocol", ""), entry["nodePort"])
+            if node_key in node_ports:
+                yield duplicate(f"{path}.nodePort", entry["nodePort"])
+            node_ports.add(node_key)
+        key = (entry.get("protocol", ""), entry.get("port", 0))
         if key in seen:
             yield duplicate(path, {"protocol": key[0], "port": key[1]})
         seen.add(key)
 
 
-def _port_errors(path: str, each: Data, names: set[str], *, is_named: bool) -> Errors:
-    name = each.get("name", "")
+def _port_errors(path: str, entry: Data, names: set[str], *, is_named: bool) -> Errors:
+    name = entry.get("name", "")
     if not name:
         if is_named:
             yield required(f"{path}.name")
@@ -88,10 +88,10 @@ def _port_errors(path: str, each: Data, names: set[str], *, is_named: bool) -> E
         if name in names:
             yield duplicate(f"{path}.name", name)
         names.add(name)
-    yield from port_number(f"{path}.port", each.get("port", 0))
-    yield from one_of(f"{path}.protocol", each.get("protocol"), _PROTOCOLS)
-    yield from port(f"{path}.targetPort", each.get("targetPort"))
-    if protocol := each.get("appProtocol"):
+    yield from port_number(f"{path}.port", entry.get("port", 0))
+    yield from one_of(f"{path}.protocol", entry.get("protocol"), _PROTOCOLS)
+    yield from port(f"{path}.targetPort", entry.get("targetPort"))
+    if protocol := entry.get("appProtocol"):
         yield from syntax(f"{path}.appProtocol", protocol, label_key_errors(protocol))
 
 
@@ -134,15 +134,14 @@ def _family_errors(spec: Data) -> Errors:
         yield not_supported("spec.ipFamilyPolicy", policy, _FAMILY_POLICIES)
 
 
-def _traffic_errors(spec: Data, kind: str) -> Errors:
-    outside, inside = spec.get("externalTrafficPolicy"), spec.get("internalTrafficPolicy")
-    is_reachable = kind in ("LoadBalancer", "NodePort") or (kind == "ClusterIP" and bool(spec.get("externalIPs")))
-    if is_reachable:
-        yield from one_of("spec.externalTrafficPolicy", outside, _POLICIES)
-    elif outside:
-        yield invalid("spec.externalTrafficPolicy", outside, "may only be set for externally-accessible services")
-    if inside is not None and inside not in _POLICIES:
-        yield not_supported("spec.internalTrafficPolicy", inside, _POLICIES)
+def _traffic_errors(spec: Data) -> Errors:
+    external, internal = spec.get("externalTrafficPolicy"), spec.get("internalTrafficPolicy")
+    if is_externally_accessible(spec):
+        yield from one_of("spec.externalTrafficPolicy", external, _POLICIES)
+    elif external:
+        yield invalid("spec.externalTrafficPolicy", external, "may only be set for externally-accessible services")
+    if internal is not None and internal not in _POLICIES:
+        yield not_supported("spec.internalTrafficPolicy", internal, _POLICIES)
     if spec.get(_HEALTH) and not needs_health_port(spec):
         why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
         yield invalid(f"spec.{_HEALTH}", spec[_HEALTH], why)
@@ -154,14 +153,14 @@ def _traffic_errors(spec: Data, kind: str) -> Errors:
 
 
 def _update_errors(spec: Data, before: Data) -> Errors:
-    """A service keeps its addresses unless it becomes an alias, or was one."""
+    """Cluster IPs are immutable, unless the Service becomes or was an ExternalName."""
     if "ExternalName" in (spec.get("type"), before.get("type")):
         return
     if needs_health_port(spec) and needs_health_port(before) and spec.get(_HEALTH) != before.get(_HEALTH):
         yield forbidden(f"spec.{_HEALTH}", "field is immutable")
-    addresses, known = spec.get("clusterIPs", []), before.get("clusterIPs", [])
-    if known and not addresses:
+    addresses, old_addresses = spec.get("clusterIPs", []), before.get("clusterIPs", [])
+    if old_addresses and not addresses:
         yield invalid("spec.clusterIPs[0]", addresses, "primary clusterIP can not be unset")
-    for index, (address, old) in enumerate(zip(addresses, known, strict=False)):
-        if address != old and (index == 0 or len(addresses) == len(known)):
+    for index, (address, old) in enumerate(zip(addresses, old_addresses, strict=False)):
+        if address != old and (index == 0 or len(addresses) == len(old_addresses)):
             yield invalid(f"spec.clusterIPs[{index}]", addresses, "may not change once set")

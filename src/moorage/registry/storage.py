@@ -1,8 +1,9 @@
-"""What is wrong with volumes, claims and classes of storage."""
+"""Validation of PersistentVolumes, claims, StorageClasses and the objects of CSI drivers."""
 
 from __future__ import annotations
 
 from moorage.api import kinds
+from moorage.api.meta import Data
 from moorage.names import label_key_errors
 from moorage.quantity import Quantity
 from moorage.registry import namesyntax, schema
@@ -17,7 +18,6 @@ from moorage.registry.checks import (
     unchanged,
 )
 from moorage.registry.pod.volumesources import driver_errors, source_errors
-from moorage.registry.schema import Data
 from moorage.validation.field import ErrorType, FieldError, forbidden, invalid, not_supported, required, too_long
 
 _VOLUME, _CLAIM = kinds.row("v1", "PersistentVolume"), kinds.row("v1", "PersistentVolumeClaim")
@@ -31,7 +31,7 @@ _SPEC_FIELDS = frozenset((
     "accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity", "persistentVolumeReclaimPolicy",
     "storageClassName", "volumeAttributesClassName", "volumeMode",
 ))  # fmt: skip
-"""What a PersistentVolume has beside its source."""
+"""The fields of a PersistentVolume's spec that are not its source."""
 _MAX_PARAMETERS = 512
 _MAX_PARAMETER_BYTES = 256 * 1024
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
@@ -49,7 +49,7 @@ def _access_mode_errors(path: str, modes: list[str]) -> Errors:
 
 
 def claim_spec_errors(path: str, spec: Data) -> Errors:
-    """What is wrong with the specification of a claim, also inside of pods and StatefulSets."""
+    """Validate the spec of a claim, also in templates of pods and StatefulSets."""
     modes = spec.get("accessModes", [])
     if not modes:
         yield required(f"{path}.accessModes", "at least 1 access mode is required")
@@ -80,7 +80,7 @@ def _data_source_errors(path: str, source: Data) -> Errors:
 
 
 def claim_errors(new: Data, old: Data | None) -> Errors:
-    """What is wrong with a PersistentVolumeClaim, or with changing one."""
+    """Validate a PersistentVolumeClaim, or an update of one."""
     yield from claim_spec_errors("spec", new.get("spec", {}))
     if old is not None:
         yield from _claim_update_errors(new, old)
@@ -114,7 +114,7 @@ def _with_storage(resources: Data, size: str) -> Data:
 
 
 def volume_errors(new: Data, old: Data | None) -> Errors:
-    """What is wrong with a PersistentVolume, or with changing one."""
+    """Validate a PersistentVolume, or an update of one."""
     spec = new.get("spec", {})
     modes, capacity = spec.get("accessModes", []), spec.get("capacity", {})
     if not modes:
@@ -166,7 +166,7 @@ def _volume_update_errors(spec: Data, before: Data) -> Errors:
 
 
 def storage_class_errors(new: Data, old: Data | None) -> Errors:
-    """What is wrong with a StorageClass, or with changing one."""
+    """Validate a StorageClass, or an update of one."""
     if old is not None:
         for name in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
             yield from unchanged(name, new.get(name) or None, old.get(name) or None)
@@ -193,7 +193,7 @@ def storage_class_errors(new: Data, old: Data | None) -> Errors:
 
 
 def csi_driver_errors(new: Data, old: Data | None) -> Errors:
-    """What is wrong with a CSIDriver, or with changing one."""
+    """Validate a CSIDriver, or an update of one."""
     spec = new.get("spec", {})
     policy = spec.get("fsGroupPolicy")
     if policy is not None and policy not in _FS_GROUP_POLICIES:
@@ -209,7 +209,7 @@ def csi_driver_errors(new: Data, old: Data | None) -> Errors:
 
 
 def csi_node_errors(new: Data, _: Data | None) -> Errors:
-    """What is wrong with a CSINode."""
+    """Validate a CSINode."""
     seen = set()
     for index, driver in enumerate(new.get("spec", {}).get("drivers", ())):
         path = f"spec.drivers[{index}]"
@@ -223,7 +223,7 @@ def csi_node_errors(new: Data, _: Data | None) -> Errors:
 
 
 def attachment_errors(new: Data, old: Data | None) -> Errors:
-    """What is wrong with a VolumeAttachment, or with changing one."""
+    """Validate a VolumeAttachment, or an update of one."""
     spec = new.get("spec", {})
     yield from driver_errors("spec.attacher", spec.get("attacher", ""))
     source = spec.get("source", {})
@@ -242,7 +242,7 @@ def attachment_errors(new: Data, old: Data | None) -> Errors:
 
 
 def storage_capacity_errors(new: Data, old: Data | None) -> Errors:
-    """What is wrong with a CSIStorageCapacity, or with changing one."""
+    """Validate a CSIStorageCapacity, or an update of one."""
     if old is not None:
         for name in ("nodeTopology", "storageClassName"):
             yield from unchanged(name, new.get(name), old.get(name))

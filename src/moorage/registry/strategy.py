@@ -1,4 +1,4 @@
-"""What the kinds do with their parts: the status that a new object starts with, and what an update leaves alone."""
+"""The strategy of each kind: the initial status of a new object, and the fields that an update keeps."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from moorage.api.kinds import Kind
+from moorage.api.meta import Data
 from moorage.registry import schema
 from moorage.registry.pod.qos import qos_class
-from moorage.registry.schema import Data
 from moorage.registry.serviceupdates import update_service
 
 GENERATIONS = frozenset((
     "Pod", "ReplicationController", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob",
     "PodDisruptionBudget", "DeviceClass", "DeviceTaintRule", "ResourceSlice", "PriorityClass", "PodTemplate",
 ))  # fmt: skip
-"""Kinds whose objects count the changes of their specification."""
+"""Kinds whose objects have a generation."""
 _SPEC_ONLY = GENERATIONS - {"PriorityClass"} | {"CSIDriver"}
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 _GATED = "Scheduling is blocked due to non-empty scheduling gates"
@@ -26,7 +26,7 @@ _AFFINITY_LISTS = (
 
 
 def on_create(kind: Kind, obj: Data, now: str) -> None:
-    """Give a new object the status that it starts with, whatever the client said of it."""
+    """Set the initial status of a new object; a status that the client sent is dropped."""
     if "status" in kind.subresources and kind.kind != "Node":
         obj["status"] = {}
     if prepare := _ON_CREATE.get(kind.kind):
@@ -34,7 +34,7 @@ def on_create(kind: Kind, obj: Data, now: str) -> None:
 
 
 def on_update(kind: Kind, new: Data, old: Data, subresource: str, now: str) -> None:
-    """Keep the parts of the old object that this update is not about, and count a change of the specification."""
+    """Keep the fields that this update must not change, and increase the generation when the spec changes."""
     if subresource == "status":
         _keep(new, old, (name for name in old.keys() | new.keys() if name not in ("metadata", "status")))
         for name in _STATUS_METADATA.get(kind.kind, ()):
@@ -92,7 +92,7 @@ def _create_pod(obj: Data, now: str) -> None:
 
 
 def _select_alike(term: Data, labels: dict[str, str]) -> None:
-    """Turn `matchLabelKeys` into conditions on the values that the pod itself has."""
+    """Turn `matchLabelKeys` into requirements on the values of the pod's own labels."""
     selector = term.get("labelSelector")
     if selector is None:
         return
@@ -134,13 +134,13 @@ def _create_service(obj: Data, _: str) -> None:
 
 
 def _plain_secrets(obj: Data, *_: Any) -> None:
-    """A service account names its secrets and says nothing else of them."""
+    """Reduce the secrets of a ServiceAccount to their names."""
     if "secrets" in obj:
         obj["secrets"] = [{"name": secret["name"]} for secret in obj["secrets"] if secret.get("name")]
 
 
 def _settle_data_source(obj: Data, *_: Any) -> None:
-    """A claim has its data source in two fields, an old and a new one."""
+    """Keep dataSource and dataSourceRef of a claim consistent."""
     spec = obj.setdefault("spec", {})
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
     if source and not reference:
@@ -194,11 +194,11 @@ def _pod_status(new: Data, old: Data, _: str) -> None:
     for name in ("qosClass", "observedGeneration"):
         if not new.get(name) and name in old:
             new[name] = old[name]
-    known: dict[str, list[Any]] = {}
+    generations: dict[str, list[Any]] = {}
     for condition in old.get("conditions", ()):
-        known.setdefault(condition.get("type", ""), []).append(condition.get("observedGeneration"))
+        generations.setdefault(condition.get("type", ""), []).append(condition.get("observedGeneration"))
     for condition in new.get("conditions", ()):
-        before = known.get(condition.get("type", ""))
+        before = generations.get(condition.get("type", ""))
         generation = before.pop(0) if before else None
         if generation and not condition.get("observedGeneration"):
             condition["observedGeneration"] = generation
@@ -235,16 +235,16 @@ def _ephemeral_containers(new: Data, old: Data) -> Data:
 
 
 def _resized(new: Data, old: Data) -> Data:
-    """The old specification with the new amounts of resources."""
+    """The old spec with the new resources."""
     spec = dict(old)
     _keep(spec, new, ("resources",))
     for field in ("containers", "initContainers"):
         before, after = old.get(field, []), new.get(field, [])
-        if [each.get("name") for each in before] != [each.get("name") for each in after]:
-            return new  # what cannot be done, validation tells
-        merged = [dict(each) for each in before]
-        for container, wanted in zip(merged, after, strict=True):
-            _keep(container, wanted, ("resources", "resizePolicy"))
+        if [container.get("name") for container in before] != [container.get("name") for container in after]:
+            return new  # validation reports it
+        merged = [dict(container) for container in before]
+        for container, resized in zip(merged, after, strict=True):
+            _keep(container, resized, ("resources", "resizePolicy"))
         if merged:
             spec[field] = merged
     return spec

@@ -1,4 +1,4 @@
-"""What is wrong with the workloads that make pods: Deployments, ReplicaSets, StatefulSets and so on."""
+"""Validation of Deployments, ReplicaSets, ReplicationControllers, DaemonSets and StatefulSets."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from moorage.api import kinds
 from moorage.api.kinds import Kind
 from moorage.api.labels import selects
+from moorage.api.meta import Data
 from moorage.registry import namesyntax, schema
 from moorage.registry.checks import (
     IMMUTABLE,
@@ -19,7 +20,6 @@ from moorage.registry.checks import (
     syntax,
 )
 from moorage.registry.pod.spec import template_errors
-from moorage.registry.schema import Data
 from moorage.registry.storage import claim_spec_errors
 from moorage.validation.field import ErrorType, FieldError, forbidden, invalid, not_supported, required
 
@@ -38,7 +38,7 @@ _STATEFUL_FORBIDDEN = (
 
 
 def deployment_errors(new: Data, old: Data | None) -> Errors:
-    """What is wrong with a Deployment, or with changing one."""
+    """Validate a Deployment, or an update of one."""
     spec = new.get("spec", {})
     yield from nonnegative("spec", spec, "replicas")
     yield from _selector_errors(spec, "deployment", is_required=True)
@@ -52,7 +52,7 @@ def deployment_errors(new: Data, old: Data | None) -> Errors:
 
 
 def replica_set_errors(new: Data, old: Data | None) -> Errors:
-    """What is wrong with a ReplicaSet, or with changing one."""
+    """Validate a ReplicaSet, or an update of one."""
     spec = new.get("spec", {})
     yield from nonnegative("spec", spec, "replicas", "minReadySeconds")
     yield from _selector_errors(spec, "deployment", is_required=True)
@@ -61,7 +61,7 @@ def replica_set_errors(new: Data, old: Data | None) -> Errors:
 
 
 def replication_controller_errors(new: Data, _: Data | None) -> Errors:
-    """What is wrong with a ReplicationController."""
+    """Validate a ReplicationController."""
     spec = new.get("spec", {})
     yield from nonnegative("spec", spec, "replicas", "minReadySeconds")
     labels = spec.get("selector")
@@ -74,7 +74,7 @@ def replication_controller_errors(new: Data, _: Data | None) -> Errors:
 
 
 def daemon_set_errors(new: Data, old: Data | None) -> Errors:
-    """What is wrong with a DaemonSet, or with changing one."""
+    """Validate a DaemonSet, or an update of one."""
     spec = new.get("spec", {})
     yield from _selector_errors(spec, "daemonset", is_required=False)
     yield from _template_errors(spec, "DaemonSet", is_selected="selector" in spec)
@@ -84,7 +84,7 @@ def daemon_set_errors(new: Data, old: Data | None) -> Errors:
 
 
 def stateful_set_errors(new: Data, old: Data | None) -> Errors:
-    """What is wrong with a StatefulSet, or with changing one."""
+    """Validate a StatefulSet, or an update of one."""
     spec = new.get("spec", {})
     policy = spec.get("podManagementPolicy")
     if policy not in ("OrderedReady", "Parallel"):
@@ -105,8 +105,8 @@ def stateful_set_errors(new: Data, old: Data | None) -> Errors:
     if old is not None:
         before = old.get("spec", {})
         kept = {name: spec[name] for name in spec if name not in _STATEFUL_MUTABLE}
-        known = {name: before[name] for name in before if name not in _STATEFUL_MUTABLE}
-        if not schema.same(_STATEFUL_SET, {"spec": kept}, {"spec": known}, "spec"):
+        old_kept = {name: before[name] for name in before if name not in _STATEFUL_MUTABLE}
+        if not schema.same(_STATEFUL_SET, {"spec": kept}, {"spec": old_kept}, "spec"):
             yield forbidden("spec", _STATEFUL_FORBIDDEN)
 
 
@@ -118,12 +118,14 @@ def _new_stateful_set_errors(spec: Data) -> Errors:
 
 
 def _with_claim_volumes(spec: Data) -> Data:
-    """The specification with the volumes that its claim templates will become, and without what the pods are named."""
+    """The spec with the volumes of its claim templates, and without the pod fields that the controller sets."""
     pod = {name: value for name, value in spec.get("template", {}).get("spec", {}).items() if name not in _OVERWRITTEN}
     names = [claim.get("metadata", {}).get("name", "") for claim in spec.get("volumeClaimTemplates", ())]
     if names:
-        made = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in dict.fromkeys(names)]
-        pod["volumes"] = made + [volume for volume in pod.get("volumes", ()) if volume.get("name") not in names]
+        claim_volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in dict.fromkeys(names)]
+        pod["volumes"] = claim_volumes + [
+            volume for volume in pod.get("volumes", ()) if volume.get("name") not in names
+        ]
     return {**spec, "template": {**spec.get("template", {}), "spec": pod}}
 
 
@@ -161,8 +163,8 @@ def _template_errors(spec: Data, kind: str, *, is_selected: bool = True) -> Erro
 
 
 def _unsupported(path: str, value: Any, allowed: tuple[str, ...]) -> FieldError:
-    """Like an unsupported text, but what is shown is the whole strategy."""
-    listed = ", ".join(f'"{each}"' for each in allowed)
+    """Like not_supported, but showing the whole strategy as the value."""
+    listed = ", ".join(f'"{name}"' for name in allowed)
     return FieldError(ErrorType.NOT_SUPPORTED, path, value, f"supported values: {listed}")
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from moorage.apiserver.access.defaultroles import DEFAULTS
 from moorage.apiserver.access.escalation import escalation, uncovered
 from moorage.apiserver.access.rbac import Attributes, Rbac
-from moorage.apiserver.access.roles import Rule
+from moorage.apiserver.access.roles import RoleRule
 from moorage.apiserver.base.users import User
 from tests.apiserver.access.test_authorization import AGGREGATE, GROUP, ROOT, binding, group, role, rule, user
 from tests.apiserver.edge import told
@@ -128,7 +128,7 @@ def some(values: list[str], least: int = 1) -> st.SearchStrategy[tuple[str, ...]
 
 
 RULES = st.builds(
-    Rule,
+    RoleRule,
     some(["get", "list", "*"]),
     some(["", "apps", "*"]),
     some(["pods", "pods/status", "*/status", "*"]),
@@ -145,8 +145,8 @@ ASKED = [
 ] + [Attributes(verb, path=path) for verb in ("get", "put") for path in ("/x", "/x/y", "/z")]
 
 
-def allows(rules: list[Rule], asked: Attributes) -> bool:
-    def one(each: Rule) -> bool:
+def allows(rules: list[RoleRule], asked: Attributes) -> bool:
+    def one(each: RoleRule) -> bool:
         if not asked.resource:
             return each.allows_path(asked.path)
         named = not each.names or asked.name in each.names
@@ -156,11 +156,11 @@ def allows(rules: list[Rule], asked: Attributes) -> bool:
 
 
 @given(st.lists(RULES, max_size=4), st.lists(RULES, max_size=2))
-def test_what_is_covered_allows_nothing_new(held: list[Rule], wanted: list[Rule]) -> None:
+def test_what_is_covered_allows_nothing_new(held: list[RoleRule], wanted: list[RoleRule]) -> None:
     if not uncovered(held, wanted):
         assert all(allows(held, asked) for asked in ASKED if allows(wanted, asked))
 
 
 @given(st.lists(RULES, max_size=3))
-def test_everybody_holds_what_they_hold(held: list[Rule]) -> None:
+def test_everybody_holds_what_they_hold(held: list[RoleRule]) -> None:
     assert uncovered(held, held) == []

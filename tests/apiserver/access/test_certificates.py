@@ -164,7 +164,7 @@ def test_openssl_believes_it_all(tmp_path: Path) -> None:
             "-purpose",
             purpose,
             "-CAfile",
-            str(pki.authority_file),
+            str(tmp_path / "ca.crt"),
             str(file),
         ]
         assert subprocess.run(command, capture_output=True, check=False).returncode == 0

@@ -15,6 +15,7 @@ import pytest
 
 from moorage.api.kinds import KINDS
 from moorage.apiserver.describe import discovery, glossary, models, openapi
+from moorage.apiserver.describe.requiredfields import REQUIRED
 from moorage.apiserver.http.messages import Request, Response
 from tests.apiserver.edge import scenario
 from tests.apiserver.kubectl import Shelf, kubectl, needs_kubectl
@@ -184,14 +185,14 @@ def fields_by_type() -> dict[str, set[str]]:
 def test_the_glossary_speaks_only_of_what_exists() -> None:
     known = fields_by_type()
     assert set(glossary.TYPES) <= set(known)
-    for owner, texts in glossary._FIELDS.items():
+    for owner, texts in glossary.FIELDS.items():
         assert set(texts) <= known[owner], owner
-    for owner, fields in glossary.REQUIRED.items():
+    for owner, fields in REQUIRED.items():
         assert set(fields) <= known[owner], owner
 
 
 def test_texts_are_sentences() -> None:
-    texts = [*glossary.TYPES.values(), *(text for each in glossary._FIELDS.values() for text in each.values())]
+    texts = [*glossary.TYPES.values(), *(text for each in glossary.FIELDS.values() for text in each.values())]
     assert [text for text in texts if not text.endswith(".") or text[0].islower()] == []
 
 

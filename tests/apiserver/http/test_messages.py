@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.apiserver.http.limits import InFlight, Lane, Limits, lane
-from moorage.apiserver.http.messages import Headers, Reason, Request, Response, Target, TargetError, status
-from moorage.apiserver.http.wire import BATCH, Reader, Stage, accepts_gzip, batches, chunk, gzipped, head
+from moorage.apiserver.http.messages import Headers, Reason, Request, Response, Target, TargetError, status, success
+from moorage.apiserver.http.wire import BATCH, Reader, ReadStage, accepts_gzip, batches, chunk, gzipped, head
 from tests.apiserver.edge import told
 
 LIMITS = Limits(body_size=1000, header_size=2000, header_count=10)
@@ -191,7 +191,7 @@ def test_a_client_may_wait_before_it_sends_its_body() -> None:
     reader = Reader(LIMITS)
     reader.feed(START + b"Expect: 100-continue\r\nContent-Length: 5\r\n\r\n")
     assert reader.awaits_continue
-    assert reader.stage is Stage.BODY
+    assert reader.stage is ReadStage.BODY
     reader.feed(b"hello")
     assert not reader.awaits_continue
     reader = Reader(LIMITS)
@@ -299,6 +299,13 @@ def test_a_status_has_kubernetes_shape() -> None:
     assert told(status(403, "Forbidden", "no", {}))["details"] == {}
     assert "details" not in told(status(401, "Unauthorized", "no"))
     assert ("Retry-After", "3") in status(429, "TooManyRequests", "no", {"retryAfterSeconds": 3}).headers
+
+
+def test_a_success_has_kubernetes_shape() -> None:
+    plain = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success"'
+    assert success().body == plain + b"}"
+    assert success(details={"name": "x", "group": ""}).body == plain + b',"details":{"name":"x","group":""}}'
+    assert (success(201).status, success(201).body) == (201, plain + b',"code":201}')
 
 
 def test_a_header_cannot_smuggle_another() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from moorage.apiserver.patch.apply import LAST_APPLIED, ConflictError, apply
 from moorage.apiserver.patch.errors import Cause, PatchError
-from moorage.apiserver.patch.managed import Write
+from moorage.apiserver.patch.managed import ManagedWrite
 from tests.apiserver.json_values import untouched
 from tests.apiserver.patch.writers import Cluster, at, body, write
 
@@ -367,7 +367,7 @@ ERRORS: list[tuple[Any, str]] = [
 def test_an_item_without_a_key_has_no_name() -> None:
     config = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "x"}, "secrets": [{"kind": "Secret"}]}
     with pytest.raises(PatchError) as caught:
-        apply(Write("v1", "ServiceAccount", "me", at(0)), None, config)
+        apply(ManagedWrite("v1", "ServiceAccount", "me", at(0)), None, config)
     assert caught.value.message == (
         "failed to create typed patch object (/x; /v1, Kind=ServiceAccount): .secrets: element 0: associative list "
         'with keys has an element that omits all key fields ["name"] '

@@ -9,12 +9,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from moorage.api.meta import Data
 from moorage.apiserver.patch import fieldset
 from moorage.apiserver.patch.apply import ConflictError, apply
 from moorage.apiserver.patch.compare import everything
 from moorage.apiserver.patch.errors import PatchError
-from moorage.apiserver.patch.fieldset import Fields
-from moorage.apiserver.patch.managed import Object
+from moorage.apiserver.patch.fieldset import FieldSet
 from moorage.registry.mergekeys import shape_of
 from tests.apiserver.json_values import maps, refusal, untouched, values, without_nulls
 from tests.apiserver.patch.writers import Cluster, body, holds, write
@@ -77,7 +77,7 @@ managers = st.sampled_from(MANAGERS)
 steps = st.lists(st.tuples(st.sampled_from(("apply", "force", "update")), managers, configs), max_size=6)
 
 
-def run(cluster: Cluster, story: list[tuple[str, str, dict[str, Any]]]) -> Iterator[Object]:
+def run(cluster: Cluster, story: list[tuple[str, str, dict[str, Any]]]) -> Iterator[Data]:
     """The object after each step; the steps that are refused change nothing."""
     for way, manager, config in story:
         with untouched(cluster.live, config):
@@ -173,7 +173,7 @@ def test_managers_of_different_fields_never_conflict(mine: Any, theirs: Any) -> 
     assert cluster.owners == alone.owners
 
 
-def leaves(fields: Fields, prefix: str = "") -> Iterator[str]:
+def leaves(fields: FieldSet, prefix: str = "") -> Iterator[str]:
     for element, below in fields.items():
         if element == ".":
             continue

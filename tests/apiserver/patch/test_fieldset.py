@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.apiserver.patch import fieldset
-from moorage.apiserver.patch.fieldset import Fields
+from moorage.apiserver.patch.fieldset import FieldSet
 
 ELEMENTS = ("f:a", "f:b", 'k:{"name":"x"}', 'k:{"port":80}', 'v:"s"', "v:1")
 
@@ -15,7 +15,7 @@ paths = st.lists(st.sampled_from(ELEMENTS), min_size=1, max_size=3).map(tuple)
 path_sets = st.frozensets(paths, max_size=8)
 
 
-def tree(members: frozenset[tuple[str, ...]]) -> Fields:
+def tree(members: frozenset[tuple[str, ...]]) -> FieldSet:
     """The set of some paths, built by inserting them one by one."""
     root: dict[str, Any] = {}
     for path in members:
@@ -31,7 +31,7 @@ def _tidy(node: dict[str, Any]) -> dict[str, Any]:
     return {} if tidied.keys() == {"."} else tidied
 
 
-def members(fields: Fields, prefix: tuple[str, ...] = ()) -> frozenset[tuple[str, ...]]:
+def members(fields: FieldSet, prefix: tuple[str, ...] = ()) -> frozenset[tuple[str, ...]]:
     found: set[tuple[str, ...]] = set()
     for element, below in fields.items():
         if element == ".":
@@ -58,12 +58,12 @@ def test_the_order_of_a_set_does_not_depend_on_how_it_came_about(members: frozen
     assert str(ordered) == str(fieldset.in_order(_backwards(ordered)))
 
 
-def _backwards(fields: Fields) -> Fields:
+def _backwards(fields: FieldSet) -> FieldSet:
     return {element: _backwards(fields[element]) for element in reversed(list(fields))}
 
 
 def test_a_set_is_written_as_kubernetes_writes_it() -> None:
-    unordered: Fields = {'k:{"port":443}': {}, "f:b": {}, 'k:{"port":80}': {}, "v:1": {}, "f:a": {}, ".": {}}
+    unordered: FieldSet = {'k:{"port":443}': {}, "f:b": {}, 'k:{"port":80}': {}, "v:1": {}, "f:a": {}, ".": {}}
     assert list(fieldset.in_order(unordered)) == [".", "f:a", "f:b", 'k:{"port":80}', 'k:{"port":443}', "v:1"]
 
 

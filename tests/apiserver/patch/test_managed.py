@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.apiserver.patch.errors import PatchError
-from moorage.apiserver.patch.managed import MAX_UPDATE_MANAGERS, Write, manager_name, track
+from moorage.apiserver.patch.managed import MAX_UPDATE_MANAGERS, ManagedWrite, manager_name, track
 from tests.apiserver.json_values import NESTED, maps, untouched, values
 from tests.apiserver.patch.writers import Cluster, at, body, write
 
@@ -350,7 +350,7 @@ shapes = st.fixed_dictionaries(
 
 @given(st.none() | shapes, shapes | maps, st.sampled_from(("", "status")))
 def test_garbage_is_tracked_or_refused_politely(live: Any, new: Any, subresource: str) -> None:
-    live = live and track(Write("v1", "Pod", "first", at(0)), None, live)
+    live = live and track(ManagedWrite("v1", "Pod", "first", at(0)), None, live)
     with untouched(live, new):
-        tracked = track(Write("v1", "Pod", "me", at(1), subresource), live, new)
+        tracked = track(ManagedWrite("v1", "Pod", "me", at(1), subresource), live, new)
     assert {**tracked, "metadata": 0} == {**new, "metadata": 0}

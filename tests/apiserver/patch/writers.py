@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from moorage.api.meta import Data
 from moorage.apiserver.patch import fieldset
 from moorage.apiserver.patch.apply import apply
 from moorage.apiserver.patch.compare import named_items
-from moorage.apiserver.patch.managed import Object, Write, track
-from moorage.registry.mergekeys import PLAIN, Shape
+from moorage.apiserver.patch.managed import ManagedWrite, track
+from moorage.registry.mergekeys import PLAIN, MergeShape
 
 GROUPS = {
     "Pod": "v1",
@@ -25,11 +26,11 @@ def at(second: int) -> str:
     return f"2025-01-01T00:{second // 60:02d}:{second % 60:02d}Z"
 
 
-def write(manager: str, kind: str = "Pod", *, second: int = 0, subresource: str = "") -> Write:
-    return Write(GROUPS[kind], kind, manager, at(second), subresource)
+def write(manager: str, kind: str = "Pod", *, second: int = 0, subresource: str = "") -> ManagedWrite:
+    return ManagedWrite(GROUPS[kind], kind, manager, at(second), subresource)
 
 
-def body(kind: str = "Pod", /, *, metadata: Mapping[str, Any] | None = None, **fields: Any) -> Object:
+def body(kind: str = "Pod", /, *, metadata: Mapping[str, Any] | None = None, **fields: Any) -> Data:
     """What a client sends: an object with a name."""
     return {"apiVersion": GROUPS[kind], "kind": kind, "metadata": {"name": "x", **(metadata or {})}, **fields}
 
@@ -39,28 +40,28 @@ class Cluster:
 
     def __init__(self, kind: str = "Pod") -> None:
         self.kind = kind
-        self.live: Object | None = None
+        self.live: Data | None = None
         self.second = 0
 
-    def create(self, manager: str, **fields: Any) -> Object:
+    def create(self, manager: str, **fields: Any) -> Data:
         assert self.live is None
         return self._store(track(self._write(manager), None, body(self.kind, **fields)))
 
-    def update(self, manager: str, *, subresource: str = "", **fields: Any) -> Object:
+    def update(self, manager: str, *, subresource: str = "", **fields: Any) -> Data:
         """Change whole top-level fields; None removes."""
         assert self.live is not None
         new = {name: value for name, value in {**self.live, **fields}.items() if value is not None}
         return self._store(track(self._write(manager, subresource), self.live, new))
 
-    def apply(self, manager: str, *, force: bool = False, subresource: str = "", **fields: Any) -> Object:
+    def apply(self, manager: str, *, force: bool = False, subresource: str = "", **fields: Any) -> Data:
         config = body(self.kind, **fields)
         return self._store(apply(self._write(manager, subresource), self.live, config, force=force))
 
-    def _write(self, manager: str, subresource: str = "") -> Write:
+    def _write(self, manager: str, subresource: str = "") -> ManagedWrite:
         self.second += 1
         return write(manager, self.kind, second=self.second, subresource=subresource)
 
-    def _store(self, item: Object) -> Object:
+    def _store(self, item: Data) -> Data:
         self.live = {**item, "metadata": {**item["metadata"], "uid": "1"}}
         return self.live
 
@@ -74,7 +75,7 @@ class Cluster:
             owned[name] = list(fieldset.paths(entry["fieldsV1"]))
         return owned
 
-    def bare(self) -> Object:
+    def bare(self) -> Data:
         """The object as a client thinks of it."""
         assert self.live is not None
         metadata = {
@@ -83,7 +84,7 @@ class Cluster:
         return {**self.live, "metadata": metadata}
 
 
-def holds(item: Any, config: Any, shape: Shape) -> bool:
+def holds(item: Any, config: Any, shape: MergeShape) -> bool:
     """Whether an object has all that a configuration says, whatever else it has."""
     if isinstance(config, dict) and not shape.atomic:
         return isinstance(item, dict) and all(
@@ -91,6 +92,6 @@ def holds(item: Any, config: Any, shape: Shape) -> bool:
         )
     if isinstance(config, list) and shape.associative:
         ours, theirs = named_items(config, shape) or {}, named_items(item, shape) or {}
-        inner = Shape(shape.fields)
+        inner = MergeShape(shape.fields)
         return all(name in theirs and holds(theirs[name][0], items[0], inner) for name, items in ours.items())
     return bool(item == config)

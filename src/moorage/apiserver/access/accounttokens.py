@@ -1,47 +1,48 @@
-"""Tokens of service accounts: signed, with an end, bound to an object, good for an audience."""
+"""Service account tokens: JWTs with an expiry and an audience, bound to a pod, a secret or a node."""
 
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+import jwt
 import msgspec
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from moorage.apiserver.base.users import User, service_account_groups, service_account_name
+from moorage.bounded import Bounded
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 SHORTEST, LONGEST = 600, 2**32
-"""How many seconds a token may be asked for."""
+"""How many seconds a token may be valid."""
 SKEW = 60
 """How many seconds the clock of the server that issued a token may be ahead."""
-REMEMBERED = 10_000
+LARGEST = 64 << 10
+"""How many characters a token may have: no larger one fits into the headers of a request."""
+MOST_VERIFIED = 10_000
+"""How many verified tokens are cached."""
+_ALGORITHM = "ES256"
 _EXTRA = "authentication.kubernetes.io/"
-_BYTES = 32
 
 
 class UntrustedError(Exception):
-    """A token that proves nothing; the message is for the log, not for who sent it."""
+    """A token that is not accepted; the message is for the log, not for the client."""
 
 
 class Reference(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An object that a token speaks of."""
+    """An object that a token names."""
 
     name: str
     uid: str = ""
 
 
-class Bound(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Whose token it is, and with whom it ends: a pod, a secret or a node."""
+class KubernetesClaims(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The service account of a token, and the object that the token is bound to: a pod, a secret or a node."""
 
     namespace: str
     serviceaccount: Reference
@@ -51,41 +52,46 @@ class Bound(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Claims(msgspec.Struct, frozen=True):
-    """What a token says."""
+    """The payload of a token."""
 
     aud: tuple[str, ...]
     exp: int
     iat: int
     iss: str
     jti: str
-    kubernetes: Bound = msgspec.field(name="kubernetes.io")
+    kubernetes: KubernetesClaims = msgspec.field(name="kubernetes.io")
     nbf: int
     sub: str
 
 
-class Token(NamedTuple):
-    """A token and when it ends, in seconds since 1970."""
+class IssuedToken(NamedTuple):
+    """A token and when it expires, in seconds since 1970."""
 
     text: str
     expires: int
 
 
-class _Header(msgspec.Struct, frozen=True):
-    alg: str
-    kid: str
+_DECODING: jwt.types.Options = {
+    "require": list(Claims.__struct_encode_fields__),
+    # The signature is verified once and the claims are cached; these are checked at every use, by our own clock.
+    "verify_exp": False,
+    "verify_nbf": False,
+    "verify_iat": False,
+    "verify_aud": False,
+    "verify_iss": False,
+}
 
-
-Exists = Callable[[str, str, str, str], bool]
-"""Whether the object of a kind in a namespace with a name and a uid is there."""
+ObjectExists = Callable[[str, str, str, str], bool]
+"""Whether there is an object of a kind, in a namespace, with a name and a uid."""
 
 
 class ServiceAccountTokens:
-    """Issues tokens with one key, and believes those of that key and of older ones."""
+    """Signs tokens with one key, and accepts those that were signed with it or with an older one."""
 
     def __init__(
         self,
         key: ec.EllipticCurvePrivateKey,
-        exists: Exists,
+        exists: ObjectExists,
         *,
         issuer: str = ISSUER,
         audiences: Sequence[str] = (),
@@ -94,62 +100,54 @@ class ServiceAccountTokens:
     ) -> None:
         self.issuer = issuer
         self.audiences = tuple(audiences) or (issuer,)
-        """Whom the tokens that this server accepts are for."""
+        """The audiences that this server accepts."""
         self._key = key
         self._exists = exists
         self._clock = clock
-        self._keys = {key_id(each): each for each in (key.public_key(), *older)}
-        self._header = _encoded(msgspec.json.encode(_Header("ES256", key_id(key.public_key()))))
-        self._believed: dict[bytes, tuple[Claims, User]] = {}
+        self._keys = {key_id(public): public for public in (key.public_key(), *older)}
+        # Like Kubernetes, no "typ": PyJWT leaves out an empty one.
+        self._header = {"kid": key_id(key.public_key()), "typ": ""}
+        self._verified: Bounded[bytes, tuple[Claims, User]] = Bounded(MOST_VERIFIED)
 
-    def issue(self, bound: Bound, seconds: int = 3600, audiences: Sequence[str] = ()) -> Token:
+    def issue(self, about: KubernetesClaims, seconds: int = 3600, audiences: Sequence[str] = ()) -> IssuedToken:
         """A new token. Raises ValueError when its life is too short or too long."""
         if not SHORTEST <= seconds <= LONGEST:
             raise ValueError(f"a token lives from {SHORTEST} to {LONGEST} seconds, not {seconds}")
         now = int(self._clock())
-        subject = service_account_name(bound.namespace, bound.serviceaccount.name)
+        subject = service_account_name(about.namespace, about.serviceaccount.name)
         claims = Claims(
             aud=tuple(audiences) or self.audiences, exp=now + seconds, iat=now, iss=self.issuer, jti=str(uuid.uuid4()),
-            kubernetes=bound, nbf=now, sub=subject,
+            kubernetes=about, nbf=now, sub=subject,
         )  # fmt: skip
-        signed = self._header + b"." + _encoded(msgspec.json.encode(claims))
-        r, s = decode_dss_signature(self._key.sign(signed, ec.ECDSA(hashes.SHA256())))
-        signature = r.to_bytes(_BYTES, "big") + s.to_bytes(_BYTES, "big")
-        return Token((signed + b"." + _encoded(signature)).decode(), claims.exp)
+        return IssuedToken(jwt.encode(msgspec.to_builtins(claims), self._key, _ALGORITHM, self._header), claims.exp)
 
     def verify(self, token: str, audiences: Sequence[str] = ()) -> User:
-        """The service account that a token speaks for, now. Raises UntrustedError."""
+        """The service account that a token authenticates now. Raises UntrustedError."""
         digest = hashlib.sha256(token.encode()).digest()
-        believed = self._believed.get(digest)
-        if believed is None:
+        verified = self._verified.get(digest)
+        if verified is None:
             claims = self._claims(token)
-            believed = claims, _user(claims)
-            if len(self._believed) >= REMEMBERED:
-                self._believed.clear()
-            self._believed[digest] = believed
-        claims, user = believed
+            verified = claims, _user(claims)
+            self._verified.put(digest, verified)
+        claims, user = verified
         self._check(claims, audiences or self.audiences)
         return user
 
     def _claims(self, token: str) -> Claims:
-        """What a token says, if we signed it."""
-        signed, _, signature_text = token.rpartition(".")
-        header_text, _, claims_text = signed.partition(".")
+        """The claims of a token, after its signature is verified."""
+        if len(token) > LARGEST or "=" in token:  # PyJWT takes padding, with which one token would have two spellings.
+            raise UntrustedError("it is not a token of a service account: it is too long, or padded")
         try:
-            header = msgspec.json.decode(_decoded(header_text), type=_Header)
-            claims = msgspec.json.decode(_decoded(claims_text), type=Claims)
-            signature = _decoded(signature_text)
-        except (ValueError, msgspec.DecodeError) as error:
-            raise UntrustedError(f"it is not a token of a service account: {error}") from None
-        key = self._keys.get(header.kid)
-        if header.alg != "ES256" or key is None or len(signature) != 2 * _BYTES:
-            raise UntrustedError("it is signed in another way, or with a key that is not known here")
-        r, s = (int.from_bytes(half, "big") for half in (signature[:_BYTES], signature[_BYTES:]))
-        try:
-            key.verify(encode_dss_signature(r, s), signed.encode(), ec.ECDSA(hashes.SHA256()))
-        except InvalidSignature:
+            # Without the payload, which would be decoded twice.
+            header = jwt.get_unverified_header(f"{token.partition('.')[0]}..")
+            key = self._keys[header.get("kid", "")]
+            return msgspec.convert(jwt.decode(token, key, [_ALGORITHM], _DECODING), Claims)
+        except (KeyError, jwt.InvalidAlgorithmError):
+            raise UntrustedError("it is signed in another way, or with a key that is not known here") from None
+        except jwt.InvalidSignatureError:
             raise UntrustedError("its signature is wrong") from None
-        return claims
+        except (jwt.InvalidTokenError, msgspec.ValidationError) as error:
+            raise UntrustedError(f"it is not a token of a service account: {error}") from None
 
     def _check(self, claims: Claims, audiences: Sequence[str]) -> None:
         now = self._clock()
@@ -169,8 +167,11 @@ class ServiceAccountTokens:
                 raise UntrustedError(f"its {kind} {reference.name} is gone")
 
 
-def _objects(bound: Bound) -> Iterator[tuple[str, str, Reference]]:
-    """What must be there for a token to be good. The node of a pod is only told: the pod is enough."""
+def _objects(bound: KubernetesClaims) -> Iterator[tuple[str, str, Reference]]:
+    """Kind, namespace and reference of the objects that must exist for a token to be valid.
+
+    The node of a pod's token is only for information: that token is bound to the pod.
+    """
     yield "ServiceAccount", bound.namespace, bound.serviceaccount
     if bound.pod:
         yield "Pod", bound.namespace, bound.pod
@@ -182,32 +183,18 @@ def _objects(bound: Bound) -> Iterator[tuple[str, str, Reference]]:
 
 def key_id(key: ec.EllipticCurvePublicKey) -> str:
     """The name of a key in the header of a token."""
-    return _encoded(hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).digest()).decode()
+    digest = hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).digest()
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
 def _user(claims: Claims) -> User:
     bound = claims.kubernetes
-    said = {
+    facts = {
         "credential-id": f"JTI={claims.jti}",
         "node-name": bound.node.name if bound.node else "",
         "node-uid": bound.node.uid if bound.node else "",
         "pod-name": bound.pod.name if bound.pod else "",
         "pod-uid": bound.pod.uid if bound.pod else "",
     }
-    extra = {f"{_EXTRA}{key}": (value,) for key, value in said.items() if value}
+    extra = {f"{_EXTRA}{key}": (value,) for key, value in facts.items() if value}
     return User(claims.sub, service_account_groups(bound.namespace), bound.serviceaccount.uid, extra)
-
-
-def _encoded(data: bytes) -> bytes:
-    return base64.urlsafe_b64encode(data).rstrip(b"=")
-
-
-def _decoded(text: str) -> bytes:
-    """Strictly: one spelling for the same bytes, or a token could be changed and still be believed."""
-    try:
-        data = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
-    except (binascii.Error, UnicodeEncodeError) as error:
-        raise ValueError(str(error)) from None
-    if _encoded(data).decode() != text:
-        raise ValueError("it has another base64 spelling")
-    return data

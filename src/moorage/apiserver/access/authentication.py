@@ -1,4 +1,4 @@
-"""Who is asking: by client certificate, by token, or nobody; and who they ask to be taken for."""
+"""Authentication by client certificate or bearer token, anonymous requests, and impersonation."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ from moorage.apiserver.base.users import (
     service_account_groups,
     split_service_account,
 )
-from moorage.apiserver.http.messages import Reason, Refused, Request, TargetError, bad_request, decoded, status
+from moorage.apiserver.http.failures import bad_request
+from moorage.apiserver.http.messages import Reason, Refused, Request, TargetError, decoded, status
+from moorage.bounded import Bounded
 
 FOR_EVERYBODY = frozenset(("/healthz", "/livez", "/readyz", "/version", "/version/"))
-"""What may be read without saying who one is."""
-REMEMBERED = 10_000
+"""Paths that may be read anonymously."""
+MOST_CERTIFICATES = 10_000
+"""How many verified certificates are cached."""
 _EXTRA_PREFIX = "impersonate-extra-"
 
 log = logging.getLogger(__name__)
@@ -40,16 +43,16 @@ class _Known(NamedTuple):
 
 
 class Authenticator:
-    """Finds the user of a request; Refused (401) when it proves nothing."""
+    """Finds the user of a request; Refused (401) when its credentials are not accepted."""
 
     def __init__(self, tokens: Tokens, accounts: ServiceAccountTokens, authority: x509.Certificate) -> None:
         self._tokens = tokens
         self._accounts = accounts
         self._authority = authority
-        self._known: dict[bytes, _Known] = {}
+        self._known: Bounded[bytes, _Known] = Bounded(MOST_CERTIFICATES)
 
     def authenticate(self, request: Request) -> User:
-        """The user, which the request holds from now on."""
+        """The user, who is also set on the request."""
         request.user = self._user(request)
         return request.user
 
@@ -67,7 +70,7 @@ class Authenticator:
         raise _unauthorized("there are no credentials")
 
     def by_token(self, token: str) -> User:
-        """Whose token this is. Refused (401) when it is nobody's."""
+        """The user of a token. Refused (401) when it is not accepted."""
         user = self._tokens.find(token)
         if user is not None:
             return user
@@ -81,15 +84,14 @@ class Authenticator:
     def _by_certificate(self, certificate: bytes) -> User:
         known = self._known.get(certificate)
         if known is None:
-            if len(self._known) >= REMEMBERED:
-                self._known.clear()
-            known = self._known[certificate] = self._read(certificate)
+            known = self._read(certificate)
+            self._known.put(certificate, known)
         if not known.begins <= datetime.now(UTC) <= known.ends:
             raise _unauthorized(f"the certificate of {known.user.name} has expired")
         return known.user
 
     def _read(self, der: bytes) -> _Known:
-        """TLS has verified the certificate already; who turns that off must not open the door."""
+        """The user of a certificate. TLS has verified it already; this check holds even if that were turned off."""
         try:
             certificate = x509.load_der_x509_certificate(der)
             certificate.verify_directly_issued_by(self._authority)
@@ -105,22 +107,22 @@ class Authenticator:
 
 
 def impersonate(request: Request, rbac: Rbac) -> User:
-    """The user that a request is to be taken for: its own, or another that it may act as. Refused (400, 403)."""
+    """The user that a request is made as: its own, or the one that it impersonates. Refused (400, 403)."""
     user = request.user or ANONYMOUS
-    wanted = list(_wanted(request))
-    if not wanted:
+    permissions = list(_permissions(request))
+    if not permissions:
         return user
-    for asked in wanted:
+    for asked in permissions:
         decision = rbac.decide(user, asked)
         if not decision.allowed:
             raise Refused(forbidden(user, asked, decision.reason))
-    request.user = _taken_for(wanted)
+    request.user = _impersonated(permissions)
     log.info("%s acts as %s: %s %s", user.name, request.user.name, request.method, request.path)
     return request.user
 
 
-def _wanted(request: Request) -> Iterator[Attributes]:
-    """What must be allowed for this impersonation, the user first."""
+def _permissions(request: Request) -> Iterator[Attributes]:
+    """What must be allowed for the impersonation that the headers ask for, the user first."""
     headers = request.headers
     name, uid, groups = (
         headers.get("impersonate-user"),
@@ -130,7 +132,7 @@ def _wanted(request: Request) -> Iterator[Attributes]:
     extras = [(key, value) for key, value in headers.items() if key.startswith(_EXTRA_PREFIX)]
     if not name:
         if uid or groups or extras:
-            raise Refused(bad_request("requested groups, a uid or extra fields without impersonating a user"))
+            raise bad_request("requested groups, a uid or extra fields without impersonating a user")
         return
     account = split_service_account(name)
     if account:
@@ -153,11 +155,11 @@ def _unescaped(key: str) -> str:
         return key
 
 
-def _taken_for(wanted: list[Attributes]) -> User:
-    who = wanted[0]
+def _impersonated(permissions: list[Attributes]) -> User:
+    who = permissions[0]
     account = who.resource == "serviceaccounts"
     name = f"system:serviceaccount:{who.namespace}:{who.name}" if account else who.name
-    groups = [asked.name for asked in wanted if asked.resource == "groups"]
+    groups = [asked.name for asked in permissions if asked.resource == "groups"]
     if account and not groups:
         groups = list(service_account_groups(who.namespace))
     if name == ANONYMOUS.name:
@@ -165,10 +167,10 @@ def _taken_for(wanted: list[Attributes]) -> User:
     elif AUTHENTICATED not in groups and UNAUTHENTICATED not in groups:
         groups.append(AUTHENTICATED)
     extra: dict[str, tuple[str, ...]] = {}
-    for asked in wanted:
+    for asked in permissions:
         if asked.resource == "userextras":
             extra[asked.subresource] = (*extra.get(asked.subresource, ()), asked.name)
-    uid = next((asked.name for asked in wanted if asked.resource == "uids"), "")
+    uid = next((asked.name for asked in permissions if asked.resource == "uids"), "")
     return User(name, tuple(groups), uid, extra)
 
 
@@ -177,6 +179,6 @@ def _values(certificate: x509.Certificate, kind: x509.ObjectIdentifier) -> list[
 
 
 def _unauthorized(why: str) -> Refused:
-    """Why is for the log: who proves nothing learns nothing."""
+    """The reason goes to the log only: the client must not learn from it."""
     log.info("a request is not authenticated: %s", why)
     return Refused(status(401, Reason.UNAUTHORIZED, "Unauthorized", headers=[("WWW-Authenticate", "Bearer")]))

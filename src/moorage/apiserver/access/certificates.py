@@ -1,4 +1,4 @@
-"""Keys and certificates: made at the first start, kept in a directory, renewed before they expire."""
+"""Keys and certificates: created at the first start, kept in a directory, renewed before they expire."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ AUTHORITY_LIFE = timedelta(days=3650)
 LIFE = timedelta(days=365)
 RENEW_BEFORE = timedelta(days=30)
 SKEW = timedelta(hours=1)
-"""Certificates begin in the past: the clock of a client may be behind."""
+"""Certificates are valid from this long before their creation: the clock of a client may be behind."""
 KUBERNETES_NAMES = (
     "localhost", "127.0.0.1", "::1",
     "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
 )  # fmt: skip
 _WILDCARDS = frozenset(("0.0.0.0", "::"))
 
-Key = ec.EllipticCurvePrivateKey
+PrivateKey = ec.EllipticCurvePrivateKey
 
 
 class CertificateError(Exception):
@@ -50,7 +50,7 @@ class Pair:
     """A certificate and its key."""
 
     certificate: x509.Certificate
-    key: Key
+    key: PrivateKey
 
     @property
     def certificate_pem(self) -> bytes:
@@ -65,20 +65,15 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """Everything a server needs to be believed and to believe."""
+    """The keys and certificates of a server: its authority, its own, and the key that signs service account tokens."""
 
     directory: Path
     authority: Pair
     server: Pair
-    service_account_key: Key
-
-    @property
-    def authority_file(self) -> Path:
-        """The certificate that clients trust."""
-        return self.directory / "ca.crt"
+    service_account_key: PrivateKey
 
     def tls(self) -> ssl.SSLContext:
-        """How the server speaks TLS: certificates of clients are asked for, not demanded."""
+        """The TLS settings of the server: client certificates are requested, not required."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.options |= ssl.OP_NO_RENEGOTIATION
@@ -89,11 +84,11 @@ class Certificates:
         return context
 
     def load_into(self, context: ssl.SSLContext) -> None:
-        """Give a context the present certificate; connections that are made from now on see it."""
+        """Load the current server certificate into a context, for new connections."""
         context.load_cert_chain(self.directory / "apiserver.crt", self.directory / "apiserver.key")
 
     def client(self, user: str, groups: Sequence[str] = (), life: timedelta = LIFE) -> Pair:
-        """A certificate that says who a client is."""
+        """A client certificate for a user."""
         names = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
         subject = x509.Name([*names, x509.NameAttribute(NameOID.COMMON_NAME, user)])
         key = ec.generate_private_key(ec.SECP256R1())
@@ -103,16 +98,16 @@ class Certificates:
 def prepare(
     directory: Path, bind: str = "127.0.0.1", names: Iterable[str] = (), now: datetime | None = None
 ) -> Certificates:
-    """Make what is missing in a directory, renew what expires soon, keep the rest. Raises CertificateError, OSError."""
+    """Create what a directory lacks, renew what expires soon, keep the rest. Raises CertificateError, OSError."""
     now = now or datetime.now(UTC)
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    wanted = server_names(bind, names)
+    own_names = server_names(bind, names)
     authority = _authority(directory, now)
-    return Certificates(directory, authority, _server(directory, authority, wanted, now), _signing_key(directory))
+    return Certificates(directory, authority, _server(directory, authority, own_names, now), _signing_key(directory))
 
 
 def server_names(bind: str, names: Iterable[str] = ()) -> tuple[str, ...]:
-    """The names and addresses that clients may call the server by."""
+    """The names and addresses in the server's certificate."""
     own = (socket.gethostname(),) if bind in _WILDCARDS else (bind,)
     return tuple(dict.fromkeys((*own, *KUBERNETES_NAMES, *names)))
 
@@ -153,7 +148,7 @@ def write_private(file: Path, content: bytes) -> None:
         os.close(folder)
 
 
-def key_pem(key: Key) -> bytes:
+def key_pem(key: PrivateKey) -> bytes:
     """A private key as text. It is not encrypted."""
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
@@ -162,7 +157,7 @@ def _authority(directory: Path, now: datetime) -> Pair:
     pair = _load(directory, "ca")
     if pair is not None and not _expires_soon(pair.certificate, now):
         return pair
-    # The key stays: what it has signed so far remains good, and so does a kubeconfig with the older certificate.
+    # The key stays, so that certificates it has signed and kubeconfigs with the older certificate remain valid.
     renewed = _self_signed(pair.key if pair else ec.generate_private_key(ec.SECP256R1()), now)
     _store(directory, "ca", renewed)
     return renewed
@@ -173,14 +168,14 @@ def _server(directory: Path, authority: Pair, names: tuple[str, ...], now: datet
     if pair and _issued_by(pair.certificate, authority) and _covers(pair.certificate, names, now):
         return pair
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "moorage-apiserver")])
-    # The key stays here too: one file changes, so that a crash cannot leave two that do not belong together.
+    # The key stays here too: only one file changes, so that a crash cannot leave a pair that does not match.
     key = pair.key if pair else ec.generate_private_key(ec.SECP256R1())
     pair = _leaf(authority, subject, key, ExtendedKeyUsageOID.SERVER_AUTH, LIFE, names, now)
     _store(directory, "apiserver", pair)
     return pair
 
 
-def _signing_key(directory: Path) -> Key:
+def _signing_key(directory: Path) -> PrivateKey:
     file = directory / "service-account.key"
     if file.exists():
         return _key(file)
@@ -190,7 +185,7 @@ def _signing_key(directory: Path) -> Key:
 
 
 def _load(directory: Path, name: str) -> Pair | None:
-    """What is there. A certificate without its key, or the other way round, was not written by us."""
+    """The pair in the directory; None when there is no certificate. A certificate without its key is an error."""
     certificate_file, key_file = directory / f"{name}.crt", directory / f"{name}.key"
     if not key_file.exists() and not certificate_file.exists():
         return None
@@ -209,7 +204,7 @@ def _load(directory: Path, name: str) -> Pair | None:
 _REMEDY = "restore it, or remove both files to have them made anew"
 
 
-def _key(file: Path) -> Key:
+def _key(file: Path) -> PrivateKey:
     try:
         key = load_pem_private_key(file.read_bytes(), None)
     except FileNotFoundError:
@@ -221,12 +216,12 @@ def _key(file: Path) -> Key:
     return key
 
 
-def _public(source: x509.Certificate | Key) -> bytes:
+def _public(source: x509.Certificate | PrivateKey) -> bytes:
     return source.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
 
 def _store(directory: Path, name: str, pair: Pair) -> None:
-    """The key goes first: a certificate without key would be useless, a key without certificate gets one."""
+    """Write the key first: after a crash, a key without certificate gets one, but not the other way round."""
     write_private(directory / f"{name}.key", pair.key_pem)
     write_private(directory / f"{name}.crt", pair.certificate_pem)
 
@@ -258,7 +253,7 @@ def _general_name(name: str) -> x509.GeneralName:
         return x509.DNSName(name)
 
 
-def _self_signed(key: Key, now: datetime) -> Pair:
+def _self_signed(key: PrivateKey, now: datetime) -> Pair:
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "moorage-ca")])
     usage = _usage(key_cert_sign=True, crl_sign=True, digital_signature=True)
     builder = (
@@ -272,7 +267,7 @@ def _self_signed(key: Key, now: datetime) -> Pair:
 def _leaf(
     authority: Pair,
     subject: x509.Name,
-    key: Key,
+    key: PrivateKey,
     purpose: x509.ObjectIdentifier,
     life: timedelta,
     names: tuple[str, ...] = (),
@@ -294,7 +289,9 @@ def _leaf(
     return Pair(builder.sign(authority.key, hashes.SHA256()), key)
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: Key, now: datetime, end: datetime) -> x509.CertificateBuilder:
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: PrivateKey, now: datetime, end: datetime
+) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
         .subject_name(subject)

@@ -1,14 +1,12 @@
-"""The roles and bindings that a new cluster begins with: Kubernetes' own, for the kinds that are served here."""
+"""The default roles and bindings of Kubernetes, for the kinds that are served here."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
+from moorage.api.meta import Data
 from moorage.apiserver.access.roles import RBAC_GROUP
 from moorage.apiserver.base.users import AUTHENTICATED, MASTERS, NODES, UNAUTHENTICATED
-
-Data = dict[str, Any]
 
 READ = ("get", "list", "watch")
 WRITE = ("create", "update", "patch", "delete", "deletecollection")
@@ -278,7 +276,7 @@ AGGREGATED: Mapping[str, tuple[str, Sequence[Data]]] = {
     "edit": ("admin", EDIT_RULES),
     "view": ("edit", VIEW_RULES),
 }
-"""Roles that gather others: which one gathers them, and the rules that are their own."""
+"""Aggregated roles: the role that aggregates each, and its own rules."""
 
 
 def _user(name: str) -> Data:
@@ -303,10 +301,10 @@ CLUSTER_BINDINGS: Mapping[str, Sequence[Data]] = {
     _SCHEDULER: (_user(_SCHEDULER),),
     "system:volume-scheduler": (_user(_SCHEDULER),),
     _MANAGER: (_user(_MANAGER),),
-    # All controllers run under one name unless each is given its service account.
+    # All controllers run as one user unless each uses its own service account.
     **{f"{_CONTROLLER}{name}": (_account(name), _user(_MANAGER)) for name in CONTROLLER_RULES},
 }
-"""Who is bound to the cluster role of the same name."""
+"""The subjects of the ClusterRoleBinding for the ClusterRole of the same name."""
 
 _LOCK = _rule((*READ, "create", "update"), COORDINATION, "leases")
 LOCKS: Mapping[str, tuple[Sequence[Data], Sequence[Data]]] = {
@@ -315,7 +313,7 @@ LOCKS: Mapping[str, tuple[Sequence[Data], Sequence[Data]]] = {
     ),
     "system::leader-locking-kube-scheduler": ((_LOCK,), (_user(_SCHEDULER), _account("kube-scheduler"))),
 }  # fmt: skip
-"""Roles of the namespace kube-system, and who is bound to them."""
+"""Roles in the namespace kube-system: their rules and their subjects."""
 
 
 def _defaults() -> Iterator[Data]:
@@ -352,4 +350,4 @@ def _bound(binding: Data, role_kind: str, subjects: Sequence[Data]) -> Data:
 
 
 DEFAULTS = tuple(_defaults())
-"""All of them as objects."""
+"""All default roles and bindings as objects."""

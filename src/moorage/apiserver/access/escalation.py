@@ -1,4 +1,4 @@
-"""Nobody gives away more than they hold: the check of every write of a role or a binding."""
+"""Privilege escalation: nobody may grant rights that they do not have, by a role or by a binding."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 
 from moorage.apiserver.access.rbac import Attributes, Rbac, refusal
-from moorage.apiserver.access.roles import ALL, RBAC_GROUP, Binding, Role, Rule, read_binding, read_role
+from moorage.apiserver.access.roles import ALL, RBAC_GROUP, Role, RoleBinding, RoleRule, read_binding, read_role
 from moorage.apiserver.base.users import User
-from moorage.apiserver.http.messages import Reason, Response, bad_request, status
+from moorage.apiserver.http.messages import Reason, Response, status
 from moorage.gotext import quote
 
-EVERYTHING = (Rule((ALL,), (ALL,), (ALL,)), Rule((ALL,), urls=(ALL,)))
+EVERYTHING = (RoleRule((ALL,), (ALL,), (ALL,)), RoleRule((ALL,), urls=(ALL,)))
 PLURALS = {
     "Role": "roles",
     "ClusterRole": "clusterroles",
@@ -22,13 +22,13 @@ PLURALS = {
     "ClusterRoleBinding": "clusterrolebindings",
 }
 _HOUSEKEEPING = frozenset(("ownerReferences", "finalizers", "selfLink", "managedFields", "resourceVersion"))
-"""Metadata that the garbage collector may change though it holds nothing of what a role gives."""
+"""Metadata that the garbage collector may change although it lacks the rights that the role grants."""
 
 
 def escalation(
     rbac: Rbac, user: User, kind: str, namespace: str, new: Mapping[str, Any], old: Mapping[str, Any] | None = None
 ) -> Response | None:
-    """The refusal, if this write would give rights that its author neither holds nor may give.
+    """The refusal, if this write would grant rights that its author neither has nor may grant.
 
     `new` is the whole object as it will be stored, after a patch; `old` is the one that it replaces.
     """
@@ -39,13 +39,14 @@ def escalation(
             return _role(rbac, user, kind, namespace, read_role(new), read_role(old or {}))
         return _binding(rbac, user, kind, namespace, read_binding(new))
     except msgspec.ValidationError as error:
-        return bad_request(f'{kind} in version "v1" cannot be handled as a {kind}: {error}')
+        message = f'{kind} in version "v1" cannot be handled as a {kind}: {error}'
+        return status(400, Reason.BAD_REQUEST, message)
 
 
-def uncovered(held: Iterable[Rule], wanted: Iterable[Rule]) -> list[Rule]:
-    """What of the wanted rules is in none of those that are held, in rules as small as can be."""
+def uncovered(held: Iterable[RoleRule], granted: Iterable[RoleRule]) -> list[RoleRule]:
+    """The parts of the granted rules that no held rule covers: one verb on one resource or path each."""
     held = tuple(held)
-    return [part for rule in wanted for part in _parts(rule) if not any(_covers(each, part) for each in held)]
+    return [part for rule in granted for part in _parts(rule) if not any(_covers(own, part) for own in held)]
 
 
 def _role(rbac: Rbac, user: User, kind: str, namespace: str, new: Role, old: Role) -> Response | None:
@@ -60,21 +61,23 @@ def _role(rbac: Rbac, user: User, kind: str, namespace: str, new: Role, old: Rol
     return None
 
 
-def _binding(rbac: Rbac, user: User, kind: str, namespace: str, new: Binding) -> Response | None:
+def _binding(rbac: Rbac, user: User, kind: str, namespace: str, new: RoleBinding) -> Response | None:
     role = new.role_ref
     resource = PLURALS.get(role.kind, "")
     if resource and rbac.decide(user, Attributes("bind", resource, role.api_group, "", namespace, role.name)).allowed:
         return None
-    wanted = rbac.rules(role.kind, namespace, role.name)
-    if wanted is None:
+    granted = rbac.rules(role.kind, namespace, role.name)
+    if granted is None:
         message = f"{resource or role.kind}.{RBAC_GROUP} {quote(role.name)} not found"
         details = {"name": role.name, "group": RBAC_GROUP, "kind": resource}
         return status(404, Reason.NOT_FOUND, message, details)
-    return _not_held(rbac, user, kind, namespace, new.metadata.name, wanted)
+    return _not_held(rbac, user, kind, namespace, new.metadata.name, granted)
 
 
-def _not_held(rbac: Rbac, user: User, kind: str, namespace: str, name: str, wanted: Iterable[Rule]) -> Response | None:
-    missing = uncovered(_held(rbac, user, namespace), wanted)
+def _not_held(
+    rbac: Rbac, user: User, kind: str, namespace: str, name: str, granted: Iterable[RoleRule]
+) -> Response | None:
+    missing = uncovered(_held(rbac, user, namespace), granted)
     if not missing:
         return None
     groups = " ".join(map(quote, user.groups))
@@ -84,7 +87,7 @@ def _not_held(rbac: Rbac, user: User, kind: str, namespace: str, name: str, want
     return refusal(RBAC_GROUP, PLURALS[kind], name, why)
 
 
-def _held(rbac: Rbac, user: User, namespace: str) -> list[Rule]:
+def _held(rbac: Rbac, user: User, namespace: str) -> list[RoleRule]:
     return [rule for rule, _ in rbac.grants(user, namespace).rules]
 
 
@@ -98,15 +101,15 @@ def _only_housekeeping(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
     return rest(new) == rest(old)
 
 
-def _parts(rule: Rule) -> Iterator[Rule]:
+def _parts(rule: RoleRule) -> Iterator[RoleRule]:
     single: list[tuple[str, ...]] = [(name,) for name in rule.names] or [()]
     for group, resource, verb, names in product(rule.groups, rule.resources, rule.verbs, single):
-        yield Rule((verb,), (group,), (resource,), names)
+        yield RoleRule((verb,), (group,), (resource,), names)
     for url, verb in product(rule.urls, rule.verbs):
-        yield Rule((verb,), urls=(url,))
+        yield RoleRule((verb,), urls=(url,))
 
 
-def _covers(held: Rule, part: Rule) -> bool:
+def _covers(held: RoleRule, part: RoleRule) -> bool:
     """Whether a rule allows everything that a rule with one verb and one resource or path allows."""
     if not held.allows_verb(part.verbs[0]):
         return False
@@ -118,15 +121,15 @@ def _covers(held: Rule, part: Rule) -> bool:
     return held.allows_resource(part.groups[0], resource, subresource)
 
 
-def _compact(rules: Iterable[Rule]) -> list[Rule]:
-    """The same with the verbs of one resource together."""
-    verbs: dict[Rule, list[str]] = {}
+def _compact(rules: Iterable[RoleRule]) -> list[RoleRule]:
+    """The same rules, with the verbs on one resource joined."""
+    verbs: dict[RoleRule, list[str]] = {}
     for rule in rules:
         verbs.setdefault(rule if rule.urls else rule._replace(verbs=()), []).extend(rule.verbs)
     return [rule._replace(verbs=tuple(dict.fromkeys(together))) for rule, together in verbs.items()]
 
 
-def _shown(rule: Rule) -> str:
+def _shown(rule: RoleRule) -> str:
     fields = {
         "APIGroups": rule.groups,
         "Resources": rule.resources,

@@ -1,4 +1,4 @@
-"""Who may do what: roles and bindings, indexed, and decisions that are remembered until one of those changes."""
+"""The RBAC authorizer: roles and bindings, indexed, and decisions that are cached until one of those changes."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ import msgspec
 
 from moorage.api.labels import NOTHING, LabelMatcher, SelectorError, from_struct
 from moorage.api.meta import LabelSelector
-from moorage.apiserver.access.roles import RBAC_GROUP, Binding, Role, Rule, SubjectRef, read_binding, read_role
+from moorage.apiserver.access.roles import RBAC_GROUP, Role, RoleBinding, RoleRule, SubjectRef, read_binding, read_role
 from moorage.apiserver.base.users import User, service_account_name
 from moorage.apiserver.http.messages import Reason, Response, status
+from moorage.bounded import Bounded
 from moorage.gotext import quote
 
-REMEMBERED = 50_000
-"""How many decisions are kept: a client that asks for ever other things must not fill the memory."""
+MOST_DECISIONS = 50_000
+"""How many decisions are cached."""
 
 log = logging.getLogger(__name__)
 
 
 class Attributes(NamedTuple):
-    """What is to be done: a verb on a resource or, without one, on a path."""
+    """What a request does: a verb on a resource or, without one, on a path."""
 
     verb: str
     resource: str = ""
@@ -35,22 +36,22 @@ class Attributes(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """Whether it may be done, and by which binding, or what went wrong in finding out."""
+    """Whether the request is allowed, and by which binding, or which roles were not found."""
 
     allowed: bool
     reason: str = ""
 
 
 class Subject(NamedTuple):
-    """Whom a binding is about, spelled as users are: a service account is the user that it acts as."""
+    """A user or a group of a binding. A service account is a user here, by the name that it is authenticated with."""
 
     kind: str
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
-    """A binding, ready for use: the role and, with the words that describe them, those who have it."""
+class IndexedBinding:
+    """A RoleBinding or ClusterRoleBinding as it is looked up: its role, and its subjects with their descriptions."""
 
     namespace: str
     name: str
@@ -59,29 +60,29 @@ class Bound:
     subjects: Mapping[Subject, str]
 
     def source(self, subject: str) -> str:
-        """The binding as the reason of a decision."""
+        """The reason of a decision that this binding allows."""
         own = f'RoleBinding "{self.name}/{self.namespace}"' if self.namespace else f'ClusterRoleBinding "{self.name}"'
         return f'RBAC: allowed by {own} of {self.role_kind} "{self.role}" to {subject}'
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterRole:
-    """Rules, or what selects the roles whose rules it gathers."""
+    """The rules of a ClusterRole, or the selectors of the ClusterRoles that it aggregates."""
 
     labels: Mapping[str, str]
-    rules: tuple[Rule, ...]
-    gathers: tuple[LabelMatcher, ...] | None
+    rules: tuple[RoleRule, ...]
+    aggregates: tuple[LabelMatcher, ...] | None
 
 
 class Grants(NamedTuple):
-    """What a user holds in one namespace: rules, each with its reason, and the roles that could not be found."""
+    """The rules that a user has in one namespace, each with its reason, and the roles that were not found."""
 
-    rules: tuple[tuple[Rule, str], ...]
+    rules: tuple[tuple[RoleRule, str], ...]
     errors: tuple[str, ...]
 
     @property
     def denial(self) -> Decision:
-        """The answer when no rule allows it."""
+        """The decision when no rule allows the request."""
         if not self.errors:
             return _DENIED
         joined = ", ".join(self.errors)
@@ -89,7 +90,7 @@ class Grants(NamedTuple):
 
 
 class _Verdict(NamedTuple):
-    """The answer for a verb on a resource: for some names, and for all others."""
+    """The decision on a verb and a resource: for some object names, and for all others."""
 
     names: Mapping[str, Decision]
     others: Decision
@@ -101,20 +102,20 @@ _BINDING_KINDS = frozenset(("RoleBinding", "ClusterRoleBinding"))
 
 
 class Rbac:
-    """The evaluator. `put` and `remove` keep it up to date; users in system:masters may do everything."""
+    """The authorizer. `put` and `remove` keep it up to date; the group system:masters may do everything."""
 
     def __init__(self, objects: Iterable[Mapping[str, Any]] = ()) -> None:
-        self._roles: dict[tuple[str, str], tuple[Rule, ...]] = {}
+        self._roles: dict[tuple[str, str], tuple[RoleRule, ...]] = {}
         self._cluster_roles: dict[str, ClusterRole] = {}
-        self._bindings: dict[tuple[str, str], Bound] = {}
-        self._bound: dict[tuple[str, Subject], dict[str, Bound]] = {}
-        self._grants: dict[tuple[str, tuple[str, ...], str], Grants] = {}
-        self._verdicts: dict[tuple[object, ...], _Verdict] = {}
-        for each in objects:
-            self.put(each["kind"], each)
+        self._bindings: dict[tuple[str, str], IndexedBinding] = {}
+        self._by_subject: dict[tuple[str, Subject], dict[str, IndexedBinding]] = {}
+        self._grants: Bounded[tuple[str, tuple[str, ...], str], Grants] = Bounded(MOST_DECISIONS)
+        self._verdicts: Bounded[tuple[object, ...], _Verdict] = Bounded(MOST_DECISIONS)
+        for item in objects:
+            self.put(item["kind"], item)
 
     def put(self, kind: str, data: Mapping[str, Any]) -> None:
-        """Take note of a new or changed object. One that cannot be understood gives nothing to anybody."""
+        """Add or replace a role or a binding. One that cannot be decoded grants nothing."""
         namespace, name = _place(data)
         self.remove(kind, namespace, name)
         try:
@@ -128,28 +129,28 @@ class Rbac:
             log.warning("%s %s gives no rights: %s", kind, f"{namespace}/{name}" if namespace else name, error)
 
     def remove(self, kind: str, namespace: str, name: str) -> None:
-        """Take note that an object is gone."""
+        """Remove a role or a binding."""
         self._grants.clear()
         self._verdicts.clear()
         if kind in _BINDING_KINDS:
             binding = self._bindings.pop((namespace, name), None)
             for subject in binding.subjects if binding else ():
-                held = self._bound[namespace, subject]
+                held = self._by_subject[namespace, subject]
                 del held[name]
                 if not held:
-                    del self._bound[namespace, subject]
+                    del self._by_subject[namespace, subject]
         elif kind == "Role":
             self._roles.pop((namespace, name), None)
         else:
             self._cluster_roles.pop(name, None)
 
     def replace(self, kind: str, objects: Iterable[Mapping[str, Any]]) -> None:
-        """Take note of all objects of a kind: those that are not among them are gone."""
+        """Replace all objects of a kind by these."""
         objects = list(objects)
         for namespace, name in self._places(kind) - set(map(_place, objects)):
             self.remove(kind, namespace, name)
-        for each in objects:
-            self.put(kind, each)
+        for item in objects:
+            self.put(kind, item)
 
     def decide(self, user: User, asked: Attributes) -> Decision:
         """Whether a user may do something."""
@@ -159,52 +160,50 @@ class Rbac:
         key = (user.name, user.groups, verb, resource, group, subresource, namespace, "" if resource else path)
         verdict = self._verdicts.get(key)
         if verdict is None:
-            if len(self._verdicts) >= REMEMBERED:
-                self._verdicts.clear()
-            verdict = self._verdicts[key] = self._verdict(user, asked)
+            verdict = self._verdict(user, asked)
+            self._verdicts.put(key, verdict)
         return verdict.names.get(name, verdict.others) if verdict.names else verdict.others
 
     def grants(self, user: User, namespace: str) -> Grants:
-        """All that a user holds in a namespace, what it holds everywhere included."""
+        """The rules that a user has in a namespace, cluster-wide ones included."""
         key = (user.name, user.groups, namespace)
         grants = self._grants.get(key)
         if grants is None:
-            if len(self._grants) >= REMEMBERED:
-                self._grants.clear()
-            grants = self._grants[key] = self._collect(user, namespace)
+            grants = self._collect(user, namespace)
+            self._grants.put(key, grants)
         return grants
 
-    def rules(self, role_kind: str, namespace: str, name: str) -> tuple[Rule, ...] | None:
-        """The rules of a role, gathered ones included; None when there is no such role."""
+    def rules(self, role_kind: str, namespace: str, name: str) -> tuple[RoleRule, ...] | None:
+        """The rules of a role, aggregated ones included; None when there is no such role."""
         if role_kind == "Role":
             return self._roles.get((namespace, name))
         role = self._cluster_roles.get(name) if role_kind == "ClusterRole" else None
-        if role is None or role.gathers is None:
+        if role is None or role.aggregates is None:
             return None if role is None else role.rules
-        return tuple(dict.fromkeys(rule for gathered in self._gathered(name) for rule in gathered.rules))
+        return tuple(dict.fromkeys(rule for aggregated in self._aggregated(name) for rule in aggregated.rules))
 
-    def _gathered(self, name: str) -> Iterator[ClusterRole]:
-        """The roles with rules of their own that a role gathers, directly or through others that gather."""
-        seen, waiting = {name}, [name]
-        while waiting:
-            role = self._cluster_roles[waiting.pop()]
-            if role.gathers is None:
+    def _aggregated(self, name: str) -> Iterator[ClusterRole]:
+        """The ClusterRoles that a ClusterRole aggregates, directly or through others that aggregate."""
+        seen, pending = {name}, [name]
+        while pending:
+            role = self._cluster_roles[pending.pop()]
+            if role.aggregates is None:
                 yield role
                 continue
-            for each in sorted(self._cluster_roles.keys() - seen, reverse=True):
-                if any(selector.matches(self._cluster_roles[each].labels) for selector in role.gathers):
-                    seen.add(each)
-                    waiting.append(each)
+            for other in sorted(self._cluster_roles.keys() - seen, reverse=True):
+                if any(selector.matches(self._cluster_roles[other].labels) for selector in role.aggregates):
+                    seen.add(other)
+                    pending.append(other)
 
-    def _bind(self, namespace: str, name: str, binding: Binding) -> None:
+    def _bind(self, namespace: str, name: str, binding: RoleBinding) -> None:
         subjects: dict[Subject, str] = {}
-        for each in binding.subjects or ():
-            for subject, words in _subject(each, namespace):
+        for reference in binding.subjects or ():
+            for subject, words in _subject(reference, namespace):
                 subjects.setdefault(subject, words)
-        bound = Bound(namespace, name, binding.role_ref.kind, binding.role_ref.name, subjects)
-        self._bindings[namespace, name] = bound
+        indexed = IndexedBinding(namespace, name, binding.role_ref.kind, binding.role_ref.name, subjects)
+        self._bindings[namespace, name] = indexed
         for subject in subjects:
-            self._bound.setdefault((namespace, subject), {})[name] = bound
+            self._by_subject.setdefault((namespace, subject), {})[name] = indexed
 
     def _places(self, kind: str) -> set[tuple[str, str]]:
         if kind in _BINDING_KINDS:
@@ -228,23 +227,23 @@ class Rbac:
         return _Verdict(names, grants.denial)
 
     def _collect(self, user: User, namespace: str) -> Grants:
-        rules: list[tuple[Rule, str]] = []
+        rules: list[tuple[RoleRule, str]] = []
         errors: list[str] = []
-        for bound, subject in self._bindings_of(user, namespace):
-            found = self.rules(bound.role_kind, bound.namespace, bound.role)
-            if found is None:
-                errors.append(f'{bound.role_kind.lower()}.{RBAC_GROUP} "{bound.role}" not found')
+        for binding, subject in self._bindings_of(user, namespace):
+            role_rules = self.rules(binding.role_kind, binding.namespace, binding.role)
+            if role_rules is None:
+                errors.append(f'{binding.role_kind.lower()}.{RBAC_GROUP} "{binding.role}" not found')
                 continue
-            source = bound.source(subject)
-            rules.extend((rule, source) for rule in found)
+            source = binding.source(subject)
+            rules.extend((rule, source) for rule in role_rules)
         return Grants(tuple(rules), tuple(errors))
 
-    def _bindings_of(self, user: User, namespace: str) -> Iterator[tuple[Bound, str]]:
+    def _bindings_of(self, user: User, namespace: str) -> Iterator[tuple[IndexedBinding, str]]:
         subjects = (Subject("User", user.name), *(Subject("Group", group) for group in user.groups))
         for place in ("", namespace) if namespace else ("",):
-            held: dict[str, Bound] = {}
+            held: dict[str, IndexedBinding] = {}
             for subject in subjects:
-                held.update(self._bound.get((place, subject), {}))
+                held.update(self._by_subject.get((place, subject), {}))
             for name in sorted(held):
                 yield held[name], next(words for subject, words in held[name].subjects.items() if subject in subjects)
 
@@ -255,12 +254,12 @@ def _place(data: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _cluster_role(role: Role) -> ClusterRole:
-    gathers = None if role.aggregation_rule is None else tuple(map(_selector, role.selectors))
-    return ClusterRole(role.metadata.labels or {}, role.own_rules, gathers)
+    aggregates = None if role.aggregation_rule is None else tuple(map(_selector, role.selectors))
+    return ClusterRole(role.metadata.labels or {}, role.own_rules, aggregates)
 
 
 def _selector(selector: LabelSelector) -> LabelMatcher:
-    """A selector that cannot be understood gathers nothing."""
+    """A selector that cannot be parsed selects nothing."""
     try:
         return from_struct(selector)
     except SelectorError:
@@ -268,7 +267,7 @@ def _selector(selector: LabelSelector) -> LabelMatcher:
 
 
 def _subject(subject: SubjectRef, namespace: str) -> Iterator[tuple[Subject, str]]:
-    """A service account without a namespace is one of the binding's own, if that has one."""
+    """A subject with its description. A service account without a namespace is in the namespace of the binding."""
     if subject.kind in ("User", "Group"):
         yield Subject(subject.kind, subject.name), f'{subject.kind} "{subject.name}"'
     elif subject.kind == "ServiceAccount" and (place := subject.namespace or namespace):
@@ -280,16 +279,16 @@ _AS_TEXT = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 def forbidden(user: User, asked: Attributes, reason: str = "") -> Response:
-    """The answer to who may not do what was asked."""
-    said = f"User {quote(user.name)} cannot {asked.verb} "
+    """Status 403 for a request that is not allowed."""
+    message = f"User {quote(user.name)} cannot {asked.verb} "
     if not asked.resource:
-        said += f"path {quote(asked.path)}"
+        message += f"path {quote(asked.path)}"
     else:
         part = f"{asked.resource}/{asked.subresource}" if asked.subresource else asked.resource
         place = f"in the namespace {quote(asked.namespace)}" if asked.namespace else "at the cluster scope"
-        said += f"resource {quote(part)} in API group {quote(asked.group)} {place}"
-    said = said.translate(_AS_TEXT)
-    return refusal(asked.group, asked.resource, asked.name, f"{said}: {reason}" if reason else said)
+        message += f"resource {quote(part)} in API group {quote(asked.group)} {place}"
+    message = message.translate(_AS_TEXT)
+    return refusal(asked.group, asked.resource, asked.name, f"{message}: {reason}" if reason else message)
 
 
 def refusal(group: str, resource: str, name: str, why: str) -> Response:

@@ -1,4 +1,4 @@
-"""Questions about access, answered: may I, may they, what may I, who am I."""
+"""The access reviews of authorization.k8s.io and the user info of authentication.k8s.io."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import msgspec
 
 from moorage.api.meta import ObjectMeta, Wire
 from moorage.apiserver.access.rbac import Attributes, Rbac
-from moorage.apiserver.access.roles import Rule
+from moorage.apiserver.access.roles import RoleRule
 from moorage.apiserver.base.users import User
-from moorage.apiserver.http.messages import Reason, Refused, bad_request, status
+from moorage.apiserver.http.failures import bad_request
+from moorage.apiserver.http.messages import Reason, Refused, status
 from moorage.validation.field import FieldError, invalid
 
 GROUP = "authorization.k8s.io"
 
 
 class ResourceAttributes(Wire):
-    """What is asked about a resource."""
+    """The resource attributes of a review."""
 
     verb: str = ""
     group: str = ""
@@ -30,14 +31,14 @@ class ResourceAttributes(Wire):
 
 
 class NonResourceAttributes(Wire):
-    """What is asked about a path."""
+    """The path attributes of a review."""
 
     verb: str = ""
     path: str = ""
 
 
 class AccessSpec(Wire):
-    """Who is asked about, and what. A review of oneself has no user."""
+    """The spec of an access review. A review of oneself has no user."""
 
     user: str = ""
     groups: tuple[str, ...] = ()
@@ -47,8 +48,8 @@ class AccessSpec(Wire):
     non_resource_attributes: NonResourceAttributes | None = None
 
     @property
-    def asked(self) -> Attributes:
-        """The question as the evaluator takes it."""
+    def attributes(self) -> Attributes:
+        """The attributes for the authorizer."""
         if (about := self.resource_attributes) is not None:
             return Attributes(
                 about.verb, about.resource, about.group, about.subresource, about.namespace, about.name
@@ -65,7 +66,7 @@ class AccessReview(Wire):
 
 
 class RulesSpec(Wire):
-    """Where one's rules are asked for."""
+    """The spec of a SelfSubjectRulesReview."""
 
     namespace: str = ""
 
@@ -77,34 +78,39 @@ class RulesReview(Wire):
 
 
 def self_subject_access_review(rbac: Rbac, user: User, review: dict[str, Any]) -> dict[str, Any]:
-    """The status of `may I`. Refused when the question makes no sense."""
-    asked = _read(review)
-    _check("SelfSubjectAccessReview", _one_question(asked.spec))
-    return _access(rbac, user, asked.spec)
+    """The status of a SelfSubjectAccessReview. Refused when the review is invalid."""
+    decoded = _read(review)
+    _check("SelfSubjectAccessReview", _one_question(decoded.spec))
+    return _access(rbac, user, decoded.spec)
 
 
 def subject_access_review(rbac: Rbac, review: dict[str, Any]) -> dict[str, Any]:
-    """The status of `may they`. Refused when the question makes no sense."""
-    asked = _read(review)
-    _check("SubjectAccessReview", _one_question(asked.spec), _somebody(asked.spec))
-    return _access(rbac, _subject(asked.spec), asked.spec)
+    """The status of a SubjectAccessReview. Refused when the review is invalid."""
+    decoded = _read(review)
+    _check("SubjectAccessReview", _one_question(decoded.spec), _somebody(decoded.spec))
+    return _access(rbac, _subject(decoded.spec), decoded.spec)
 
 
 def local_subject_access_review(rbac: Rbac, namespace: str, review: dict[str, Any]) -> dict[str, Any]:
-    """The status of `may they, in this namespace`. Refused when the question is about another."""
-    asked = _read(review)
-    _check("LocalSubjectAccessReview", _one_question(asked.spec), _somebody(asked.spec), _inside(asked.spec, namespace))
-    return _access(rbac, _subject(asked.spec), asked.spec)
+    """The status of a LocalSubjectAccessReview. Refused when the review is about another namespace."""
+    decoded = _read(review)
+    _check(
+        "LocalSubjectAccessReview",
+        _one_question(decoded.spec),
+        _somebody(decoded.spec),
+        _inside(decoded.spec, namespace),
+    )
+    return _access(rbac, _subject(decoded.spec), decoded.spec)
 
 
 def self_subject_rules_review(rbac: Rbac, user: User, review: dict[str, Any]) -> dict[str, Any]:
-    """The status of `what may I`. Refused without a namespace."""
+    """The status of a SelfSubjectRulesReview. Refused without a namespace."""
     try:
         namespace = msgspec.convert(review, RulesReview).spec.namespace
     except msgspec.ValidationError as error:
-        raise Refused(bad_request(str(error))) from None
+        raise bad_request(str(error)) from None
     if not namespace:
-        raise Refused(bad_request("no namespace on request"))
+        raise bad_request("no namespace on request")
     grants = rbac.grants(user, namespace)
     answer: dict[str, Any] = {
         "resourceRules": [_resource_rule(rule) for rule, _ in grants.rules if rule.resources],
@@ -119,20 +125,20 @@ def self_subject_rules_review(rbac: Rbac, user: User, review: dict[str, Any]) ->
 
 
 def user_info(user: User) -> dict[str, Any]:
-    """A user as SelfSubjectReview and TokenReview tell it."""
-    said = {"username": user.name, "uid": user.uid, "groups": user.groups, "extra": dict(user.extra)}
-    return {name: value for name, value in said.items() if value}
+    """A user as the UserInfo of SelfSubjectReview and TokenReview."""
+    fields = {"username": user.name, "uid": user.uid, "groups": user.groups, "extra": dict(user.extra)}
+    return {name: value for name, value in fields.items() if value}
 
 
 def _read(review: dict[str, Any]) -> AccessReview:
     try:
         return msgspec.convert(review, AccessReview)
     except msgspec.ValidationError as error:
-        raise Refused(bad_request(str(error))) from None
+        raise bad_request(str(error)) from None
 
 
 def _access(rbac: Rbac, user: User, spec: AccessSpec) -> dict[str, Any]:
-    decision = rbac.decide(user, spec.asked)
+    decision = rbac.decide(user, spec.attributes)
     return {"allowed": decision.allowed, **({"reason": decision.reason} if decision.reason else {})}
 
 
@@ -140,9 +146,9 @@ def _subject(spec: AccessSpec) -> User:
     return User(spec.user, spec.groups, spec.uid, spec.extra)
 
 
-def _resource_rule(rule: Rule) -> dict[str, Any]:
-    said = {"verbs": rule.verbs, "apiGroups": rule.groups, "resources": rule.resources, "resourceNames": rule.names}
-    return {name: value for name, value in said.items() if value}
+def _resource_rule(rule: RoleRule) -> dict[str, Any]:
+    fields = {"verbs": rule.verbs, "apiGroups": rule.groups, "resources": rule.resources, "resourceNames": rule.names}
+    return {name: value for name, value in fields.items() if value}
 
 
 def _one_question(spec: AccessSpec) -> Iterator[FieldError]:
@@ -172,7 +178,7 @@ def _check(kind: str, *checks: Iterator[FieldError]) -> None:
 
 
 def _refuse(kind: str, errors: list[FieldError]) -> NoReturn:
-    said = str(errors[0]) if len(errors) == 1 else f"[{', '.join(map(str, errors))}]"
+    listed = str(errors[0]) if len(errors) == 1 else f"[{', '.join(map(str, errors))}]"
     causes = [{"reason": error.type.reason, "message": error.body, "field": error.field} for error in errors]
     details = {"group": GROUP, "kind": kind, "causes": causes}
-    raise Refused(status(422, Reason.INVALID, f'{kind}.{GROUP} "" is invalid: {said}', details))
+    raise Refused(status(422, Reason.INVALID, f'{kind}.{GROUP} "" is invalid: {listed}', details))

@@ -1,4 +1,4 @@
-"""Roles and bindings as they are written, and what a rule of a role allows."""
+"""Roles and bindings as they are stored, and what a rule of a role allows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ALL = "*"
 Names = tuple[str, ...] | None
 
 
-class Rule(NamedTuple):
+class RoleRule(NamedTuple):
     """What a role allows: verbs on resources, perhaps of some names only, and verbs on paths."""
 
     verbs: tuple[str, ...] = ()
@@ -24,24 +24,24 @@ class Rule(NamedTuple):
     urls: tuple[str, ...] = ()
 
     def allows_verb(self, verb: str) -> bool:
-        """Whether this verb is among the verbs."""
+        """Whether the rule is about a verb."""
         return ALL in self.verbs or verb in self.verbs
 
     def allows_resource(self, group: str, resource: str, subresource: str) -> bool:
-        """Whether this resource, or part of a resource, is among the resources."""
+        """Whether the rule is about a resource or subresource."""
         if ALL not in self.groups and group not in self.groups:
             return False
         if not subresource:
             return ALL in self.resources or resource in self.resources
-        return any(each in self.resources for each in (ALL, f"{resource}/{subresource}", f"*/{subresource}"))
+        return any(name in self.resources for name in (ALL, f"{resource}/{subresource}", f"*/{subresource}"))
 
     def allows_path(self, path: str) -> bool:
-        """Whether this path is among the paths, some of which end with a star."""
+        """Whether the rule is about a path; its own paths may end with a star."""
         return any(url == path or (url.endswith(ALL) and path.startswith(url.rstrip(ALL))) for url in self.urls)
 
 
 class PolicyRule(Wire):
-    """A rule as it is written."""
+    """A rule as it is stored."""
 
     verbs: Names = ()
     api_groups: Names = ()
@@ -50,21 +50,21 @@ class PolicyRule(Wire):
     non_resource_urls: Names = msgspec.field(default=(), name="nonResourceURLs")
 
     @property
-    def rule(self) -> Rule:
+    def rule(self) -> RoleRule:
         """The rule as it is applied."""
         written = (self.verbs, self.api_groups, self.resources, self.resource_names, self.non_resource_urls)
-        return Rule(*(values or () for values in written))
+        return RoleRule(*(values or () for values in written))
 
 
 class Metadata(Wire):
-    """What is read of the metadata."""
+    """The metadata that RBAC reads."""
 
     name: str = ""
     labels: dict[str, str] | None = None
 
 
 class AggregationRule(Wire):
-    """Which cluster roles a cluster role gathers."""
+    """Which ClusterRoles a ClusterRole aggregates."""
 
     cluster_role_selectors: tuple[LabelSelector, ...] | None = ()
 
@@ -77,18 +77,18 @@ class Role(Wire):
     aggregation_rule: AggregationRule | None = None
 
     @property
-    def own_rules(self) -> tuple[Rule, ...]:
-        """The rules that are written in it."""
-        return tuple(each.rule for each in self.rules or ())
+    def own_rules(self) -> tuple[RoleRule, ...]:
+        """The rules that it contains itself."""
+        return tuple(policy.rule for policy in self.rules or ())
 
     @property
     def selectors(self) -> tuple[LabelSelector, ...]:
-        """Which roles it gathers, if any."""
+        """The selectors of the roles that it aggregates, if any."""
         return (self.aggregation_rule.cluster_role_selectors or ()) if self.aggregation_rule else ()
 
 
 class RoleRef(Wire):
-    """The role that a binding gives."""
+    """The role of a binding."""
 
     kind: str = ""
     name: str = ""
@@ -96,14 +96,14 @@ class RoleRef(Wire):
 
 
 class SubjectRef(Wire):
-    """Whom a binding gives it."""
+    """A subject of a binding."""
 
     kind: str = ""
     name: str = ""
     namespace: str = ""
 
 
-class Binding(Wire):
+class RoleBinding(Wire):
     """A RoleBinding or ClusterRoleBinding."""
 
     metadata: Metadata = Metadata()
@@ -112,10 +112,10 @@ class Binding(Wire):
 
 
 def read_role(data: Mapping[str, Any]) -> Role:
-    """A role of data. Raises msgspec.ValidationError."""
+    """Decode a Role or ClusterRole. Raises msgspec.ValidationError."""
     return msgspec.convert(data, Role)
 
 
-def read_binding(data: Mapping[str, Any]) -> Binding:
-    """A binding of data. Raises msgspec.ValidationError."""
-    return msgspec.convert(data, Binding)
+def read_binding(data: Mapping[str, Any]) -> RoleBinding:
+    """Decode a RoleBinding or ClusterRoleBinding. Raises msgspec.ValidationError."""
+    return msgspec.convert(data, RoleBinding)

@@ -1,4 +1,4 @@
-"""Bearer tokens that are in a file: the administrator's and those of the components."""
+"""Static bearer tokens in a file: those of the administrator and of the components."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TokenError(Exception):
 
 
 class Tokens:
-    """Users by token. Digests are looked up, never tokens: the time that it takes tells nothing of those that exist."""
+    """Users by token. Digests are looked up, not tokens, so that timing reveals nothing about the tokens that exist."""
 
     __slots__ = ("_users",)
 
@@ -32,26 +32,26 @@ class Tokens:
         self._users = {_digest(token): _authenticated(user) for token, user in users.items()}
 
     def find(self, token: str) -> User | None:
-        """Whose token this is."""
+        """The user of a token."""
         return self._users.get(_digest(token))
 
 
 def prepare(directory: Path, users: Iterable[User] = COMPONENTS) -> dict[str, str]:
-    """The token of each of these users, by name; those who have none get one. Raises TokenError, OSError."""
+    """The tokens of these users by user name; missing ones are created. Raises TokenError, OSError."""
     file = directory / FILE
-    known = load(file) if file.exists() else {}
-    tokens = {user.name: token for token, user in known.items()}
+    users_by_token = load(file) if file.exists() else {}
+    tokens = {user.name: token for token, user in users_by_token.items()}
     missing = [user for user in users if user.name not in tokens]
     for user in missing:
         tokens[user.name] = secrets.token_urlsafe(32)
-        known[tokens[user.name]] = user
+        users_by_token[tokens[user.name]] = user
     if missing:
-        write_private(file, _text(known).encode())
+        write_private(file, _text(users_by_token).encode())
     return tokens
 
 
 def load(file: Path) -> dict[str, User]:
-    """Read lines of token, user name, uid and groups, the last in quotes when there are several."""
+    """Read a CSV file with token, user name, uid and groups, which are in quotes when there are several."""
     users: dict[str, User] = {}
     with file.open(newline="") as stream:
         for number, row in enumerate(csv.reader(stream, strict=True), start=1):

@@ -1,4 +1,4 @@
-"""Which kinds this server has and what can be done with them: the discovery documents, made of the table of kinds."""
+"""The discovery documents, from the table of kinds: groups, versions, resources and their verbs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from moorage.api.kinds import BINDING, KINDS, Kind
-from moorage.apiserver.describe.documents import Document, not_acceptable
+from moorage.apiserver.describe.documents import StaticDocument, not_acceptable
 from moorage.apiserver.http.media import JSON, PLAIN, YAML, Form, negotiate
 from moorage.apiserver.http.messages import Request, Response
 
@@ -26,7 +26,7 @@ REVIEWS = (
     Kind("authorization.k8s.io", "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", namespaced=False),
     Kind("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False),
 )
-"""Questions that are asked by creating them; nothing of them is kept."""
+"""Reviews: kinds that can be created and are answered, but not stored."""
 
 _VERBS_OF = {
     **{(kind.group, kind.kind): ("create",) for kind in (BINDING, *REVIEWS)},
@@ -36,14 +36,14 @@ _VERBS_OF = {
 
 @dataclass(frozen=True, slots=True)
 class Subresource:
-    """A part of an object that has a path of its own."""
+    """A subresource."""
 
     verbs: tuple[str, ...] = READ_WRITE
     kind: str = ""
-    """What is sent and received; the object itself when empty."""
+    """The kind that is sent and received; that of the object when empty."""
     group: str = ""
     version: str = ""
-    """Where that kind lives, when it is not in the object's own group and version."""
+    """The version of that kind, when it is not in the group and version of the object."""
 
 
 SUBRESOURCES: Mapping[str, Subresource] = {
@@ -69,12 +69,12 @@ _STAGES = {"": 2, "beta": 1, "alpha": 0}
 
 
 def verbs_of(kind: Kind) -> tuple[str, ...]:
-    """What can be done with objects of a kind."""
+    """The verbs of a kind."""
     return _VERBS_OF.get((kind.group, kind.kind), VERBS)
 
 
 def _age(version: str) -> tuple[int, int, int]:
-    """Newest first: released versions before betas, higher numbers before lower ones."""
+    """A sort key, newest first: released versions before betas, higher numbers before lower ones."""
     match = _VERSION.fullmatch(version)
     if match is None:
         raise ValueError(f"{version!r} is not an API version: write v1, v1beta2 or v2alpha1")
@@ -88,12 +88,12 @@ def served_versions(kind: Kind) -> list[str]:
 
 
 def all_kinds() -> tuple[Kind, ...]:
-    """What is kept, and what is only asked."""
+    """The stored kinds and the reviews."""
     return (*KINDS, BINDING, *REVIEWS)
 
 
 def group_versions() -> Groups:
-    """The kinds of each version of each group; a group stands where its first kind does, versions are newest first."""
+    """The kinds of each version of each group; groups in the order of their first kinds, versions newest first."""
     groups: Groups = {}
     for kind in all_kinds():
         for version in served_versions(kind):
@@ -107,12 +107,12 @@ def group_versions() -> Groups:
 
 
 def path_of(group: str, version: str) -> str:
-    """Where the kinds of a group and version are served."""
+    """The path of a group and version."""
     return f"/apis/{group}/{version}" if group else f"/api/{version}"
 
 
 def answer(request: Request) -> Response | None:
-    """The response to a discovery request, None when the path is not one of discovery."""
+    """The response to a discovery request; None for any other path."""
     forms = documents().get("/" + "/".join(request.segments))
     if forms is None:
         return None
@@ -121,15 +121,15 @@ def answer(request: Request) -> Response | None:
 
 
 @cache
-def documents() -> dict[str, dict[Form, Document]]:
+def documents() -> dict[str, dict[Form, StaticDocument]]:
     """All discovery documents, by path and by form."""
     groups = group_versions()
     others = {group: versions for group, versions in groups.items() if group}
-    made = {path: {PLAIN: Document.of(content)} for path, content in _plain(groups, others)}
+    by_path = {path: {PLAIN: StaticDocument.of(content)} for path, content in _plain(groups, others)}
     for form in AGGREGATED:
-        made["/api"][form] = Document.of(_aggregated({"": groups[""]}, form), form.content_type)
-        made["/apis"][form] = Document.of(_aggregated(others, form), form.content_type)
-    return made
+        by_path["/api"][form] = StaticDocument.of(_aggregated({"": groups[""]}, form), form.content_type)
+        by_path["/apis"][form] = StaticDocument.of(_aggregated(others, form), form.content_type)
+    return by_path
 
 
 def _plain(groups: Groups, others: Groups) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -224,5 +224,5 @@ def _aggregated_resource(kind: Kind) -> dict[str, Any]:
 
 
 def _response_kind(kind: str, group: str = "", version: str = "") -> dict[str, str]:
-    """A kind; group and version are left empty for those of the document."""
+    """A kind; an empty group and version stand for those of the document."""
     return {"group": group, "version": version, "kind": kind}

@@ -1,4 +1,4 @@
-"""Documents that are made once and given to everybody who asks."""
+"""Documents that are built once and served with an ETag."""
 
 from __future__ import annotations
 
@@ -9,46 +9,44 @@ from typing import Any
 
 import msgspec
 
+from moorage.apiserver.http.failures import method_not_allowed
 from moorage.apiserver.http.media import JSON
 from moorage.apiserver.http.messages import Reason, Request, Response, status
 
 _METHODS = ("GET", "HEAD")
-_WRONG_METHOD = "the server does not allow this method on the requested resource"
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
-    """Bytes with a name for this state of them."""
+class StaticDocument:
+    """The bytes of a document and their ETag."""
 
     body: bytes
     etag: str
     content_type: str = JSON
 
     @staticmethod
-    def of(content: Any, content_type: str = JSON) -> Document:
-        """The JSON of something."""
-        return Document.holding(msgspec.json.encode(content), content_type)
+    def of(content: Any, content_type: str = JSON) -> StaticDocument:
+        """A document with JSON content."""
+        return StaticDocument.holding(msgspec.json.encode(content), content_type)
 
     @staticmethod
-    def holding(body: bytes, content_type: str) -> Document:
-        """Some bytes."""
-        return Document(body, sha256(body).hexdigest().upper(), content_type)
+    def holding(body: bytes, content_type: str) -> StaticDocument:
+        """A document with these bytes."""
+        return StaticDocument(body, sha256(body).hexdigest().upper(), content_type)
 
     def answer(self, request: Request, headers: Sequence[tuple[str, str]] = ()) -> Response:
-        """The document, or word that the client has it already."""
+        """The document, or 304 when the client has it already."""
         if request.method not in _METHODS:
-            return status(
-                405, Reason.METHOD_NOT_ALLOWED, "the server does not allow this method on the requested resource"
-            )
+            return method_not_allowed().response
         tag = f'"{self.etag}"'
-        told = (("Content-Type", self.content_type), ("ETag", tag), ("Vary", "Accept"), *headers)
-        known = request.headers.get("If-None-Match")
-        if known and (known == "*" or tag in (each.strip().removeprefix("W/") for each in known.split(","))):
-            return Response(304, b"", told)
-        return Response(200, self.body, told)
+        fields = (("Content-Type", self.content_type), ("ETag", tag), ("Vary", "Accept"), *headers)
+        tags = request.headers.get("If-None-Match")
+        if tags and (tags == "*" or tag in (other.strip().removeprefix("W/") for other in tags.split(","))):
+            return Response(304, b"", fields)
+        return Response(200, self.body, fields)
 
 
 def not_acceptable(*types: str) -> Response:
-    """The client wants a form that is not on offer."""
+    """Status 406: the client accepts none of these media types."""
     accepted = ", ".join(types)
     return status(406, Reason.NOT_ACCEPTABLE, f"only the following media types are accepted: {accepted}")

@@ -1,4 +1,4 @@
-"""What `kubectl explain` says of types and fields: our own in full, the most used of Kubernetes in a sentence each."""
+"""The texts of `kubectl explain`: our own types and fields in full, the most used of Kubernetes in a sentence each."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ TYPES: Mapping[str, str] = {
     "EnvVarSource": "From where a variable has its value.",
     "Eviction": "Asks a pod to leave, as far as the disruption budgets allow it.",
     "EphemeralContainer": "A program that is added to a running pod to look into it.",
+    "LocalObjectReference": "An object in the same namespace, by name.",
     "ListMeta": "How old and how complete a list is.",
     "LocalSubjectAccessReview": "Asks whether somebody may do something in a namespace.",
     "ManagedFieldsEntry": "The fields that one manager has set.",
@@ -60,7 +61,7 @@ TYPES: Mapping[str, str] = {
     "VolumeAttachment": "The wish to attach a volume to a node.",
     "VolumeMount": "Where a container sees a volume.",
 }
-"""What a type is, where no struct says it."""
+"""The descriptions of types that have no struct in moorage.api."""
 
 _EVERYWHERE: Mapping[str, str] = {
     "apiVersion": "The group and version of the schema that the object follows, such as `apps/v1`.",
@@ -81,7 +82,7 @@ _EVERYWHERE: Mapping[str, str] = {
     "accessModes": "How it can be mounted: ReadWriteOnce, ReadOnlyMany, ReadWriteMany, ReadWriteOncePod.",
     "volumeMode": "Filesystem (the default) or Block.",
 }
-"""What a field means in whatever type it stands."""
+"""The descriptions of fields that mean the same in every type."""
 
 _OPERATORS = (
     "How the taint's value is compared with `value`: Exists (any value), Equal (the default), Gt and Lt (as integers, "
@@ -115,7 +116,7 @@ _AFFINITY = {
 }
 _BINDING = {"roleRef": "The role that is given; it cannot be changed.", "subjects": "Who is given it."}
 
-_FIELDS: Mapping[str, Mapping[str, str]] = {
+FIELDS: Mapping[str, Mapping[str, str]] = {
     "ObjectMeta": {
         "name": "What tells the object from others of its kind and namespace; it never changes.",
         "generateName": "The beginning of a name that the server completes when there is no name.",
@@ -446,89 +447,7 @@ _FIELDS: Mapping[str, Mapping[str, str]] = {
     "DeviceTaintRuleSpec": {"deviceSelector": "The devices that are tainted.", "taint": "The taint."},
 }
 
-_REQUIRED = """
-Binding target
-CELDeviceSelector expression
-ClusterRoleBinding roleRef
-Condition lastTransitionTime message reason status type
-ConfigMapKeySelector key
-Container name
-ContainerPort containerPort
-CronJob spec
-CronJobSpec jobTemplate schedule
-CSIDriver spec
-CSINode spec
-CSINodeSpec drivers
-CSIStorageCapacity storageClassName
-DaemonSetSpec selector template
-DeploymentSpec selector template
-Device name
-DeviceClass spec
-DeviceRequest name
-DeviceSubRequest deviceClassName name
-DeviceTaint effect key
-DeviceTaintRule spec
-DeviceTaintRuleSpec taint
-EnvVar name
-EphemeralContainer name
-ExactDeviceRequest deviceClassName
-HostPathVolumeSource path
-HTTPGetAction port
-JobSpec template
-KeyToPath key path
-LabelSelectorRequirement key operator
-LocalSubjectAccessReview spec
-NodeAddress address type
-NodeCondition status type
-NodeSelector nodeSelectorTerms
-NodeSelectorRequirement key operator
-ObjectFieldSelector fieldPath
-OwnerReference apiVersion kind name uid
-PersistentVolumeClaimTemplate spec
-PersistentVolumeClaimVolumeSource claimName
-PodAffinityTerm topologyKey
-PodCondition status type
-PodReadinessGate conditionType
-PodResourceClaim name
-PodSchedulingGate name
-PodSpec containers
-PolicyRule verbs
-PreferredSchedulingTerm preference weight
-ReplicaSetSpec selector
-ResourceClaimTemplate spec
-ResourceClaimTemplateSpec spec
-ResourcePool generation name resourceSliceCount
-ResourceSlice spec
-ResourceSliceSpec driver pool
-RoleBinding roleRef
-RoleRef kind name
-RuntimeClass handler
-SecretKeySelector key
-SelfSubjectAccessReview spec
-SelfSubjectRulesReview spec
-ServicePort port
-StatefulSetSpec selector template
-StorageClass provisioner
-Subject kind name
-SubjectAccessReview spec
-Taint effect key
-TCPSocketAction port
-TokenReview spec
-TopologySpreadConstraint maxSkew topologyKey whenUnsatisfiable
-Volume name
-VolumeAttachment spec
-VolumeAttachmentSpec attacher nodeName source
-VolumeDevice devicePath name
-VolumeMount mountPath name
-WeightedPodAffinityTerm podAffinityTerm weight
-"""
-
-REQUIRED: Mapping[str, tuple[str, ...]] = {
-    owner: tuple(fields) for owner, *fields in map(str.split, _REQUIRED.strip().splitlines())
-}
-"""Fields without which an object is refused."""
-
 
 def text(owner: str, field: str) -> str:
-    """What a field of a type means, empty when nobody has said it."""
-    return _FIELDS.get(owner, {}).get(field) or _EVERYWHERE.get(field, "")
+    """The description of a field; empty when there is none."""
+    return FIELDS.get(owner, {}).get(field) or _EVERYWHERE.get(field, "")

@@ -1,4 +1,4 @@
-"""The OpenAPI 2 document in protobuf, as gnostic lays it out: the only form in which kubectl asks for it."""
+"""The OpenAPI 2 document in the protobuf encoding of gnostic, the only form that kubectl requests."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import msgspec
 MEDIA_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 OLDER_MEDIA_TYPE = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 
-Write = Callable[[Any], bytes]
-"""Makes bytes of a value: those of a message, or those of a field with its number and length."""
+Encoder = Callable[[Any], bytes]
+"""Encodes a value as a message, or as a field with its number and length."""
 _BYTES = 2
 
 
@@ -33,8 +33,8 @@ def _varint(value: int) -> bytes:
     return bytes(digits)
 
 
-def _one(*numbers: int, of: Write = str.encode) -> Write:
-    """A field; of several numbers the later ones are of messages around it that hold nothing else."""
+def _one(*numbers: int, of: Encoder = str.encode) -> Encoder:
+    """A field. Further numbers wrap it: they are those of fields of messages that contain nothing else."""
 
     def write(value: Any) -> bytes:
         content = of(value)
@@ -45,25 +45,25 @@ def _one(*numbers: int, of: Write = str.encode) -> Write:
     return write
 
 
-def _many(number: int, of: Write = str.encode) -> Write:
+def _many(number: int, of: Encoder = str.encode) -> Encoder:
     field = _one(number, of=of)
     return lambda values: b"".join(map(field, values))
 
 
-def _flag(number: int) -> Write:
+def _flag(number: int) -> Encoder:
     return lambda value: _varint(number << 3) + bytes([value])
 
 
-def _map(number: int, of: Write) -> Write:
-    """A map: entries with a name and a value, all with the same number."""
+def _map(number: int, of: Encoder) -> Encoder:
+    """A map: repeated entries with a name and a value."""
     value = _one(2, of=of)
     return lambda entries: b"".join(
-        _delimited(number, _delimited(1, name.encode()) + value(each)) for name, each in entries.items()
+        _delimited(number, _delimited(1, name.encode()) + value(content)) for name, content in entries.items()
     )
 
 
-def _message(extensions: int = 0, /, **fields: Write) -> Write:
-    """An object whose members are these fields; members that begin with x- are kept as text that is YAML too."""
+def _message(extensions: int = 0, /, **fields: Encoder) -> Encoder:
+    """An object with these fields. Extensions (x-...) are encoded as JSON text, which is YAML too."""
     extension = _map(extensions, of=_one(2, of=msgspec.json.encode))
 
     def write(data: Mapping[str, Any]) -> bytes:
@@ -80,7 +80,7 @@ def _schema(data: Mapping[str, Any]) -> bytes:
 
 
 def _open(value: Any) -> bytes:
-    """What further members an object may have: a schema, or whether any."""
+    """The additionalProperties: a schema or a boolean."""
     return _flag(2)(value) if isinstance(value, bool) else _one(1, of=_schema)(value)
 
 
@@ -100,7 +100,7 @@ _schema_fields = _message(
     properties=_one(25, of=_map(1, of=_schema)),
 )
 _COMMON = {"required": _flag(1), "in": _one(2), "description": _one(3), "name": _one(4)}
-_PARAMETERS: dict[str, Write] = {
+_PARAMETERS: dict[str, Encoder] = {
     "body": _one(1, 1, of=_message(
         6, description=_one(1), name=_one(2), required=_flag(4), schema=_one(5, of=_schema), **{"in": _one(3)}
     )),

@@ -1,4 +1,4 @@
-"""Whether the server is well, as probes ask for it: all checks at once, or one by its name."""
+"""The health endpoints for probes: all checks at once, or one by its name."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ PATHS = ("healthz", "livez", "readyz")
 _LOG = logging.getLogger(__name__)
 _TEXT = (("Content-Type", "text/plain; charset=utf-8"), ("X-Content-Type-Options", "nosniff"))
 
-Check = Callable[[Store], Awaitable[object]]
+HealthCheck = Callable[[Store], Awaitable[object]]
 
 
 async def _ping(_: Store) -> None:
-    """Whoever can ask has been answered."""
+    """Succeeds whenever the server answers at all."""
 
 
 async def _store(store: Store) -> None:
     await store.revision()
 
 
-# Probes that were written for Kubernetes name the store after the one it has there.
-_CHECKS: dict[str, Check] = {"ping": _ping, "etcd": _store}
+# The store's check is named etcd, as in Kubernetes, for the sake of existing probes.
+_CHECKS: dict[str, HealthCheck] = {"ping": _ping, "etcd": _store}
 
 
 async def answer(store: Store, request: Request) -> Response | None:
-    """The answer to a probe; None when there is no check of the name that the path ends in."""
+    """The response to a probe; None when the path names a check that does not exist."""
     path, *names = request.segments
     if names:
         check = _CHECKS.get("/".join(names))
@@ -46,21 +46,21 @@ async def answer(store: Store, request: Request) -> Response | None:
         else:
             lines.append(f"[+]{name} ok")
     if unknown := sorted({*excluded} - {*_CHECKS}):
-        told = ", ".join(map(quote, unknown))
-        lines.append(f"warn: some health checks cannot be excluded: no matches for {told}")
+        names_text = ", ".join(map(quote, unknown))
+        lines.append(f"warn: some health checks cannot be excluded: no matches for {names_text}")
     if is_well and "verbose" not in request.query:
         return Response(200, b"ok", _TEXT)
     lines.append(f"{path} check {'passed' if is_well else 'failed'}\n")
     return Response(200 if is_well else 500, "\n".join(lines).encode(), _TEXT)
 
 
-async def _one(store: Store, check: Check) -> Response:
+async def _one(store: Store, check: HealthCheck) -> Response:
     if error := await _failure(store, check):
         return Response(500, f"internal server error: {error}\n".encode(), _TEXT)
     return Response(200, b"ok", _TEXT)
 
 
-async def _failure(store: Store, check: Check) -> str:
+async def _failure(store: Store, check: HealthCheck) -> str:
     try:
         await check(store)
     except StoreError as error:

@@ -1,4 +1,4 @@
-"""The schema of every kind: fields and types from the table of fields, words from structs and glossary, merge keys."""
+"""The OpenAPI schema of every kind: types from fields.json, descriptions from structs and glossary, merge keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from moorage.api.kinds import Kind
 from moorage.api.meta import Wire
 from moorage.apiserver.describe import glossary
 from moorage.apiserver.describe.discovery import served_versions
-from moorage.registry.mergekeys import PLAIN, Shape, shape_of
+from moorage.apiserver.describe.requiredfields import REQUIRED
+from moorage.registry.mergekeys import PLAIN, MergeShape, shape_of
 
 Schema = dict[str, Any]
 
@@ -26,7 +27,7 @@ ANYTHING: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": Tr
 
 
 def ref(name: str) -> Schema:
-    """A schema by name."""
+    """A reference to a schema."""
     return {"$ref": REF + name}
 
 
@@ -42,7 +43,7 @@ _LETTERS: Mapping[str, Schema] = {
     "B": {"type": "string", "format": "byte"},
     "*": ANYTHING,
 }
-"""What the letters of the table of fields stand for."""
+"""The schemas of the type letters in fields.json."""
 
 _SCALARS: Mapping[str, Schema] = {
     _QUANTITY: {
@@ -73,7 +74,7 @@ _ANSWERS: Mapping[str, Mapping[str, str]] = {
     },
     "v1.StatusCause": {"field": "s", "message": "s", "reason": "s"},
 }  # fmt: skip
-"""What is only answered and never sent, so that the table of fields has no need of it."""
+"""Types that occur only in responses and are therefore not in fields.json."""
 
 _META_TYPES = frozenset(
     ("Condition", "DeleteOptions", "FieldSelectorRequirement", "LabelSelector", "LabelSelectorRequirement", "ListMeta",
@@ -82,14 +83,14 @@ _META_TYPES = frozenset(
 _RETAINED = frozenset(
     ("DeploymentSpec.strategy", "PodSpec.resourceClaims", "PodSpec.volumes", "PodStatus.resourceClaimStatuses")
 )
-"""Fields of which one variant drives out the other: a patch names all the keys that stay."""
+"""Unions: a patch lists all keys that stay, so that one variant replaces the other."""
 
 
 def _struct_texts() -> dict[str, str]:
-    """What the structs say of themselves."""
+    """The docstrings of the structs, which are the descriptions of their types."""
     modules = (cluster, meta, node, pod, resource, volume, workload)
-    classes = (each for module in modules for each in vars(module).values() if isinstance(each, type))
-    return {each.__name__: each.__doc__ or "" for each in classes if issubclass(each, Wire)}
+    classes = (value for module in modules for value in vars(module).values() if isinstance(value, type))
+    return {struct.__name__: struct.__doc__ or "" for struct in classes if issubclass(struct, Wire)}
 
 
 class Models:
@@ -123,26 +124,26 @@ class Models:
                 self._add_older(row, version)
 
     def reachable(self, names: Iterable[str]) -> dict[str, Schema]:
-        """Some schemas with all that they mention."""
-        found: dict[str, Schema] = {}
-        waiting = list(names)
-        while waiting:
-            name = waiting.pop()
-            if name not in found:
-                found[name] = self.schemas[name]
-                waiting.extend(mentioned(found[name]))
-        return dict(sorted(found.items()))
+        """These schemas with all schemas that they refer to, directly or not."""
+        schemas_by_name: dict[str, Schema] = {}
+        pending = list(names)
+        while pending:
+            name = pending.pop()
+            if name not in schemas_by_name:
+                schemas_by_name[name] = self.schemas[name]
+                pending.extend(mentioned(schemas_by_name[name]))
+        return dict(sorted(schemas_by_name.items()))
 
     def _name_parts(self, code: str, group: str) -> None:
-        """Give all types below a type a name in the group that has them first."""
+        """Name all types below a type after the first group that uses them."""
         for field in self._types[code].values():
             inner = _inner(field)
             if inner in self._types and inner not in self._names:
                 self._names[inner] = name_of(group, *inner.split(".")[-2:])
                 self._name_parts(inner, group)
 
-    def _merge(self, code: str, shape: Shape, seen: set[str]) -> None:
-        """Note how the fields of a type merge."""
+    def _merge(self, code: str, shape: MergeShape, seen: set[str]) -> None:
+        """Record how the fields of a type merge."""
         if code in seen:
             return
         owner = code.rpartition(".")[2]
@@ -161,7 +162,7 @@ class Models:
             for field, form in self._types[code].items()
         }
         schema: Schema = {"description": texts.get(owner, ""), "type": "object", "properties": properties}
-        if needed := glossary.REQUIRED.get(owner):
+        if needed := REQUIRED.get(owner):
             schema["required"] = list(needed)
         self.schemas[self._names[code]] = schema
 
@@ -227,12 +228,12 @@ def name_of(group: str, version: str, kind: str) -> str:
 
 
 def _inner(form: str) -> str:
-    """The type that a field holds, lists and maps taken off."""
+    """The type of a field or, for lists and maps, of its items."""
     return form.lstrip("?[{").partition("=")[0]
 
 
 def mentioned(schema: Any) -> Iterator[str]:
-    """The names of all schemas that something refers to."""
+    """The names of all schemas that a schema refers to."""
     if isinstance(schema, dict):
         if "$ref" in schema:
             yield schema["$ref"].removeprefix(REF)
@@ -243,22 +244,22 @@ def mentioned(schema: Any) -> Iterator[str]:
             yield from mentioned(part)
 
 
-def _extensions(form: str, shape: Shape, field: str) -> Schema:
-    """How clients that compute patches treat a field."""
-    told: Schema = {}
+def _extensions(form: str, shape: MergeShape, field: str) -> Schema:
+    """The x-kubernetes extensions of a field, for clients that compute patches."""
+    extensions: Schema = {}
     form = form.lstrip("?")
     if form[0] == "[":
-        told["x-kubernetes-list-type"] = "atomic" if not shape.associative else "set" if shape.is_set else "map"
+        extensions["x-kubernetes-list-type"] = "atomic" if not shape.associative else "set" if shape.is_set else "map"
         if shape.associative and shape.keys:
-            told["x-kubernetes-list-map-keys"] = list(shape.keys)
+            extensions["x-kubernetes-list-map-keys"] = list(shape.keys)
     elif shape.atomic:
-        told["x-kubernetes-map-type"] = "atomic"
+        extensions["x-kubernetes-map-type"] = "atomic"
     strategies = [
         *(["merge"] if shape.merges else ["replace"] if shape.replaces else []),
         *(["retainKeys"] if field in _RETAINED else []),
     ]
     if strategies:
-        told["x-kubernetes-patch-strategy"] = ",".join(strategies)
+        extensions["x-kubernetes-patch-strategy"] = ",".join(strategies)
     if shape.merge_key:
-        told["x-kubernetes-patch-merge-key"] = shape.merge_key
-    return told
+        extensions["x-kubernetes-patch-merge-key"] = shape.merge_key
+    return extensions

@@ -1,4 +1,4 @@
-"""The API described for machines: OpenAPI 3 for each group and version, OpenAPI 2 for all of them."""
+"""The OpenAPI documents: version 3 for each group and version, version 2 for all of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from moorage.api.kinds import Kind
 from moorage.apiserver.describe import gnostic
 from moorage.apiserver.describe.discovery import all_kinds, group_versions, path_of
-from moorage.apiserver.describe.documents import Document, not_acceptable
+from moorage.apiserver.describe.documents import StaticDocument, not_acceptable
 from moorage.apiserver.describe.models import Models, mentioned, name_of
 from moorage.apiserver.describe.operations import paths
 from moorage.apiserver.describe.swagger import downgraded
@@ -21,7 +21,7 @@ _FOR_EVER = (("Cache-Control", "public, immutable, max-age=31536000"),)
 
 
 class Description:
-    """All documents, made once."""
+    """All OpenAPI documents."""
 
     def __init__(self) -> None:
         models = Models(all_kinds())
@@ -31,16 +31,16 @@ class Description:
             for group, versions in group_versions().items()
             for version, kinds in versions.items()
         }
-        self.v3 = {path: Document.of(content) for path, content in contents.items()}
-        self.index = Document.of(
+        self.v3 = {path: StaticDocument.of(content) for path, content in contents.items()}
+        self.index = StaticDocument.of(
             {"paths": {path[1:]: {"serverRelativeURL": self.url(path)} for path in sorted(self.v3)}}
         )
         older = downgraded(contents.values(), info)
-        protobuf = Document.holding(gnostic.encode(older), gnostic.MEDIA_TYPE)
-        self.v2 = {JSON: Document.of(older), gnostic.MEDIA_TYPE: protobuf, gnostic.OLDER_MEDIA_TYPE: protobuf}
+        protobuf = StaticDocument.holding(gnostic.encode(older), gnostic.MEDIA_TYPE)
+        self.v2 = {JSON: StaticDocument.of(older), gnostic.MEDIA_TYPE: protobuf, gnostic.OLDER_MEDIA_TYPE: protobuf}
 
     def url(self, path: str) -> str:
-        """Where the document of a group and version is, with the name of its present state."""
+        """The URL of a document, with the hash of its current content."""
         return f"{_ROOT}{path}?hash={self.v3[path].etag}"
 
 
@@ -51,7 +51,7 @@ def description() -> Description:
 
 
 def answer(request: Request) -> Response | None:
-    """The response to a request for a description, None when the path is none of theirs."""
+    """The response to an OpenAPI request; None for any other path."""
     match request.segments:
         case ("openapi", "v2"):
             return _version_2(request)
@@ -68,32 +68,32 @@ def _version_2(request: Request) -> Response:
     return not_acceptable(*forms) if chosen is None else forms[chosen].answer(request)
 
 
-def _given(request: Request, document: Document, headers: tuple[tuple[str, str], ...] = ()) -> Response:
+def _given(request: Request, document: StaticDocument, headers: tuple[tuple[str, str], ...] = ()) -> Response:
     if negotiate(request.headers.get("Accept")) is None:
         return not_acceptable(JSON, YAML)
     return document.answer(request, headers)
 
 
 def _group_version(request: Request, path: str) -> Response | None:
-    """A document by its state: a client that asks for an old one is sent to the present one."""
+    """The document of a group and version. A request with the hash of an old one is redirected to the current one."""
     document = description().v3.get(path)
     if document is None:
         return None
-    wanted = request.parameter("hash")
-    if wanted and wanted != document.etag:
+    digest = request.parameter("hash")
+    if digest and digest != document.etag:
         return Response(301, b"", (("Location", description().url(path)),))
-    return _given(request, document, _FOR_EVER if wanted else ())
+    return _given(request, document, _FOR_EVER if digest else ())
 
 
 def _content(kinds: list[Kind], version: str, models: Models, info: dict[str, str]) -> dict[str, Any]:
-    found = {path: item for kind in kinds for path, item in paths(kind, version)}
+    items = {path: item for kind in kinds for path, item in paths(kind, version)}
     named = [name_of(kind.group, version, kind.kind) for kind in kinds]
     return {
         "openapi": "3.0.0",
         "info": info,
-        "paths": dict(sorted(found.items())),
+        "paths": dict(sorted(items.items())),
         "components": {
-            "schemas": models.reachable([*named, *mentioned(found)]),
+            "schemas": models.reachable([*named, *mentioned(items)]),
             "securitySchemes": {"BearerToken": {"type": "apiKey", "in": "header", "name": "authorization"}},
         },
         "security": [{"BearerToken": []}],

@@ -1,4 +1,4 @@
-"""What can be done with each kind, path by path, as OpenAPI describes it."""
+"""The OpenAPI operations of each kind, path by path."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from moorage.apiserver.describe.discovery import SUBRESOURCES, Subresource, path
 from moorage.apiserver.describe.models import GVK, META, Schema, name_of, ref
 
 _ELSEWHERE = frozenset(("attach", "exec", "log", "portforward", "proxy"))
-"""Parts that only a node with containers could answer for."""
+"""Subresources that only a kubelet with containers could serve."""
 
 _STRING: Schema = {"type": "string"}
 _INTEGER: Schema = {"type": "integer"}
@@ -71,7 +71,7 @@ _CODES = {"create": {"200": "OK", "201": "Created", "202": "Accepted"}, "update"
 
 
 def paths(kind: Kind, version: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every path under which objects of a kind, or parts of them, are reached in a version."""
+    """Every path of a kind and its subresources in a version, with its operations."""
     base = path_of(kind.group, version)
     space = "/namespaces/{namespace}" if kind.namespaced else ""
     one = _Operations(kind, version)
@@ -97,7 +97,7 @@ class _Operations:
     def path(
         self, verbs: Iterable[str], part: str = "", *, named: bool = True, everywhere: bool = False
     ) -> dict[str, Any]:
-        """All operations of a path, with the parameters that the path itself has."""
+        """All operations of a path, with its path parameters."""
         placeholders = [
             *([_placeholder("name", f"The name of the {self._kind.kind}.")] if named else []),
             *([_placeholder("namespace", "The namespace.")] if self._kind.namespaced and not everywhere else []),
@@ -112,18 +112,18 @@ class _Operations:
         schema = name_of(group, version, name)
         many = verb in ("list", "deletecollection")
         what = f"{kind.plural} of all namespaces" if everywhere else kind.plural if many else f"a {kind.kind}"
-        told: dict[str, Any] = {
+        operation: dict[str, Any] = {
             "description": text.format(f"the {part} of {what}" if part else what),
             "operationId": self._operation_id(action, part, everywhere),
             "tags": [f"{_short(kind.group)}_{self._version}"],
-            **({"parameters": [_parameter(each) for each in parameters]} if parameters else {}),
+            **({"parameters": [_parameter(name) for name in parameters]} if parameters else {}),
             "responses": _responses(verb, ref(f"{schema}List") if verb == "list" else ref(schema)),
             "x-kubernetes-action": verb,
             GVK: {"group": group, "version": version, "kind": name},
         }
         if body := self._body(verb, schema):
-            told["requestBody"] = body
-        return told
+            operation["requestBody"] = body
+        return operation
 
     def _subject(self, part: str) -> tuple[str, str, str]:
         """Group, version and kind of what is sent and received."""
@@ -142,7 +142,7 @@ class _Operations:
         if verb in ("create", "update"):
             return {"content": {"*/*": {"schema": ref(schema)}}, "required": True}
         if verb == "patch":
-            # Older spellings have no schema in depth, from which a client could make a strategic merge patch.
+            # Older versions have no detailed schema from which a client could compute a strategic merge patch.
             forms = (*_PATCHES, _STRATEGIC) if self._version == self._kind.version else _PATCHES
             return {"content": {form: {"schema": ref(f"{META}.Patch")} for form in forms}, "required": True}
         if verb in ("delete", "deletecollection"):
@@ -164,13 +164,13 @@ def _parameter(name: str) -> dict[str, Any]:
 
 
 def _responses(verb: str, schema: Schema) -> dict[str, Any]:
-    """What comes back. A deletion answers with the object while it lingers, with a Status when it is gone."""
+    """The responses of a verb. A delete returns the object while it is terminating, a Status when it is gone."""
     if verb in ("delete", "deletecollection"):
         codes, schema = {"200": "OK", "202": "Accepted"}, {"oneOf": [schema, ref(f"{META}.Status")]}
     else:
         codes = _CODES.get(verb, {"200": "OK"})
-    found = {
+    responses = {
         code: {"description": text, "content": {"application/json": {"schema": schema}}} for code, text in codes.items()
     }
     failure = {"description": "Failure", "content": {"application/json": {"schema": ref(f"{META}.Status")}}}
-    return {**found, "401": {"description": "Unauthorized"}, "default": failure}
+    return {**responses, "401": {"description": "Unauthorized"}, "default": failure}

@@ -1,4 +1,4 @@
-"""The same description of the API for clients that know only the older OpenAPI, version 2."""
+"""The OpenAPI 2 document, converted from the version 3 documents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _METHODS = ("get", "post", "put", "patch", "delete")
 
 
 def downgraded(documents: Iterable[Mapping[str, Any]], info: Mapping[str, str]) -> dict[str, Any]:
-    """One version 2 document made of all version 3 documents."""
+    """One version 2 document from all version 3 documents."""
     paths: dict[str, Any] = {}
     definitions: dict[str, Any] = {}
     for document in documents:
@@ -32,23 +32,23 @@ def downgraded(documents: Iterable[Mapping[str, Any]], info: Mapping[str, str]) 
 
 
 def _path(item: Mapping[str, Any]) -> dict[str, Any]:
-    told = {method: _operation(item[method]) for method in _METHODS if method in item}
-    return {**told, "parameters": [_parameter(each) for each in item.get("parameters", ())]}
+    operations = {method: _operation(item[method]) for method in _METHODS if method in item}
+    return {**operations, "parameters": [_parameter(parameter) for parameter in item.get("parameters", ())]}
 
 
 def _operation(operation: Mapping[str, Any]) -> dict[str, Any]:
-    told = {name: value for name, value in operation.items() if name not in ("parameters", "requestBody", "responses")}
-    parameters = [_parameter(each) for each in operation.get("parameters", ())]
+    kept = {name: value for name, value in operation.items() if name not in ("parameters", "requestBody", "responses")}
+    parameters = [_parameter(parameter) for parameter in operation.get("parameters", ())]
     content = operation.get("requestBody", {}).get("content", {})
     for body in list(content.values())[:1]:
         required = operation["requestBody"].get("required", False)
         parameters.insert(0, {"name": "body", "in": "body", "required": required, "schema": _schema(body["schema"])})
     return {
-        **told,
+        **kept,
         "consumes": list(content) or ["*/*"],
         "produces": [_JSON],
         "parameters": parameters,
-        "responses": {code: _response(each) for code, each in operation["responses"].items()},
+        "responses": {code: _response(response) for code, response in operation["responses"].items()},
     }
 
 
@@ -63,16 +63,16 @@ def _response(response: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _schema(schema: Any) -> Any:
-    """A schema without what version 2 does not have: a choice of types is a string, a choice of objects the first."""
+    """A schema in version 2, which has no oneOf: of types it becomes a string, of objects the first one."""
     if isinstance(schema, list):
-        return [_schema(each) for each in schema]
+        return [_schema(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    told = {name: _schema(value) for name, value in schema.items() if name not in ("$ref", "allOf", "oneOf")}
+    converted = {name: _schema(value) for name, value in schema.items() if name not in ("$ref", "allOf", "oneOf")}
     if "$ref" in schema:
-        told["$ref"] = "#/definitions/" + schema["$ref"].removeprefix(REF)
+        converted["$ref"] = "#/definitions/" + schema["$ref"].removeprefix(REF)
     for choice in (*schema.get("allOf", ()), *schema.get("oneOf", ())[:1]):
-        told = {**_schema(choice), **told}
+        converted = {**_schema(choice), **converted}
     if "type" in schema.get("oneOf", ({},))[0]:
-        told["type"] = "string"
-    return told
+        converted["type"] = "string"
+    return converted

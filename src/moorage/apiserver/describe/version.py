@@ -1,4 +1,4 @@
-"""What this server says it is: a Kubernetes version for clients, Moorage's own behind it."""
+"""The version endpoint: the Kubernetes version for clients, with Moorage's own as its suffix."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def git_version() -> str:
-    """The Kubernetes version that clients may count on, marked as ours."""
+    """The Kubernetes version with Moorage's own as its suffix."""
     return f"v{MAJOR}.{MINOR}.0+moorage-{version('moorage')}"
 
 
 @cache
 def document() -> bytes:
-    """The answer to `/version`."""
+    """The response to `/version`."""
     machine = platform.machine()
     return msgspec.json.encode(
         {

@@ -1,4 +1,4 @@
-"""Answers in YAML, for those who ask for it."""
+"""Responses in YAML, for clients that prefer it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from moorage.apiserver.base.offload import aside
 from moorage.apiserver.http.media import JSON, YAML
 from moorage.apiserver.http.messages import Response
 
-# The pure writer writes the same, only slowly, where PyYAML was built without libyaml.
+# Where PyYAML was built without libyaml, the pure Python writer does the same, only slower.
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 _NO_WRAP = 2**31 - 1
 
 
 async def in_yaml(response: Response) -> Response:
-    """An answer in YAML, if it is JSON and whole."""
+    """A response in YAML, unless it is a stream or not JSON."""
     body = response.body if isinstance(response.body, bytes) else b"".join(response.body)
     headers = dict(response.headers)
     if response.stream is not None or not body or not headers.get("Content-Type", "").startswith(JSON):

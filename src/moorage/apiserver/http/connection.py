@@ -1,4 +1,4 @@
-"""One client's connection: requests are answered one after the other, streams as fast as the client reads."""
+"""One client connection: requests are answered in order, streams as fast as the client reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from moorage.apiserver.http.wire import (
     GZIP_FROM,
     LAST_CHUNK,
     Reader,
-    Stage,
+    ReadStage,
     accepts_gzip,
     batches,
     chunk,
@@ -24,7 +24,7 @@ from moorage.apiserver.http.wire import (
 )
 
 BACKLOG = 64 << 10
-"""How far a client may send ahead of the answers before it is no longer read from."""
+"""How many unparsed bytes a client may send ahead before reading from it pauses."""
 NEVER = math.inf
 _CHUNKED = "Transfer-Encoding: chunked\r\n"
 _BODILESS = frozenset((204, 304))
@@ -32,7 +32,7 @@ _BODILESS = frozenset((204, 304))
 log = logging.getLogger(__name__)
 
 
-class Service:
+class ServerState:
     """What all connections of a server share."""
 
     def __init__(self, handler: Handler, limits: Limits, loop: asyncio.AbstractEventLoop) -> None:
@@ -46,46 +46,46 @@ class Service:
         self.stopping = False
         self.date = ""
         self.patience = {
-            Stage.IDLE: limits.idle_time,
-            Stage.HEAD: limits.header_time,
-            Stage.BODY: limits.body_time,
-            Stage.OVER: limits.linger_time,
+            ReadStage.IDLE: limits.idle_time,
+            ReadStage.HEAD: limits.header_time,
+            ReadStage.BODY: limits.body_time,
+            ReadStage.OVER: limits.linger_time,
         }
 
     def leave(self, connection: Connection) -> None:
-        """A connection is gone and nothing works for it any more."""
+        """Forget a connection that is closed and has no running task."""
         self.connections.discard(connection)
         if self.stopping and not self.connections:
             self.deserted.set()
 
 
 class Connection(asyncio.Protocol):
-    """A client. `deadline` is when what it does now has taken too long, `stalled` when it has not read for too long."""
+    """A client connection. `deadline` ends what it does now, `stalled` ends waiting for the client to read."""
 
     __slots__ = (
         "_answered", "_begun", "_closing", "_disconnected", "_drained", "_ending", "_peer", "_reader", "_reading",
-        "_request", "_service", "_streaming", "_task", "_transport", "deadline", "stalled",
+        "_request", "_server", "_streaming", "_task", "_transport", "deadline", "stalled",
     )  # fmt: skip
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
-        self._reader = Reader(service.limits)
+    def __init__(self, server: ServerState) -> None:
+        self._server = server
+        self._reader = Reader(server.limits)
         self._transport: asyncio.Transport | None = None
         self._peer: bytes | None = None
         self._disconnected = asyncio.Event()
         self._request: Request | None = None
         self._task: asyncio.Task[None] | None = None
         self._begun = False
-        """Whether the task has taken its first step."""
+        """Whether the task has run at all."""
         self._answered = False
-        """Whether the answer to the present request has begun."""
+        """Whether the response to the current request has begun."""
         self._streaming = False
         self._ending = False
-        """Whether the connection ends with the present answer."""
+        """Whether the connection closes after the current response."""
         self._closing = False
-        """Whether the last answer is given."""
+        """Whether the last response is sent."""
         self._drained: asyncio.Future[None] | None = None
-        """Waits until the client has read enough; None while there is room."""
+        """Done when the client has read enough; None while the write buffer has room."""
         self._reading = True
         self.deadline = NEVER
         self.stalled = NEVER
@@ -94,18 +94,18 @@ class Connection(asyncio.Protocol):
         """TLS is established."""
         self._transport = cast("asyncio.Transport", transport)
         self._peer = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
-        self._service.connections.add(self)
+        self._server.connections.add(self)
         self._wait()
-        if self._service.stopping:
+        if self._server.stopping:
             self.stop()
 
     def connection_lost(self, _: Exception | None) -> None:
-        """The client has gone. A write that it began is finished all the same: half of one helps nobody."""
+        """The client is gone. A mutating request that has begun is finished all the same; others are cancelled."""
         self._transport = None
         self._disconnected.set()
         self.resume_writing()
         if self._task is None:
-            self._service.leave(self)
+            self._server.leave(self)
         elif self._answered or not self._begun or (self._request and lane(self._request) is not Lane.WRITE):
             self._cancel()
 
@@ -123,13 +123,13 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def pause_writing(self) -> None:
-        """The client does not read as fast as it is written to."""
+        """The write buffer is full."""
         if self._drained is None:
-            self._drained = self._service.loop.create_future()
-            self.stalled = self._service.loop.time() + self._service.limits.stall_time
+            self._drained = self._server.loop.create_future()
+            self.stalled = self._server.loop.time() + self._server.limits.stall_time
 
     def resume_writing(self) -> None:
-        """The client has read enough."""
+        """The write buffer has room again."""
         self.stalled = NEVER
         if self._drained is not None:
             self._drained.set_result(None)
@@ -141,13 +141,13 @@ class Connection(asyncio.Protocol):
         """A deadline has passed."""
         if self._transport is None:
             return
-        if self._closing or self._service.loop.time() >= self.stalled:
+        if self._closing or self._server.loop.time() >= self.stalled:
             self._transport.abort()
         elif self._task is not None:
             message = "Timeout: request did not complete within the allotted timeout"
             self._refuse(status(504, Reason.TIMEOUT, message, {}))
             self._cancel()
-        elif self._reader.stage is Stage.IDLE:
+        elif self._reader.stage is ReadStage.IDLE:
             self._close()
         else:
             self._refuse(
@@ -155,7 +155,7 @@ class Connection(asyncio.Protocol):
             )
 
     def stop(self) -> None:
-        """The server stops: end what would go on for ever, finish what will end."""
+        """The server stops: streams are ended, other requests are finished."""
         self._ending = True
         if self._task is None:
             self._close()
@@ -163,7 +163,7 @@ class Connection(asyncio.Protocol):
             self._cancel()
 
     def abort(self) -> None:
-        """The server has waited long enough."""
+        """The grace period of the server is over: drop the connection."""
         if self._transport is not None:
             self._transport.abort()
         self._cancel()
@@ -172,15 +172,15 @@ class Connection(asyncio.Protocol):
         if self._task is not None:
             self._task.cancel()
             if not self._begun:
-                # A task that is cancelled before its first step never takes one: it cannot tidy up itself.
+                # A task that is cancelled before it has run never runs: its own clean-up would not happen.
                 self._after()
 
     def _wait(self) -> None:
         """Set the deadline for what the client must do next."""
-        self.deadline = self._service.loop.time() + self._service.patience[self._reader.stage]
+        self.deadline = self._server.loop.time() + self._server.patience[self._reader.stage]
 
     def _next(self) -> None:
-        """Begin with the next message that has arrived, unless the client leaves its answers unread."""
+        """Serve the next request that has arrived, unless the client leaves responses unread."""
         reader = self._reader
         while self._transport and not (self._task or self._closing or self._drained):
             if not reader.messages and reader.backlog:
@@ -202,20 +202,20 @@ class Connection(asyncio.Protocol):
                 self._write(CONTINUE)
 
     def _begin(self, request: Request) -> None:
-        service = self._service
+        server = self._server
         request.certificate = self._peer
         request.disconnected = self._disconnected
         self._request = request
         self._begun = self._answered = self._streaming = False
-        self._ending = service.stopping or not request.keep_alive
-        self.deadline = service.loop.time() + service.limits.request_time
-        self._task = service.loop.create_task(self._serve(request))
+        self._ending = server.stopping or not request.keep_alive
+        self.deadline = server.loop.time() + server.limits.request_time
+        self._task = server.loop.create_task(self._serve(request))
 
     async def _serve(self, request: Request) -> None:
         self._begun = True
-        # Counted here, not on arrival: of a burst, those that are answered at once never wait for room.
+        # Counted here, not on arrival: in a burst, requests that are answered at once do not fill the limit.
         counted = lane(request)
-        entered = self._service.in_flight.enter(counted)
+        entered = self._server.in_flight.enter(counted)
         try:
             response = await self._response(request) if entered else _TOO_MANY_REQUESTS
             try:
@@ -230,14 +230,14 @@ class Connection(asyncio.Protocol):
             raise
         finally:
             if entered:
-                self._service.in_flight.leave(counted)
+                self._server.in_flight.leave(counted)
             self._after()
 
     def _after(self) -> None:
-        """The task is over."""
+        """The task has ended: close, or go on with the next request."""
         self._task = self._request = None
         if self._transport is None:
-            self._service.leave(self)
+            self._server.leave(self)
         elif self._ending:
             self._close()
         elif not self._closing:
@@ -246,7 +246,7 @@ class Connection(asyncio.Protocol):
 
     async def _response(self, request: Request) -> Response:
         try:
-            return await self._service.handler(request)
+            return await self._server.handler(request)
         except Refused as refused:
             return refused.response
         except Exception:
@@ -264,10 +264,10 @@ class Connection(asyncio.Protocol):
             return
         extra = "Vary: Accept-Encoding\r\n"
         if accepts_gzip(request):
-            parts = await self._service.loop.run_in_executor(None, gzipped, parts)
+            parts = await self._server.loop.run_in_executor(None, gzipped, parts)
             size = sum(map(len, parts))
             extra += "Content-Encoding: gzip\r\n"
-        self._answer(head(response, self._service.date, length=size, close=self._ending, extra=extra))
+        self._answer(head(response, self._server.date, length=size, close=self._ending, extra=extra))
         if request.method != "HEAD":
             for batch in batches(parts):
                 self._write(batch)
@@ -275,21 +275,21 @@ class Connection(asyncio.Protocol):
 
     def _send_whole(self, request: Request, response: Response, parts: Sequence[bytes], size: int) -> None:
         length = None if response.status in _BODILESS else size
-        start = head(response, self._service.date, length=length, close=self._ending)
+        start = head(response, self._server.date, length=length, close=self._ending)
         self._answer(start if request.method == "HEAD" else b"".join((start, *parts)))
 
     async def _send_stream(self, request: Request, response: Response, stream: AsyncIterator[bytes]) -> None:
         self._ending = self._ending or not request.chunked
         extra = _CHUNKED if request.chunked else ""
         self._streaming = True
-        self._answer(head(response, self._service.date, length=None, close=self._ending, extra=extra))
+        self._answer(head(response, self._server.date, length=None, close=self._ending, extra=extra))
         if request.method == "HEAD":
             return
         try:
-            if not self._service.stopping:
+            if not self._server.stopping:
                 await self._send_chunks(stream, chunked=request.chunked)
         except asyncio.CancelledError:
-            if self._transport is None or not self._service.stopping:
+            if self._transport is None or not self._server.stopping:
                 raise
         if request.chunked:
             self._write(LAST_CHUNK)
@@ -302,12 +302,12 @@ class Connection(asyncio.Protocol):
                     await self._room()
 
     async def _room(self) -> None:
-        """Wait until the client has read enough."""
+        """Wait until the write buffer has room."""
         if self._drained is not None:
             await asyncio.shield(self._drained)
 
     def _answer(self, start: bytes) -> None:
-        """Write the beginning of an answer: from now on only a client that does not read can be too late."""
+        """Write the start of a response; from now on only a client that does not read runs into a deadline."""
         self._answered = True
         self._write(start)
         if not self._closing:
@@ -318,17 +318,17 @@ class Connection(asyncio.Protocol):
             self._transport.write(data)
 
     def _refuse(self, response: Response) -> None:
-        """Give the last answer, and let the client send on for a moment, lest the answer be lost on its way."""
+        """Send the last response, then discard input for a moment: closing at once could reset the connection."""
         self._ending = False
         body = cast("bytes", response.body)
-        start = head(response, self._service.date, length=len(body), close=True)
+        start = head(response, self._server.date, length=len(body), close=True)
         self._answer(start if self._request and self._request.method == "HEAD" else start + body)
         self._closing = True
-        self._reader.stage = Stage.OVER
+        self._reader.stage = ReadStage.OVER
         self._wait()
 
     def _fail(self) -> None:
-        """Tell the client of an error, or break off, so that it sees that its answer is incomplete."""
+        """Answer with an error or, when a response has begun, abort, so that the client sees that it is incomplete."""
         if self._closing or self._transport is None:
             return
         if self._answered:
@@ -338,12 +338,12 @@ class Connection(asyncio.Protocol):
 
     def _close(self) -> None:
         if self._transport is not None:
-            limits = self._service.limits
-            # TLS ends when both sides say so. A client that has everything and sleeps on would never say it.
+            limits = self._server.limits
+            # TLS closes when both sides have said so, which an idle client may never do.
             patience = limits.stall_time if self._transport.get_write_buffer_size() else limits.linger_time
             self._closing = True
             self._transport.close()
-            self.deadline = self._service.loop.time() + patience
+            self.deadline = self._server.loop.time() + patience
 
 
 async def _discard(response: Response) -> None:

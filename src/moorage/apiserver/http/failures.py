@@ -1,4 +1,4 @@
-"""Why a request fails, worded as Kubernetes words it."""
+"""The failures of requests, as Status objects in the words of Kubernetes."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def not_found(kind: Kind, name: str) -> Refused:
 
 
 def no_such_path(missing: str = "") -> Refused:
-    """The path names nothing that is served, perhaps objects that are known elsewhere."""
+    """Nothing is served at this path, or no objects of a kind that is served at another."""
     message = "the server could not find the requested resource"
     return Refused(status(404, Reason.NOT_FOUND, f"{message}: there are no {missing} here" if missing else message, {}))
 
 
 def already_exists(kind: Kind, name: str) -> Refused:
-    """There is such an object already."""
+    """There already is such an object."""
     message = f'{kind.resource} "{name}" already exists'
     return Refused(status(409, Reason.ALREADY_EXISTS, message, _details(kind, name)))
 
@@ -37,20 +37,20 @@ MODIFIED = "the object has been modified; please apply your changes to the lates
 
 
 def conflict(kind: Kind, name: str, why: str = MODIFIED, *, of: str = "") -> Refused:
-    """The object is not in the state that the request is about."""
+    """The object is not in the state that the request expects."""
     message = f'Operation cannot be fulfilled on {of or kind.resource} "{name}": {why}'
     return Refused(status(409, Reason.CONFLICT, message, _details(kind, name)))
 
 
 def invalid(kind: Kind, name: str, errors: Sequence[FieldError]) -> Refused:
-    """The object breaks rules; all of them are told, unless nobody would read so many."""
-    told = errors[:_MOST_ERRORS]
-    bodies = [str(error) for error in told]
-    if len(errors) > len(told):
-        bodies.append(f"and {len(errors) - len(told)} more")
+    """Validation failed. At most 500 errors are listed; of the others only the number."""
+    first = errors[:_MOST_ERRORS]
+    bodies = [str(error) for error in first]
+    if len(errors) > len(first):
+        bodies.append(f"and {len(errors) - len(first)} more")
     listed = bodies[0] if len(bodies) == 1 else f"[{', '.join(bodies)}]"
     group = f".{kind.group}" if kind.group else ""
-    causes = [{"reason": error.type.reason, "message": error.body, "field": error.field} for error in told]
+    causes = [{"reason": error.type.reason, "message": error.body, "field": error.field} for error in first]
     details = {"name": name, "group": kind.group, "kind": kind.kind, "causes": causes}
     return Refused(status(422, Reason.INVALID, f'{kind.kind}{group} "{name}" is invalid: {listed}', details))
 
@@ -61,39 +61,39 @@ def forbidden(kind: Kind, name: str, why: str) -> Refused:
 
 
 def bad_request(message: str) -> Refused:
-    """The request makes no sense."""
+    """The request is malformed or contradicts itself."""
     return Refused(status(400, Reason.BAD_REQUEST, message))
 
 
 def too_large(message: str) -> Refused:
-    """There is more of it than is taken."""
+    """The body is larger than the limit."""
     return Refused(status(413, Reason.REQUEST_ENTITY_TOO_LARGE, f"Request entity too large: {message}"))
 
 
 def expired(message: str, go_on: str = "") -> Refused:
-    """The revision is too old; a list can perhaps go on without it."""
+    """The revision is too old. `go_on` is a token with which a list continues inconsistently."""
     return Refused(status(410, Reason.EXPIRED, message, metadata={"continue": go_on} if go_on else {}))
 
 
 def too_large_resource_version(revision: int, current: int) -> Refused:
-    """The revision is still to come."""
+    """The revision is newer than the store."""
     message = f"Timeout: Too large resource version: {revision}, current: {current}"
     causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
     return Refused(status(504, Reason.TIMEOUT, message, {"causes": causes, "retryAfterSeconds": 1}))
 
 
 def method_not_allowed() -> Refused:
-    """The path exists and this cannot be done with it."""
+    """The resource does not allow this method."""
     message = "the server does not allow this method on the requested resource"
     return Refused(status(405, Reason.METHOD_NOT_ALLOWED, message, {}))
 
 
 def unsupported_media_type(accepted: Sequence[str]) -> Refused:
-    """The body is in a form that is not read here."""
+    """The media type of the body is not supported."""
     message = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
     return Refused(status(415, Reason.UNSUPPORTED_MEDIA_TYPE, message))
 
 
 def not_implemented(what: str) -> Refused:
-    """There is nothing behind this."""
+    """The request is not supported."""
     return Refused(status(501, "NotImplemented", what))

@@ -24,17 +24,17 @@ class Limits:
     header_time: float = 10
     body_time: float = 30
     request_time: float = 60
-    """How long a handler may take until it returns its response; a stream may then go on for ever."""
+    """How long a handler may take until it returns its response; a stream has no limit after that."""
     stall_time: float = 60
-    """How long a client may leave the bytes that it asked for unread."""
+    """How long a client may leave its responses unread."""
     idle_time: float = 120
-    """Longer than the 90 s of Go's clients, so that they never send into a connection that is being closed."""
+    """Longer than the 90 s of Go's clients, so that they never send on a connection that is being closed."""
     linger_time: float = 1
-    """How long a refused client may go on sending: closing at once would destroy the answer on its way."""
+    """How long a refused client may go on sending: closing at once could reset the connection under the response."""
 
 
 class Lane(Enum):
-    """What requests are counted as."""
+    """The kinds of requests that have a limit each."""
 
     READ = "read-only"
     WRITE = "mutating"
@@ -45,14 +45,14 @@ _READS = frozenset(("GET", "HEAD", "OPTIONS"))
 
 
 def lane(request: Request) -> Lane:
-    """What a request is counted as."""
+    """The limit that a request counts against."""
     if request.method not in _READS:
         return Lane.WRITE
     return Lane.WATCH if request.watching else Lane.READ
 
 
 class InFlight:
-    """The requests that are being served now."""
+    """How many requests of each kind are being served."""
 
     __slots__ = ("counts", "refused", "rooms")
 

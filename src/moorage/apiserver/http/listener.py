@@ -1,4 +1,4 @@
-"""The server: listens, speaks TLS, and stops without losing what it has begun."""
+"""The HTTPS server: listening, TLS handshakes, and graceful shutdown."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from collections.abc import Coroutine
 from email.utils import formatdate
 from typing import Any
 
-from moorage.apiserver.http.connection import Connection, Service
+from moorage.apiserver.http.connection import Connection, ServerState
 from moorage.apiserver.http.limits import Lane, Limits
 from moorage.apiserver.http.messages import Handler
 
 SPARE_FILES = 128
-"""File descriptors that clients never get: the store, the log and the rest of the process need some."""
+"""File descriptors that are kept from clients, for the store, the log and the rest of the process."""
 SHUTDOWN_TIME = 10
-"""How long a client may take to say goodbye in TLS and to read the last bytes."""
+"""How long a client may take to close TLS and to read the last bytes."""
 _PAUSE = 0.1
-"""How long nobody is accepted after it has failed: the reason, too many open files for one, seldom ends at once."""
+"""How long accepting pauses after it failed: a cause such as too many open files seldom ends at once."""
 
 log = logging.getLogger(__name__)
 
@@ -40,20 +40,20 @@ class Server:
         self.bind = bind
         self.port = port
         self.turned_away = 0
-        """How many connections there was no room for."""
+        """How many connections were refused because the limit was reached."""
         self._handler = handler
         self._tls = tls
         self._limits = limits or Limits()
         self._room = self._limits.connections
-        self._service: Service | None = None
+        self._service: ServerState | None = None
         self._socket: socket.socket | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._arriving: set[socket.socket] = set()
-        """Clients that were accepted and have not yet shaken hands."""
+        """Sockets that are accepted and still in the TLS handshake."""
 
     @property
     def connections(self) -> int:
-        """How many clients are connected or about to be."""
+        """How many clients are connected or in the handshake."""
         return len(self._arriving) + (len(self._service.connections) if self._service else 0)
 
     @property
@@ -62,44 +62,44 @@ class Server:
         return dict(self._service.in_flight.counts) if self._service else dict.fromkeys(Lane, 0)
 
     async def start(self) -> None:
-        """Begin to listen. Raises OSError when the address cannot be had."""
+        """Begin to listen. Raises OSError when the address is not available."""
         family = socket.AF_INET6 if ":" in self.bind else socket.AF_INET
         self._socket = socket.create_server((self.bind, self.port), family=family, backlog=1024)
         self._socket.setblocking(False)
         self.port = self._socket.getsockname()[1]
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._room = min(self._limits.connections, max(files - SPARE_FILES, 1))
-        self._service = Service(self._handler, self._limits, asyncio.get_running_loop())
+        self._service = ServerState(self._handler, self._limits, asyncio.get_running_loop())
         self._service.date = formatdate(usegmt=True)
         self._listen(self._socket, self._service)
         self._spawn(self._sweep(self._service))
 
     async def stop(self, grace: float = 10) -> None:
-        """Accept nobody new, end the streams, and finish what is being served, for `grace` seconds at most."""
-        service = self._service
-        if service is None or service.stopping:
+        """Stop accepting, end the streams, and finish other requests, for `grace` seconds at most."""
+        state = self._service
+        if state is None or state.stopping:
             return
-        service.stopping = True
-        self._stop_accepting(service)
-        for connection in list(service.connections):
+        state.stopping = True
+        self._stop_accepting(state)
+        for connection in list(state.connections):
             connection.stop()
-        if not service.connections:
-            service.deserted.set()
-        if not await _happens(service.deserted, grace):
-            log.warning("%d connections did not end within %s s and are cut", len(service.connections), grace)
-            for connection in list(service.connections):
+        if not state.connections:
+            state.deserted.set()
+        if not await _happens(state.deserted, grace):
+            log.warning("%d connections did not end within %s s and are cut", len(state.connections), grace)
+            for connection in list(state.connections):
                 connection.abort()
-            await _happens(service.deserted, 1)
+            await _happens(state.deserted, 1)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        # A task that is cancelled before it begins cannot clean up after itself.
+        # A task that is cancelled before it has run cannot clean up after itself.
         while self._arriving:
             self._arriving.pop().close()
 
-    def _stop_accepting(self, service: Service) -> None:
+    def _stop_accepting(self, state: ServerState) -> None:
         if self._socket is not None:
-            service.loop.remove_reader(self._socket)
+            state.loop.remove_reader(self._socket)
             self._socket.close()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -108,20 +108,20 @@ class Server:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _listen(self, listener: socket.socket, service: Service) -> None:
-        if not service.stopping:
-            service.loop.add_reader(listener, self._accept, listener, service)
+    def _listen(self, listener: socket.socket, state: ServerState) -> None:
+        if not state.stopping:
+            state.loop.add_reader(listener, self._accept, listener, state)
 
-    def _accept(self, listener: socket.socket, service: Service) -> None:
-        """Take a client that waits. No task does this: one that is cancelled could lose the client it has just got."""
+    def _accept(self, listener: socket.socket, state: ServerState) -> None:
+        """Accept a client. Not in a task, which could lose a client that it has just accepted when it is cancelled."""
         try:
             client, _ = listener.accept()
         except BlockingIOError:
             return
         except OSError as error:
             log.warning("a connection could not be accepted: %s", error)
-            service.loop.remove_reader(listener)
-            service.loop.call_later(_PAUSE, self._listen, listener, service)
+            state.loop.remove_reader(listener)
+            state.loop.call_later(_PAUSE, self._listen, listener, state)
             return
         if self.connections >= self._room:
             self.turned_away += 1
@@ -129,12 +129,12 @@ class Server:
             return
         client.setblocking(False)
         self._arriving.add(client)
-        self._spawn(self._welcome(client, service))
+        self._spawn(self._welcome(client, state))
 
-    async def _welcome(self, client: socket.socket, service: Service) -> None:
+    async def _welcome(self, client: socket.socket, state: ServerState) -> None:
         try:
-            await service.loop.connect_accepted_socket(
-                lambda: Connection(service),
+            await state.loop.connect_accepted_socket(
+                lambda: Connection(state),
                 client,
                 ssl=self._tls,
                 ssl_handshake_timeout=self._limits.handshake_time,
@@ -145,14 +145,14 @@ class Server:
         finally:
             self._arriving.discard(client)
 
-    async def _sweep(self, service: Service) -> None:
-        """Look for deadlines now and then: cheaper than a timer for every request."""
-        shortest = min(*service.patience.values(), self._limits.request_time, self._limits.stall_time)
+    async def _sweep(self, state: ServerState) -> None:
+        """Check all deadlines periodically, which is cheaper than a timer for every request."""
+        shortest = min(*state.patience.values(), self._limits.request_time, self._limits.stall_time)
         while True:
             await asyncio.sleep(min(1, shortest / 4))
-            service.date = formatdate(usegmt=True)
-            now = service.loop.time()
-            for connection in list(service.connections):
+            state.date = formatdate(usegmt=True)
+            now = state.loop.time()
+            for connection in list(state.connections):
                 if now >= connection.deadline or now >= connection.stalled:
                     connection.expire()
 

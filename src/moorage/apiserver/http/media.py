@@ -1,4 +1,4 @@
-"""Which form of an answer a client wants: its Accept header against what can be had."""
+"""Content negotiation: the Accept header of a client against the forms that are offered."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ JSON, YAML = "application/json", "application/yaml"
 
 
 class Form(NamedTuple):
-    """An answer that is not the object itself but made of it: a Table, bare metadata, aggregated discovery."""
+    """A form in which objects are answered: themselves, a Table, bare metadata, aggregated discovery."""
 
     group: str = ""
     version: str = ""
@@ -23,7 +23,7 @@ class Form(NamedTuple):
 
     @property
     def content_type(self) -> str:
-        """The label with which a client knows aggregated discovery; objects in other forms are plainly JSON."""
+        """The Content-Type: with parameters for aggregated discovery, plain JSON for all other forms."""
         return f"{JSON};g={self.group};v={self.version};as={self.kind}" if self.kind else JSON
 
 
@@ -69,7 +69,7 @@ def prefers_yaml(accept: str) -> bool:
 
 @lru_cache(maxsize=128)
 def _wanted(accept: str) -> tuple[Form, ...]:
-    """The forms of an answer that a header asks for, best first; each can be had in JSON and in YAML."""
+    """The forms that an Accept header lists, preferred first, whether in JSON or in YAML."""
     return tuple(
         Form(*(clause.parameters.get(name, "") for name in ("g", "v", "as")))
         for clause in _ordered(accept)

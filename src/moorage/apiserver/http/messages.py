@@ -1,4 +1,4 @@
-"""Requests and responses, and the Status object that every failure is told with."""
+"""Requests and responses, and the Status objects that answer them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_PARAMETERS = 1_000
 
 
 class Reason(StrEnum):
-    """Why a request failed, for programs."""
+    """The machine-readable reason of a failure."""
 
     BAD_REQUEST = "BadRequest"
     UNAUTHORIZED = "Unauthorized"
@@ -43,7 +43,7 @@ class Reason(StrEnum):
 
 
 class Headers:
-    """Header fields by name, whatever the case of the name."""
+    """Header fields by case-insensitive name."""
 
     __slots__ = ("_values",)
 
@@ -83,11 +83,11 @@ class Headers:
 
 
 class TargetError(ValueError):
-    """The target of a request cannot be understood."""
+    """The target of a request cannot be parsed."""
 
 
 class Target:
-    """Where a request goes: path and query, decoded."""
+    """The target of a request: path and query, decoded."""
 
     __slots__ = ("path", "query", "segments")
 
@@ -101,15 +101,15 @@ class Target:
 
 
 def _origin_form(raw: bytes) -> bytes:
-    scheme, found, rest = raw.partition(b"://")
-    if not found or scheme.lower() not in (b"http", b"https"):
+    scheme, separator, rest = raw.partition(b"://")
+    if not separator or scheme.lower() not in (b"http", b"https"):
         raise TargetError("the request target must be a path")
     slash = rest.find(b"/")
     return rest[slash:] if slash >= 0 else b"/"
 
 
 def decoded(raw: bytes) -> str:
-    """Percent-encoded text in plain characters."""
+    """Decode percent-encoded text."""
     if b"%" in raw:
         for escape in raw.split(b"%")[1:]:
             if len(escape) < 2 or not _is_hex(escape[:2]):
@@ -129,7 +129,7 @@ def _is_hex(digits: bytes) -> bool:
 
 
 def _segments(raw: bytes, path: str) -> tuple[str, ...]:
-    """The names between slashes. One that hides a slash could reach what another name guards."""
+    """The segments of a path. An encoded slash in one could get around authorization and is refused."""
     if raw == b"/":
         return ()
     segments = tuple(path.strip("/").split("/"))
@@ -150,12 +150,12 @@ def _parameters(raw: bytes) -> dict[str, list[str]]:
 
 
 _WATCH_AT = {"api": 2, "apis": 3}
-"""Where the old form of a watch has its word: /api/v1/watch/pods."""
+"""The index of the segment `watch` in the old form of a watch: /api/v1/watch/pods."""
 
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """What a client asks. `user` is None until the authenticator has spoken."""
+    """A request. `user` is None until it is authenticated."""
 
     method: str
     path: str
@@ -168,14 +168,14 @@ class Request:
     certificate: bytes | None = None
     """The client's certificate (DER); TLS has verified that the cluster's authority issued it."""
     disconnected: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the client has gone."""
+    """Set when the client has disconnected."""
     keep_alive: bool = True
     chunked: bool = True
     """Whether the client understands a response of unknown length (HTTP/1.1)."""
 
     @classmethod
     def of(cls, method: str, target: str, headers: Iterable[tuple[str, str]] = (), body: bytes = b"") -> Request:
-        """A request made by hand, without a connection."""
+        """A request without a connection."""
         to = Target(target.encode())
         return cls(method, to.path, to.segments, to.query, Headers(headers), body)
 
@@ -196,9 +196,9 @@ class Request:
 
 @dataclass(slots=True, eq=False)
 class Response:
-    """What the server answers: a body that is whole, or a stream of chunks that are sent as they come.
+    """A response: a whole body, or a stream of chunks that are sent as they come.
 
-    The server calls `aclose()` of a stream that has one when it is over, whether it was begun or not.
+    The server calls `aclose()` of a stream that has one in the end, whether it was begun or not.
     """
 
     status: int = 200
@@ -211,7 +211,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Refused(Exception):
-    """A request that ends here; the server sends the response."""
+    """Ends a request with a response."""
 
     def __init__(self, response: Response) -> None:
         super().__init__(response.status)
@@ -227,7 +227,7 @@ def status(
     metadata: Mapping[str, str] | None = None,
 ) -> Response:
     """A failure as a Status object; of the details (name, group, kind, causes, ...) empty ones are left out."""
-    told = None if details is None else {name: value for name, value in details.items() if value}
+    filled = None if details is None else {name: value for name, value in details.items() if value}
     content = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -235,28 +235,36 @@ def status(
         "status": "Failure",
         "message": message,
         **({"reason": str(reason)} if reason else {}),
-        **({"details": told} if told is not None else {}),
+        **({"details": filled} if filled is not None else {}),
         "code": code,
     }
     extra = [*headers]
-    if told and "retryAfterSeconds" in told:
-        extra.append(("Retry-After", str(told["retryAfterSeconds"])))
+    if filled and "retryAfterSeconds" in filled:
+        extra.append(("Retry-After", str(filled["retryAfterSeconds"])))
     return Response(code, msgspec.json.encode(content) + b"\n", (*JSON, ("X-Content-Type-Options", "nosniff"), *extra))
 
 
-def bad_request(message: str) -> Response:
-    """The client must ask differently."""
-    return status(400, Reason.BAD_REQUEST, message)
+def success(code: int = 200, details: Mapping[str, Any] | None = None) -> Response:
+    """A success as a Status object, which names its code only when that is not 200."""
+    content = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        **({"details": details} if details is not None else {}),
+        **({"code": code} if code != 200 else {}),
+    }
+    return Response(code, msgspec.json.encode(content))
 
 
 _ALL_WARNINGS, _LONG_WARNING, _MAX_WARNINGS = 4096, 256, 50
-"""How many characters the warnings of one answer have together, how many one of them when they have more, and how
-many warnings there are: some clients read no more than a hundred headers.
+"""How many characters all warnings of a response may have, to how many each is cut when they have more, and how many
+warnings there may be: some clients read no more than a hundred headers.
 """
 
 
 def warning_headers(texts: Iterable[str]) -> list[tuple[str, str]]:
-    """Each warning once, as headers can carry them: printable, escaped, and no more than a client takes."""
+    """Warning headers without duplicates: printable, escaped, and within the limits of clients."""
     unique = list(dict.fromkeys(texts))
     longest = _LONG_WARNING if sum(map(len, unique)) > _ALL_WARNINGS else _ALL_WARNINGS
     lengths = accumulate(min(len(text), longest) for text in unique)

@@ -1,4 +1,4 @@
-"""HTTP/1.1 as bytes: what arrives becomes requests, responses become what is sent. No sockets, no clocks."""
+"""HTTP/1.1 as bytes: parsing requests, serialising responses. No sockets, no clocks."""
 
 from __future__ import annotations
 
@@ -20,21 +20,20 @@ from moorage.apiserver.http.messages import (
     Response,
     Target,
     TargetError,
-    bad_request,
     status,
 )
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
 SLICE = 16 << 10
-"""What the parser is given at a time: a client that sends thousands of requests at once fills no memory with them."""
+"""How many bytes are parsed at a time: a client that pipelines thousands of requests must not fill the memory."""
 GZIP_FROM = 128 << 10
-"""Bodies longer than this are compressed for those who ask, as in Kubernetes."""
+"""Bodies longer than this are compressed for clients that accept it, as in Kubernetes."""
 BATCH = 256 << 10
 
 
-class Stage(Enum):
-    """How far the message that is arriving has come."""
+class ReadStage(Enum):
+    """What is being read of a request."""
 
     IDLE = "nothing of it is here"
     HEAD = "the request line or the headers are incomplete"
@@ -43,7 +42,7 @@ class Stage(Enum):
 
 
 class Reader:
-    """Makes requests of bytes, or a response that says why they are none, after which nothing more is read."""
+    """Parses bytes into requests, or into an error response, after which nothing more is read."""
 
     __slots__ = (
         "_body", "_chunked", "_count", "_fed", "_headers", "_limits", "_names", "_parser", "_rest", "_size", "_target",
@@ -52,7 +51,7 @@ class Reader:
 
     def __init__(self, limits: Limits) -> None:
         self.messages: deque[Request | Response] = deque()
-        self.stage = Stage.IDLE
+        self.stage = ReadStage.IDLE
         self.awaits_continue = False
         """Whether the client waits for `100 Continue` before it sends the body."""
         self._limits = limits
@@ -62,12 +61,12 @@ class Reader:
 
     @property
     def backlog(self) -> int:
-        """How many bytes have arrived and are not parsed, because a request before them is unanswered."""
+        """How many bytes are not parsed yet, because a request before them is unanswered."""
         return len(self._rest)
 
     def feed(self, data: bytes) -> None:
-        """Take what has arrived."""
-        if self.stage is Stage.OVER:
+        """Take bytes that have arrived."""
+        if self.stage is ReadStage.OVER:
             return
         if self._rest or self.messages or len(data) > SLICE:
             self._rest = self._rest + data if self._rest else data
@@ -76,29 +75,29 @@ class Reader:
             self._parse(data)
 
     def advance(self) -> None:
-        """Parse what is left until there is a message."""
+        """Parse the backlog up to the next message."""
         rest = memoryview(self._rest)
-        while rest and not self.messages and self.stage is not Stage.OVER:
+        while rest and not self.messages and self.stage is not ReadStage.OVER:
             self._parse(rest[:SLICE])
             rest = rest[SLICE:]
-        self._rest = b"" if self.stage is Stage.OVER else bytes(rest)
+        self._rest = b"" if self.stage is ReadStage.OVER else bytes(rest)
 
     def _parse(self, data: bytes | memoryview) -> None:
-        if self.stage is Stage.BODY:
+        if self.stage is ReadStage.BODY:
             self._fed += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self.stage = Stage.OVER
+            self.stage = ReadStage.OVER
         except httptools.HttpParserError as error:
-            # The parser also complains of bytes after a request that ends the connection: those are nobody's.
-            if self.stage is not Stage.OVER:
-                self._end(bad_request(f"malformed HTTP request: {error}"))
-        if self.stage is Stage.HEAD:
+            # The parser also fails on bytes after a request that ends the connection: those are ignored.
+            if self.stage is not ReadStage.OVER:
+                self._end(_malformed(str(error)))
+        if self.stage is ReadStage.HEAD:
             self._fed += len(data)
             if self._fed > self._limits.header_size + SLICE:
                 self._end(_headers_too_large(self._limits))
-        elif self.stage is Stage.BODY and self._fed > 2 * self._limits.body_size + SLICE:
+        elif self.stage is ReadStage.BODY and self._fed > 2 * self._limits.body_size + SLICE:
             self._end(_body_too_large(self._limits))
 
     def _begin(self) -> None:
@@ -112,19 +111,19 @@ class Reader:
     def _end(self, response: Response) -> None:
         self.messages.append(response)
         self.awaits_continue = False
-        self.stage = Stage.OVER
+        self.stage = ReadStage.OVER
 
     def _refuse(self, response: Response) -> NoReturn:
-        """End the reading from inside of the parser, which stops at any exception."""
+        """End the reading from a callback of the parser, which stops at any exception."""
         self._end(response)
         raise httptools.HttpParserError
 
     def on_message_begin(self) -> None:
         """The parser has seen the first byte of a request."""
-        if self.stage is Stage.OVER:
+        if self.stage is ReadStage.OVER:
             raise httptools.HttpParserError
         self._begin()
-        self.stage = Stage.HEAD
+        self.stage = ReadStage.HEAD
 
     def on_url(self, url: bytes) -> None:
         """The parser has read the target, or a part of it."""
@@ -132,16 +131,16 @@ class Reader:
         self._grow(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """The parser has read a header; after a chunked body, a trailer, which nobody needs."""
+        """The parser has read a header or, after a chunked body, a trailer, which is ignored."""
         self._count += 1
         self._grow(len(name) + len(value) + 4)
         if self._count > self._limits.header_count:
             self._refuse(_headers_too_large(self._limits))
-        if self.stage is Stage.HEAD:
+        if self.stage is ReadStage.HEAD:
             try:
                 self._headers.add(_NAMES.get(name) or name.decode("ascii").lower(), value.decode())
             except UnicodeDecodeError:
-                self._refuse(bad_request("malformed HTTP request: a header is not UTF-8"))
+                self._refuse(_malformed("a header is not UTF-8"))
 
     def _grow(self, size: int) -> None:
         self._size += size
@@ -155,17 +154,17 @@ class Reader:
         coding = headers.get("transfer-encoding")
         self._chunked = self._parser.get_http_version() != "1.0"
         if problem := self._problem(lengths, coding):
-            self._refuse(bad_request(f"malformed HTTP request: {problem}"))
+            self._refuse(_malformed(problem))
         if lengths and int(lengths[0]) > self._limits.body_size:
             self._refuse(_body_too_large(self._limits))
         if expectation := headers.get("expect"):
             if expectation.lower() != "100-continue":
                 self._refuse(status(417, Reason.UNKNOWN, f"the expectation {expectation[:100]!r} cannot be met"))
             self.awaits_continue = self._chunked and bool(coding or (lengths and int(lengths[0])))
-        self.stage = Stage.BODY
+        self.stage = ReadStage.BODY
 
     def _problem(self, lengths: Sequence[str], coding: str) -> str:
-        """What makes this request ambiguous. Another server may read such a request differently: that is smuggling."""
+        """What makes a request ambiguous: a proxy could read it differently, which allows request smuggling."""
         headers = self._headers
         if len(lengths) > 1 or (lengths and coding):
             return "it must have one Content-Length or Transfer-Encoding: chunked, not both"
@@ -199,7 +198,7 @@ class Reader:
         try:
             target = Target(self._target)
         except TargetError as error:
-            self._refuse(bad_request(str(error)))
+            self._refuse(status(400, Reason.BAD_REQUEST, str(error)))
         keep_alive = self._chunked and self._parser.should_keep_alive() and not self._parser.should_upgrade()
         self.messages.append(
             Request(
@@ -207,8 +206,12 @@ class Reader:
                 self._headers, bytes(self._body), keep_alive=keep_alive, chunked=self._chunked,
             )
         )  # fmt: skip
-        self.stage = Stage.IDLE if keep_alive else Stage.OVER
+        self.stage = ReadStage.IDLE if keep_alive else ReadStage.OVER
         self._body = b""
+
+
+def _malformed(problem: str) -> Response:
+    return status(400, Reason.BAD_REQUEST, f"malformed HTTP request: {problem}")
 
 
 def _headers_too_large(limits: Limits) -> Response:
@@ -247,7 +250,7 @@ def head(response: Response, date: str, *, length: int | None, close: bool, extr
 
 
 def chunk(data: bytes) -> bytes:
-    """One piece of a chunked body. It must not be empty: an empty piece is the end."""
+    """One chunk of a chunked body. It must not be empty: an empty chunk ends the body."""
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
@@ -261,13 +264,13 @@ def accepts_gzip(request: Request) -> bool:
 
 
 def gzipped(parts: Sequence[bytes]) -> list[bytes]:
-    """A body, compressed for speed. It takes long: not for the event loop."""
+    """Compress a body with the fastest level. Too slow for the event loop."""
     compressor = zlib.compressobj(1, zlib.DEFLATED, zlib.MAX_WBITS | 16)
     return [*filter(None, map(compressor.compress, batches(parts))), compressor.flush()]
 
 
 def batches(parts: Sequence[bytes]) -> Iterator[bytes | memoryview]:
-    """The same bytes in pieces of a size that is worth an encryption each, and no more than a slow client may hold."""
+    """The same bytes in pieces of at most BATCH: worth a TLS record each, small enough to buffer for a slow client."""
     batch: list[bytes] = []
     size = 0
     for part in parts:

@@ -10,38 +10,39 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from moorage.api.meta import Data
 from moorage.apiserver.patch import fieldset
 from moorage.apiserver.patch.compare import changes, element, field_set, named_items
 from moorage.apiserver.patch.errors import Cause, PatchError, bounded, malformed, same
-from moorage.apiserver.patch.fieldset import LEAF, Fields
-from moorage.apiserver.patch.managed import Entry, Object, Write, entries_of, metadata_of, released, with_entries
+from moorage.apiserver.patch.fieldset import LEAF, FieldSet
+from moorage.apiserver.patch.managed import Entry, ManagedWrite, entries_of, metadata_of, released, with_entries
 from moorage.gotext import quote
-from moorage.registry.mergekeys import PLAIN, Shape
+from moorage.registry.mergekeys import PLAIN, MergeShape
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _MAX_ANNOTATION_BYTES = 256 * 1024
 _FIRST = "before-first-apply"
 _KUBECTL = "kubectl"
 _SCALE_VERSION = "autoscaling/v1"
-"""Who owns the replicas of a workload is told to those who scale it as an owner of the scale."""
+"""In a conflict about the scale of a workload, the owner of its replicas is named with this version."""
 
-_ALWAYS: Fields = {"f:apiVersion": LEAF, "f:kind": LEAF, "f:metadata": LEAF}
+_ALWAYS: FieldSet = {"f:apiVersion": LEAF, "f:kind": LEAF, "f:metadata": LEAF}
 
-Conflicts = list[tuple[Entry, Fields]]
+Conflicts = list[tuple[Entry, FieldSet]]
 
 
 class ConflictError(PatchError):
-    """Others own fields that the configuration wants to change."""
+    """Other managers own fields that the configuration would change."""
 
     def __init__(self, conflicts: Conflicts) -> None:
         conflicts = sorted(conflicts, key=lambda conflict: conflict[0].identity)
-        found = [(_owner(entry), path) for entry, fields in conflicts for path in fieldset.paths(fields)]
-        causes = [Cause("FieldManagerConflict", f"conflict with {owner}", path) for owner, path in found]
-        super().__init__(_message(found), HTTPStatus.CONFLICT, causes)
+        owners = [(_owner(entry), path) for entry, fields in conflicts for path in fieldset.paths(fields)]
+        causes = [Cause("FieldManagerConflict", f"conflict with {owner}", path) for owner, path in owners]
+        super().__init__(_message(owners), HTTPStatus.CONFLICT, causes)
 
 
 @bounded
-def apply(write: Write, live: Object | None, config: Any, *, force: bool = False) -> Object:
+def apply(write: ManagedWrite, live: Data | None, config: Any, *, force: bool = False) -> Data:
     """The object after a manager applied its configuration; defaults are not set yet.
 
     `live` is what there is now, None when the object is to be created. Raises ConflictError when others own what would
@@ -58,10 +59,10 @@ def apply(write: Write, live: Object | None, config: Any, *, force: bool = False
     new = _merged_map(was, config, write.shape)
     if last is not None and last.fields != mine.fields:
         new = _pruned_map(new, last.fields, _together([*others, mine]), write.shape)
-        # Pruning takes maps and lists that it emptied; the configuration may hold them empty.
+        # Pruning also removes maps and lists that it emptied; the configuration may contain them empty.
         new = _merged_map(new, config, write.shape)
     changed, removed = changes(write.tracked(was), write.tracked(new), write.shape)
-    # What the configuration sets to null is gone, yet it is a change that others may object to.
+    # A field that the configuration sets to null is removed, which is a change that can conflict.
     taken = fieldset.union(changed, fieldset.intersection(removed, mine.fields))
     conflicts = [(entry, both) for entry in others if (both := fieldset.intersection(entry.fields, taken))]
     if not force:
@@ -72,7 +73,7 @@ def apply(write: Write, live: Object | None, config: Any, *, force: bool = False
     return with_entries(_annotated(write, new, config), [*entries, mine] if mine.fields else entries)
 
 
-def _checked(write: Write, config: Any) -> Object:
+def _checked(write: ManagedWrite, config: Any) -> Data:
     if not isinstance(config, dict) or not isinstance(config.get("metadata", {}), dict):
         raise malformed("error decoding patch: an applied configuration is an object with metadata")
     api_version, kind = config.get("apiVersion"), config.get("kind")
@@ -84,7 +85,7 @@ def _checked(write: Write, config: Any) -> Object:
     return write.sent(config)
 
 
-def _owned(write: Write, config: Object) -> Fields:
+def _owned(write: ManagedWrite, config: Data) -> FieldSet:
     try:
         return field_set(write.tracked(config), write.shape)
     except PatchError as error:
@@ -94,21 +95,21 @@ def _owned(write: Write, config: Object) -> Fields:
         raise malformed(f"failed to create typed patch object ({name}): {error.message}") from None
 
 
-def _unknown_owners(write: Write, live: Object) -> list[Entry]:
-    """Who owns an object that was not tracked so far: somebody, by updates."""
+def _unknown_owners(write: ManagedWrite, live: Data) -> list[Entry]:
+    """The entry for the fields of an object that was not tracked so far: one unknown manager, by updates."""
     fields, _ = changes({}, write.tracked(live), write.shape)
     return [Entry(_FIRST, "Update", write.api_version, write.subresource, write.time, fields)] if fields else []
 
 
-def _together(entries: Iterable[Entry]) -> Fields:
-    """What somebody owns, and what every object has."""
+def _together(entries: Iterable[Entry]) -> FieldSet:
+    """The fields that any manager owns, and those that every object has."""
     fields = _ALWAYS
     for entry in entries:
         fields = fieldset.union(fields, entry.fields)
     return fields
 
 
-def _merged_map(live: Object, config: Object, shape: Shape) -> Object:
+def _merged_map(live: Data, config: Data, shape: MergeShape) -> Data:
     merged = dict(live)
     for name, value in config.items():
         field, old = shape.fields.get(name, PLAIN), merged.get(name)
@@ -119,11 +120,11 @@ def _merged_map(live: Object, config: Object, shape: Shape) -> Object:
     return merged
 
 
-def _is_granular(value: Any, shape: Shape) -> bool:
+def _is_granular(value: Any, shape: MergeShape) -> bool:
     return shape.associative if isinstance(value, list) else isinstance(value, dict) and not shape.atomic
 
 
-def _merged(live: Any, config: Any, shape: Shape) -> Any:
+def _merged(live: Any, config: Any, shape: MergeShape) -> Any:
     if isinstance(config, dict) and not shape.atomic:
         return _merged_map(live if isinstance(live, dict) else {}, config, shape)
     if isinstance(config, list) and shape.associative:
@@ -131,8 +132,8 @@ def _merged(live: Any, config: Any, shape: Shape) -> Any:
     return config
 
 
-def _merged_list(live: Any, config: list[Any], shape: Shape) -> list[Any]:
-    """The items of both lists: those of the configuration in its order, the others after what they followed."""
+def _merged_list(live: Any, config: list[Any], shape: MergeShape) -> list[Any]:
+    """The items of both lists: those of the configuration in its order, the others after the items they followed."""
     theirs, ours = named_items(live, shape) or {}, named_items(config, shape) or {}
     pending = deque(ours)
     shared = iter([name for name in ours if name in theirs])
@@ -150,14 +151,14 @@ def _merged_list(live: Any, config: list[Any], shape: Shape) -> list[Any]:
     return merged + [_merged_item(theirs.get(name, []), ours[name], shape) for name in pending]
 
 
-def _merged_item(live: list[Any], config: list[Any], shape: Shape) -> Any:
+def _merged_item(live: list[Any], config: list[Any], shape: MergeShape) -> Any:
     if shape.is_set:
         return config[0]
     return _merged_map(live[0] if len(live) == 1 else {}, config[0], shape)
 
 
-def _pruned_map(value: Object, last: Fields, keep: Fields, shape: Shape) -> Object:
-    """A map without what its manager applied last time and no longer does, unless somebody else owns it."""
+def _pruned_map(value: Data, last: FieldSet, keep: FieldSet, shape: MergeShape) -> Data:
+    """A map without the fields that its manager applied last time and no longer does, unless another owns them."""
     pruned = dict(value)
     for name in value:
         before, kept = last.get(f"f:{name}"), keep.get(f"f:{name}")
@@ -174,13 +175,13 @@ def _pruned_map(value: Object, last: Fields, keep: Fields, shape: Shape) -> Obje
     return pruned
 
 
-def _pruned(value: Any, last: Fields, keep: Fields, shape: Shape) -> Any:
+def _pruned(value: Any, last: FieldSet, keep: FieldSet, shape: MergeShape) -> Any:
     if not last or not _is_granular(value, shape):
         return value
     return _pruned_map(value, last, keep, shape) if isinstance(value, dict) else _pruned_list(value, last, keep, shape)
 
 
-def _pruned_list(items: list[Any], last: Fields, keep: Fields, shape: Shape) -> list[Any]:
+def _pruned_list(items: list[Any], last: FieldSet, keep: FieldSet, shape: MergeShape) -> list[Any]:
     pruned = []
     for item in items:
         name = element(item, shape) or ""
@@ -191,8 +192,8 @@ def _pruned_list(items: list[Any], last: Fields, keep: Fields, shape: Shape) -> 
     return pruned
 
 
-def _check(write: Write, live: Object, conflicts: Conflicts) -> None:
-    """Refuse what others own. What kubectl applied from the client before counts as its own."""
+def _check(write: ManagedWrite, live: Data, conflicts: Conflicts) -> None:
+    """Raise the conflicts. Fields of an earlier client-side `kubectl apply` count as kubectl's own."""
     if conflicts and write.manager == _KUBECTL:
         allowed = _applied_by_client(write, live)
         conflicts = [(entry, rest) for entry, fields in conflicts if (rest := fieldset.difference(fields, allowed))]
@@ -202,13 +203,13 @@ def _check(write: Write, live: Object, conflicts: Conflicts) -> None:
         raise ConflictError(conflicts)
 
 
-def _annotations(item: Object) -> dict[str, Any]:
+def _annotations(item: Data) -> dict[str, Any]:
     annotations = metadata_of(item).get("annotations")
     return annotations if isinstance(annotations, dict) else {}
 
 
-def _applied_by_client(write: Write, live: Object) -> Fields:
-    """What the annotation of `kubectl apply` names and the object still has as it was applied."""
+def _applied_by_client(write: ManagedWrite, live: Data) -> FieldSet:
+    """The fields of the last-applied annotation that still have the value that was applied."""
     try:
         applied = json.loads(_annotations(live)[LAST_APPLIED])
         if applied.get("apiVersion") != write.api_version:
@@ -221,8 +222,8 @@ def _applied_by_client(write: Write, live: Object) -> Fields:
     return fields
 
 
-def _annotated(write: Write, new: Object, config: Object) -> Object:
-    """Keep the annotation of `kubectl apply` true, should the user go back to it."""
+def _annotated(write: ManagedWrite, new: Data, config: Data) -> Data:
+    """Keep the last-applied annotation up to date, in case the user goes back to client-side apply."""
     annotations = _annotations(new)
     if write.manager != _KUBECTL or not annotations.get(LAST_APPLIED):
         return new
@@ -248,10 +249,10 @@ def _owner(entry: Entry) -> str:
     return text if entry.operation == "Apply" else f"{text} using {entry.api_version}"
 
 
-def _message(found: list[tuple[str, str]]) -> str:
-    if len(found) == 1:
-        return f"Apply failed with 1 conflict: conflict with {found[0][0]}: {found[0][1]}"
+def _message(owners: list[tuple[str, str]]) -> str:
+    if len(owners) == 1:
+        return f"Apply failed with 1 conflict: conflict with {owners[0][0]}: {owners[0][1]}"
     lines = []
-    for owner, group in groupby(found, key=itemgetter(0)):
+    for owner, group in groupby(owners, key=itemgetter(0)):
         lines += [f"conflicts with {owner}:", *(f"- {path}" for _, path in group)]
-    return f"Apply failed with {len(found)} conflicts: " + "\n".join(lines)
+    return f"Apply failed with {len(owners)} conflicts: " + "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Which fields an object has, and which differ between two: the sets of fields that managers own."""
+"""The set of fields of an object, and the fields in which two objects differ."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import json
 from typing import Any
 
 from moorage.apiserver.patch.errors import malformed, same
-from moorage.apiserver.patch.fieldset import LEAF, SELF, Fields, key_element, scalar, words
-from moorage.registry.mergekeys import PLAIN, Shape
+from moorage.apiserver.patch.fieldset import LEAF, SELF, FieldSet, key_element, scalar, words
+from moorage.registry.mergekeys import PLAIN, MergeShape
 
-Change = tuple[Fields | None, Fields | None]
-"""What was added or changed and what was removed, None when nothing was."""
+FieldChange = tuple[FieldSet | None, FieldSet | None]
+"""The fields that were added or changed, and those that were removed; None when there are none."""
 
-_NOTHING: Change = (None, None)
+_NOTHING: FieldChange = (None, None)
 
 
-def element(item: Any, shape: Shape) -> str | None:
-    """What an item of a list is called in a set of fields; None when it has no name."""
+def element(item: Any, shape: MergeShape) -> str | None:
+    """The name of a list item in a set of fields; None when it has none."""
     if shape.is_set:
         return None if item is None or isinstance(item, dict | list) else f"v:{scalar(item)}"
     if not isinstance(item, dict):
@@ -35,7 +35,7 @@ def element(item: Any, shape: Shape) -> str | None:
     return key_element(keys) if keys else None
 
 
-def named_items(items: Any, shape: Shape) -> dict[str, list[Any]] | None:
+def named_items(items: Any, shape: MergeShape) -> dict[str, list[Any]] | None:
     """The items of a list by name, more than one where names repeat; None when they cannot be told apart."""
     if not isinstance(items, list):
         return None
@@ -51,8 +51,8 @@ def named_items(items: Any, shape: Shape) -> dict[str, list[Any]] | None:
     return named
 
 
-def everything(value: Any, shape: Shape) -> Fields:
-    """A field and all that is below it."""
+def everything(value: Any, shape: MergeShape) -> FieldSet:
+    """A field with all fields below it."""
     if type(value) is dict and value and not shape.atomic:
         fields: dict[str, Any] = {SELF: LEAF}
         shapes = shape.fields
@@ -70,18 +70,18 @@ def everything(value: Any, shape: Shape) -> Fields:
     return LEAF
 
 
-def _item(items: list[Any], shape: Shape) -> Fields:
-    """An item; items whose names repeat are owned as one, as nobody can tell them apart."""
+def _item(items: list[Any], shape: MergeShape) -> FieldSet:
+    """A list item; items with the same name cannot be told apart and are owned as one."""
     return everything(items[0], shape) if len(items) == 1 else LEAF
 
 
-def changes(old: dict[str, Any], new: dict[str, Any], shape: Shape) -> tuple[Fields, Fields]:
-    """What an update adds or changes, and what it removes; null is nothing."""
+def changes(old: dict[str, Any], new: dict[str, Any], shape: MergeShape) -> tuple[FieldSet, FieldSet]:
+    """The fields that an update adds or changes, and those that it removes; null is the same as absent."""
     changed, removed = _map_change(old, new, shape)
     return changed or LEAF, removed or LEAF
 
 
-def _map_change(old: dict[str, Any], new: dict[str, Any], shape: Shape) -> Change:
+def _map_change(old: dict[str, Any], new: dict[str, Any], shape: MergeShape) -> FieldChange:
     changed: dict[str, Any] = {}
     removed: dict[str, Any] = {}
     shapes = shape.fields
@@ -103,7 +103,7 @@ def _map_change(old: dict[str, Any], new: dict[str, Any], shape: Shape) -> Chang
     return changed or None, removed or None
 
 
-def _change(old: Any, new: Any, shape: Shape) -> Change:
+def _change(old: Any, new: Any, shape: MergeShape) -> FieldChange:
     if old is None and shape.by_value and isinstance(new, dict | list):
         old = type(new)()
     if old is None:
@@ -122,7 +122,7 @@ def _change(old: Any, new: Any, shape: Shape) -> Change:
     return everything(new, shape), below or None
 
 
-def _list_change(old: list[Any], new: list[Any], shape: Shape) -> Change | None:
+def _list_change(old: list[Any], new: list[Any], shape: MergeShape) -> FieldChange | None:
     before, after = named_items(old, shape), named_items(new, shape)
     if before is None or after is None:
         return None
@@ -137,7 +137,7 @@ def _list_change(old: list[Any], new: list[Any], shape: Shape) -> Change | None:
     return changed or None, removed or None
 
 
-def _item_change(old: list[Any], new: list[Any], shape: Shape) -> Change:
+def _item_change(old: list[Any], new: list[Any], shape: MergeShape) -> FieldChange:
     if not old:
         return _item(new, shape), None
     if not new:
@@ -147,17 +147,17 @@ def _item_change(old: list[Any], new: list[Any], shape: Shape) -> Change:
     return _NOTHING if same(old, new) else (_item(new, shape), _item(old, shape))
 
 
-def field_set(config: Any, shape: Shape) -> Fields:
-    """What the manager that applies a configuration owns: its leaves, and the items of its lists."""
+def field_set(config: Any, shape: MergeShape) -> FieldSet:
+    """The fields that a manager owns by applying a configuration: its leaves and its list items."""
     return _map_set(config, shape, "")
 
 
-def _map_set(config: dict[str, Any], shape: Shape, path: str) -> Fields:
+def _map_set(config: dict[str, Any], shape: MergeShape, path: str) -> FieldSet:
     shapes = shape.fields
     return {"f:" + name: _set(value, shapes.get(name, PLAIN), f"{path}.{name}") for name, value in config.items()}
 
 
-def _set(value: Any, shape: Shape, path: str) -> Fields:
+def _set(value: Any, shape: MergeShape, path: str) -> FieldSet:
     if shape.associative and value is not None:
         return _list_set(value, shape, path)
     if isinstance(value, dict) and value and not shape.atomic:
@@ -165,7 +165,7 @@ def _set(value: Any, shape: Shape, path: str) -> Fields:
     return LEAF
 
 
-def _list_set(items: Any, shape: Shape, path: str) -> Fields:
+def _list_set(items: Any, shape: MergeShape, path: str) -> FieldSet:
     if not isinstance(items, list):
         raise malformed(f"{path}: expected list, got {'map' if isinstance(items, dict) else 'scalar'}")
     fields: dict[str, Any] = {}
@@ -180,7 +180,7 @@ def _list_set(items: Any, shape: Shape, path: str) -> Fields:
     return fields
 
 
-def _why_unnamed(item: Any, shape: Shape) -> str:
+def _why_unnamed(item: Any, shape: MergeShape) -> str:
     if shape.is_set:
         what = "an explicit null" if item is None else f"a {'map' if isinstance(item, dict) else 'list'} type"
         return f"associative list without keys has an element that's {what}"

@@ -1,4 +1,4 @@
-"""What all ways of patching share: their error, and what it takes for two values to be the same."""
+"""What all kinds of patches share: their errors, and the equality of JSON values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ R = TypeVar("R")
 
 
 class Cause(NamedTuple):
-    """One reason for an error, as a Status lists it."""
+    """One cause of an error, as in the details of a Status."""
 
     type: str
     message: str
@@ -37,7 +37,7 @@ def malformed(message: str) -> PatchError:
 
 
 def bounded(function: Callable[P, R]) -> Callable[P, R]:
-    """Answer what is nested too deeply for the interpreter's stack with an error of the patch."""
+    """Turn a RecursionError by deep nesting into a PatchError."""
 
     @wraps(function)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -50,7 +50,7 @@ def bounded(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether two JSON values are the same. Python's `==` is not enough: it takes true for 1."""
+    """Whether two JSON values are equal. Python's `==` is not enough: True equals 1."""
     if left is right:
         return True
     kind = type(left)

@@ -1,8 +1,8 @@
-"""Sets of fields as managedFields spells them (FieldsV1): their algebra, and their paths in words.
+"""Sets of fields in the format of managedFields (FieldsV1): their algebra, and their paths as text.
 
 A set is a tree of maps. The names in it are `f:` and a field's name, `k:` and the keys of a list item, `v:` and the
 value of an item of a set. A field is a member when its map is empty or has the member `.` in it. Sets are never
-changed once they are made, so parts of them are shared.
+changed after they are created, so parts of them are shared.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 from moorage.gotext import quote
 
-Fields = Mapping[str, Any]
+FieldSet = Mapping[str, Any]
 
-LEAF: Fields = {}
+LEAF: FieldSet = {}
 SELF = "."
 
 _HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
@@ -24,19 +24,19 @@ _HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028":
 
 @lru_cache(maxsize=8192, typed=True)
 def scalar(value: str | float | bool | None) -> str:
-    """A key or a value as it stands in an element: JSON as Go writes it, which escapes what HTML could read."""
+    """A key or a value in an element: JSON as Go writes it, with HTML characters escaped."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return json.dumps(value, ensure_ascii=False).translate(_HTML)
 
 
-def is_member(fields: Fields) -> bool:
-    """Whether a field itself is in the set, not only what is below it."""
+def is_member(fields: FieldSet) -> bool:
+    """Whether a field itself is in the set, not only fields below it."""
     return not fields or SELF in fields
 
 
-def union(left: Fields, right: Fields) -> Fields:
-    """What is in either set."""
+def union(left: FieldSet, right: FieldSet) -> FieldSet:
+    """The members of either set."""
     if not left or not right:
         return left or right
     both = dict(left)
@@ -46,15 +46,15 @@ def union(left: Fields, right: Fields) -> Fields:
     return both
 
 
-def _joined(left: Fields, right: Fields) -> Fields:
+def _joined(left: FieldSet, right: FieldSet) -> FieldSet:
     if not left or not right:
         more = left or right
         return more if not more or SELF in more else {SELF: LEAF, **more}
     return union(left, right)
 
 
-def difference(left: Fields, right: Fields) -> Fields:
-    """What is in the first set and not in the second; a field stays although something below it goes."""
+def difference(left: FieldSet, right: FieldSet) -> FieldSet:
+    """The members of the first set that are not in the second; a field stays when only fields below it go."""
     kept: dict[str, Any] = {}
     for element, fields in left.items():
         if element == SELF:
@@ -66,8 +66,8 @@ def difference(left: Fields, right: Fields) -> Fields:
     return kept
 
 
-def intersection(left: Fields, right: Fields) -> Fields:
-    """What is in both sets."""
+def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
+    """The members of both sets."""
     shared: dict[str, Any] = {}
     for element, fields in left.items():
         other = right.get(element)
@@ -79,16 +79,16 @@ def intersection(left: Fields, right: Fields) -> Fields:
     return shared
 
 
-def _narrowed(fields: Fields, other: Fields, narrow: Any, leaves: bool) -> Fields | None:
+def _narrowed(fields: FieldSet, other: FieldSet, narrow: Any, leaves: bool) -> FieldSet | None:
     member = is_member(fields) and not leaves
-    below: Fields = narrow(fields, other)
+    below: FieldSet = narrow(fields, other)
     if not below:
         return LEAF if member else None
     return {SELF: LEAF, **below} if member else below
 
 
-def in_order(fields: Fields) -> Fields:
-    """The same set with its elements in the order in which Kubernetes writes them, by which clients compare sets."""
+def in_order(fields: FieldSet) -> FieldSet:
+    """The same set with its elements in the order of Kubernetes, which clients rely on when they compare sets."""
     return {element: in_order(fields[element]) for element in sorted(fields, key=_place)} if fields else fields
 
 
@@ -97,8 +97,8 @@ def _place(element: str) -> tuple[Any, ...]:
     return (-1,) if element == SELF else _rank(element)
 
 
-def paths(fields: Fields, prefix: str = "") -> Iterator[str]:
-    """The members in words, such as `.spec.containers[name="web"].image`, in the order of Kubernetes' messages."""
+def paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
+    """The members as paths such as `.spec.containers[name="web"].image`, in the order of Kubernetes' messages."""
     below = sorted((_rank(element), element) for element in fields if element != SELF)
     for _, element in below:
         if is_member(fields[element]):
@@ -109,13 +109,13 @@ def paths(fields: Fields, prefix: str = "") -> Iterator[str]:
 
 
 def words(element: str) -> str:
-    """An element as messages spell it: `.name`, `[name="web"]`, `[="value"]`."""
+    """An element as messages write it: `.name`, `[name="web"]`, `[="value"]`."""
     kind, text = element[:2], element[2:]
     if kind == "f:":
         return f".{text}"
     value = json.loads(text)
     if kind == "k:":
-        return f"[{','.join(f'{name}={_shown(each)}' for name, each in value.items())}]"
+        return f"[{','.join(f'{name}={_shown(key)}' for name, key in value.items())}]"
     return f"[={_shown(value)}]" if kind == "v:" else f"[{value}]"
 
 
@@ -130,7 +130,7 @@ def _rank(element: str) -> tuple[Any, ...]:
         return (0, text)
     value = json.loads(text)
     if kind == "k:":
-        return (1, [(name, _order(each)) for name, each in value.items()])
+        return (1, [(name, _order(key)) for name, key in value.items()])
     return (2 if kind == "v:" else 3, _order(value))
 
 
@@ -140,8 +140,8 @@ def _order(value: Any) -> tuple[int, Any]:
     return (2, value) if isinstance(value, bool) else (0, value)
 
 
-def canonical(fields: Any) -> Fields | None:
-    """The set that a client wrote, with its elements spelled as ours; None when it is none."""
+def canonical(fields: Any) -> FieldSet | None:
+    """A set from a client, with its elements in canonical form; None when it is not a valid set."""
     if not isinstance(fields, dict):
         return None
     tidy: dict[str, Any] = {}
@@ -167,7 +167,7 @@ def _respelled(element: str) -> str | None:
     except ValueError:
         return None
     if kind == "k:":
-        if not isinstance(value, dict) or not value or any(isinstance(each, dict | list) for each in value.values()):
+        if not isinstance(value, dict) or not value or any(isinstance(key, dict | list) for key in value.values()):
             return None
         return key_element([(name, value[name]) for name in sorted(value)])
     if kind == "i:":
@@ -176,5 +176,5 @@ def _respelled(element: str) -> str | None:
 
 
 def key_element(keys: list[tuple[str, Any]]) -> str:
-    """The element of a list item that is known by keys, which are in the order of the alphabet."""
+    """The element of a list item with keys, which are given in alphabetical order."""
     return f"k:{{{','.join(f'{scalar(name)}:{scalar(value)}' for name, value in keys)}}}"

@@ -16,13 +16,13 @@ MAX_COPIED_BYTES = 3 * 1024 * 1024
 _INDEX = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 _MISSING = object()
 
-Operation = dict[str, Any]
-Container = dict[str, Any] | list[Any]
+PatchOperation = dict[str, Any]
+JsonContainer = dict[str, Any] | list[Any]
 
 
 @bounded
 def apply(document: Any, patch: Any) -> Any:
-    """The document after all operations. What does not change is shared, not copied."""
+    """The document after all operations. Unchanged parts are shared, not copied."""
     if not isinstance(patch, list) or not all(isinstance(operation, dict) for operation in patch):
         raise malformed("error decoding patch: a JSON patch is a list of operations")
     if len(patch) > MAX_OPERATIONS:
@@ -41,26 +41,26 @@ def apply(document: Any, patch: Any) -> Any:
 
 
 class _Draft:
-    """A document that is copied where it is written, so that what it was made from stays as it is."""
+    """A copy-on-write view of a document: the original is never changed."""
 
     def __init__(self, root: Any) -> None:
         self.root = root
         self.copied = 0
-        # By identity, and held, because an identity is only unique as long as its object lives.
-        self._own: dict[int, Container] = {}
+        # By id, with a reference, because an id is only unique while its object is alive.
+        self._own: dict[int, JsonContainer] = {}
 
     def read(self, path: list[str]) -> Any:
-        """What is at a path; _MISSING when nothing is."""
+        """The value at a path; _MISSING when there is none."""
         here = self.root
         for token in path:
             here = _child(here, token)
         return here
 
-    def write(self, path: list[str]) -> Container | None:
-        """The container at a path, free to be changed; None when there is none."""
+    def write(self, path: list[str]) -> JsonContainer | None:
+        """The container at a path, copied so that it can be changed; None when there is none."""
         if not isinstance(self.root, dict | list):
             return None
-        here: Container = self._owned(self.root)
+        here: JsonContainer = self._owned(self.root)
         self.root = here
         for token in path:
             child = _child(here, token)
@@ -74,7 +74,7 @@ class _Draft:
             here = child
         return here
 
-    def _owned(self, container: Container) -> Container:
+    def _owned(self, container: JsonContainer) -> JsonContainer:
         if id(container) in self._own:
             return container
         copy = container.copy()
@@ -92,8 +92,8 @@ def _child(container: Any, token: str) -> Any:
     return _MISSING
 
 
-def _position(operation: Operation, member: str, token: str, length: int) -> int:
-    """Where in a list; like Kubernetes, `-1` is the last item."""
+def _position(operation: PatchOperation, member: str, token: str, length: int) -> int:
+    """The index in a list; as in Kubernetes, `-1` is the last item."""
     if not _INDEX.fullmatch(token):
         problem = f"value was not a proper array index: '{token}'"
     elif not -length <= int(token) < length:
@@ -103,7 +103,7 @@ def _position(operation: Operation, member: str, token: str, length: int) -> int
     raise PatchError(f"error in {operation['op']} for path: '{operation[member]}': {problem}")
 
 
-def _missing(operation: Operation, member: str) -> PatchError:
+def _missing(operation: PatchOperation, member: str) -> PatchError:
     kind, path = operation["op"], operation[member]
     if member == "from":
         where = f"doc is missing from path: {path}"
@@ -122,7 +122,7 @@ _WHERE = {
 }
 
 
-def _pointer(operation: Operation, member: str) -> list[str]:
+def _pointer(operation: PatchOperation, member: str) -> list[str]:
     text = operation.get(member)
     if not isinstance(text, str):
         raise PatchError(f"{operation['op']} operation failed to decode {member}: missing value")
@@ -131,14 +131,14 @@ def _pointer(operation: Operation, member: str) -> list[str]:
     return [token.replace("~1", "/").replace("~0", "~") for token in text.split("/")[1:]]
 
 
-def _value(operation: Operation) -> Any:
+def _value(operation: PatchOperation) -> Any:
     if "value" not in operation:
         raise PatchError(f"{operation['op']} operation, missing value field: missing value")
     return operation["value"]
 
 
-def _parent(draft: _Draft, operation: Operation, member: str) -> tuple[Container, str]:
-    """The container that holds what an operation is about, and the last part of the path."""
+def _parent(draft: _Draft, operation: PatchOperation, member: str) -> tuple[JsonContainer, str]:
+    """The container of an operation's target, and the last token of the path."""
     path = _pointer(operation, member)
     parent = draft.write(path[:-1]) if path else None
     if parent is None:
@@ -146,7 +146,7 @@ def _parent(draft: _Draft, operation: Operation, member: str) -> tuple[Container
     return parent, path[-1]
 
 
-def _insert(draft: _Draft, operation: Operation, value: Any) -> None:
+def _insert(draft: _Draft, operation: PatchOperation, value: Any) -> None:
     if operation["path"] == "":
         draft.root = value
         return
@@ -159,7 +159,7 @@ def _insert(draft: _Draft, operation: Operation, value: Any) -> None:
         parent.insert(_position(operation, "path", token, len(parent) + 1), value)
 
 
-def _take(draft: _Draft, operation: Operation, member: str) -> Any:
+def _take(draft: _Draft, operation: PatchOperation, member: str) -> Any:
     parent, token = _parent(draft, operation, member)
     if isinstance(parent, list):
         return parent.pop(_position(operation, member, token, len(parent)))
@@ -169,38 +169,38 @@ def _take(draft: _Draft, operation: Operation, member: str) -> Any:
     return parent.pop(token)
 
 
-def _add(draft: _Draft, operation: Operation) -> None:
+def _add(draft: _Draft, operation: PatchOperation) -> None:
     _pointer(operation, "path")
     _insert(draft, operation, _value(operation))
 
 
-def _remove(draft: _Draft, operation: Operation) -> None:
+def _remove(draft: _Draft, operation: PatchOperation) -> None:
     _take(draft, operation, "path")
 
 
-def _replace(draft: _Draft, operation: Operation) -> None:
+def _replace(draft: _Draft, operation: PatchOperation) -> None:
     value = _value(operation)
     if not _pointer(operation, "path"):
         draft.root = value
         return
     parent, token = _parent(draft, operation, "path")
     if isinstance(parent, dict):
-        parent[token] = value  # there or not: the RFC says it must be, Kubernetes does not ask
+        parent[token] = value  # Present or not: the RFC demands that it is, Kubernetes does not.
     else:
         parent[_position(operation, "path", token, len(parent))] = value
 
 
-def _move(draft: _Draft, operation: Operation) -> None:
+def _move(draft: _Draft, operation: PatchOperation) -> None:
     _pointer(operation, "path")
     _insert(draft, operation, _take(draft, operation, "from"))
 
 
-def _copy(draft: _Draft, operation: Operation) -> None:
+def _copy(draft: _Draft, operation: PatchOperation) -> None:
     _pointer(operation, "path")
     value = draft.read(_pointer(operation, "from"))
     if value is _MISSING:
         raise _missing(operation, "from")
-    # Copies of copies double: without a limit a short patch fills the memory.
+    # Copies of copies grow exponentially: without a limit a short patch fills the memory.
     draft.copied += _size(value)
     if draft.copied > MAX_COPIED_BYTES:
         raise PatchError(
@@ -211,7 +211,7 @@ def _copy(draft: _Draft, operation: Operation) -> None:
 
 
 def _size(value: Any) -> int:
-    """About how many bytes a value is on the wire."""
+    """Approximately how many bytes a value has as JSON."""
     if isinstance(value, dict):
         return 2 + sum(len(name) + 4 + _size(child) for name, child in value.items())
     if isinstance(value, list):
@@ -227,15 +227,15 @@ def _cloned(value: Any) -> Any:
     return value
 
 
-def _test(draft: _Draft, operation: Operation) -> None:
+def _test(draft: _Draft, operation: PatchOperation) -> None:
     path = _pointer(operation, "path")
-    found = draft.read(path)
-    if found is _MISSING and not isinstance(draft.read(path[:-1]), dict):
+    value = draft.read(path)
+    if value is _MISSING and not isinstance(draft.read(path[:-1]), dict):
         raise _missing(operation, "path")
-    if not same(None if found is _MISSING else found, operation.get("value")):
+    if not same(None if value is _MISSING else value, operation.get("value")):
         raise PatchError(f"testing value {operation['path']} failed: test failed")
 
 
-_OPERATIONS: dict[str, Callable[[_Draft, Operation], None]] = {
+_OPERATIONS: dict[str, Callable[[_Draft, PatchOperation], None]] = {
     "add": _add, "remove": _remove, "replace": _replace, "move": _move, "copy": _copy, "test": _test,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Who owns which fields: the managedFields of an object, and what an ordinary write does to them."""
+"""The managedFields of an object: who owns which fields, and how a create or update changes that."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any, NamedTuple
 
+from moorage.api.meta import Data
 from moorage.apiserver.patch import fieldset
 from moorage.apiserver.patch.compare import changes
 from moorage.apiserver.patch.errors import bounded
-from moorage.apiserver.patch.fieldset import Fields
-from moorage.registry.mergekeys import Shape, shape_of
-
-Object = dict[str, Any]
+from moorage.apiserver.patch.fieldset import FieldSet
+from moorage.registry.mergekeys import MergeShape, shape_of
 
 MAX_UPDATE_MANAGERS = 10
 MAX_NAME_BYTES = 128
@@ -31,24 +30,24 @@ _UNTRACKED_METADATA = frozenset(
     )
 )  # fmt: skip
 _RESETS = {"": "status", "status": "spec"}
-"""What a write to the object, or to a subresource of it, leaves as it was."""
+"""The top-level field that a write to the object, or to a subresource, does not change."""
 _RESET_METADATA = {
     ("", "Pod"): frozenset(("deletionTimestamp", "ownerReferences")),
     ("apps", "Deployment"): frozenset(("labels",)),
 }
-"""What of the metadata a write to the status leaves as it was."""
+"""The metadata that a write to the status does not change."""
 _METADATA_RESETS = frozenset(
     (
         ("resource.k8s.io", "ResourceClaim"), ("resource.k8s.io", "DeviceTaintRule"),
         ("storage.k8s.io", "CSINode"), ("storage.k8s.io", "VolumeAttachment"),
     )
 )  # fmt: skip
-"""The kinds whose whole metadata a write to the status leaves as it was."""
+"""The kinds of which a write to the status changes no metadata."""
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
-    """Who writes what, where and when. The time is as objects spell it: `2025-01-31T12:00:00Z`."""
+class ManagedWrite:
+    """The manager, the kind, the subresource and the time of a write: `2025-01-31T12:00:00Z`."""
 
     api_version: str
     kind: str
@@ -62,12 +61,12 @@ class Write:
         return self.api_version.rpartition("/")[0]
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> MergeShape:
         """How the kind merges."""
         return shape_of(self.group, self.kind)
 
-    def tracked(self, item: Object) -> Object:
-        """The part of an object whose fields this write can come to own."""
+    def tracked(self, item: Data) -> Data:
+        """The part of an object whose fields this write can own."""
         top, inner = _ignored(self.group, self.kind, self.subresource)
         part = {name: value for name, value in item.items() if name not in top}
         metadata = part.pop("metadata", None)
@@ -77,8 +76,8 @@ class Write:
                 part["metadata"] = metadata
         return part
 
-    def sent(self, config: Object) -> Object:
-        """The part of a configuration that this write can change; a null for what only the server sets says nothing."""
+    def sent(self, config: Data) -> Data:
+        """The part of a configuration that this write can change, without nulls for fields of the server."""
         top, inner = _ignored(self.group, self.kind, self.subresource)
         part = {name: value for name, value in config.items() if name not in top or name in _UNTRACKED}
         part["metadata"] = {
@@ -100,23 +99,23 @@ def _ignored(group: str, kind: str, subresource: str) -> tuple[frozenset[str], f
 
 
 class Entry(NamedTuple):
-    """What one manager owns through one way of writing."""
+    """The fields that one manager owns by one operation."""
 
     manager: str
     operation: str
     api_version: str
     subresource: str
     time: str
-    fields: Fields
+    fields: FieldSet
 
     @property
     def identity(self) -> tuple[str, str, str, str]:
-        """Entries with the same identity are one. An applier has one whatever the version it applies."""
+        """Entries with the same identity are joined. That of an applier does not depend on the version."""
         return self.manager, self.operation, "" if self.operation == "Apply" else self.api_version, self.subresource
 
     @property
     def wire(self) -> dict[str, Any]:
-        """The entry as objects carry it."""
+        """The entry as it stands in the object."""
         return {
             "manager": self.manager,
             "operation": self.operation,
@@ -128,17 +127,17 @@ class Entry(NamedTuple):
         }
 
 
-def manager_name(given: str, user_agent: str) -> str:
-    """The name of the manager of a write: the one it gives, or how its client calls itself."""
-    if given:
-        return given
+def manager_name(field_manager: str, user_agent: str) -> str:
+    """The name of the manager of a write: its fieldManager, or else the name of its client."""
+    if field_manager:
+        return field_manager
     name = "".join(char for char in user_agent.partition("/")[0] if char.isprintable())
     return name.encode("utf-8", "replace")[:MAX_NAME_BYTES].decode("utf-8", "ignore") or "unknown"
 
 
 @bounded
-def track(write: Write, live: Object | None, new: Object) -> Object:
-    """The new object, its managedFields brought up to date. `live` is what it replaces, None when it is created."""
+def track(write: ManagedWrite, live: Data | None, new: Data) -> Data:
+    """The new object with its managedFields updated. `live` is the one that it replaces, None for a create."""
     was = live or {}
     entries = _entries(write, was, new)
     if not entries and metadata_of(was).get("uid"):
@@ -153,24 +152,24 @@ def track(write: Write, live: Object | None, new: Object) -> Object:
     return with_entries(new, entries)
 
 
-def _identity(write: Write, operation: str) -> tuple[str, str, str, str]:
+def _identity(write: ManagedWrite, operation: str) -> tuple[str, str, str, str]:
     return write.manager or "unknown", operation, write.api_version, write.subresource
 
 
-def released(entries: Iterable[Entry], *taken: Fields) -> list[Entry]:
-    """The entries without fields that others took or that are gone; those left with nothing disappear."""
+def released(entries: Iterable[Entry], *taken: FieldSet) -> list[Entry]:
+    """The entries without fields that another manager took or that are removed; empty entries are dropped."""
     kept = []
     for entry in entries:
         fields = entry.fields
-        for each in taken:
-            fields = fieldset.difference(fields, each)
+        for lost in taken:
+            fields = fieldset.difference(fields, lost)
         if fields:
             kept.append(entry._replace(fields=fields))
     return kept
 
 
 def claimed(entries: Iterable[Entry], new: Entry) -> list[Entry]:
-    """The entries with one more, joined with the one of the same identity."""
+    """The entries with a new one, which is joined with the one of the same identity."""
     others = []
     for entry in entries:
         if entry.identity == new.identity:
@@ -181,7 +180,7 @@ def claimed(entries: Iterable[Entry], new: Entry) -> list[Entry]:
 
 
 def _capped(entries: list[Entry]) -> list[Entry]:
-    """The entries with the oldest updates joined when there are too many."""
+    """The entries, with the oldest updates joined when there are too many."""
     updates = [entry for entry in entries if entry.operation == "Update"]
     excess = len(updates) - MAX_UPDATE_MANAGERS
     if excess <= 0:
@@ -196,40 +195,40 @@ def _capped(entries: list[Entry]) -> list[Entry]:
             first[version] = entry
             continue
         fields = fieldset.union(first[version].fields, entry.fields)
-        entries = [each for each in entries if each not in (first[version], entry)]
+        entries = [other for other in entries if other not in (first[version], entry)]
         first[version] = Entry(_ANCIENT, "Update", version, "", entry.time, fields)
         entries.append(first[version])
         excess -= 1
     return entries
 
 
-def with_entries(item: Object, entries: Sequence[Entry]) -> Object:
+def with_entries(item: Data, entries: Sequence[Entry]) -> Data:
     """An object with these managedFields."""
     metadata = {name: value for name, value in metadata_of(item).items() if name != "managedFields"}
     if entries:
-        ordered = sorted(entries, key=lambda each: (each.operation, each.time, each.manager, each.identity))
+        ordered = sorted(entries, key=lambda entry: (entry.operation, entry.time, entry.manager, entry.identity))
         metadata["managedFields"] = [entry.wire for entry in ordered]
     return {**item, "metadata": metadata}
 
 
-def metadata_of(item: Object) -> dict[str, Any]:
+def metadata_of(item: Data) -> dict[str, Any]:
     """The metadata of an object, empty when it has none."""
     metadata = item.get("metadata")
     return metadata if isinstance(metadata, dict) else {}
 
 
-def _entries(write: Write, live: Object, new: Object) -> list[Entry]:
-    """Whose fields are whose before this write. A client may say so itself, but not through a subresource."""
-    stored, given = metadata_of(live).get("managedFields"), metadata_of(new).get("managedFields")
-    if write.subresource or given is None or given == stored:
+def _entries(write: ManagedWrite, live: Data, new: Data) -> list[Entry]:
+    """The entries before this write. A client may send its own, but not through a subresource."""
+    stored, sent = metadata_of(live).get("managedFields"), metadata_of(new).get("managedFields")
+    if write.subresource or sent is None or sent == stored:
         return entries_of(live)
-    if given in ([], [{}]):
+    if sent in ([], [{}]):
         return []
-    return decoded(given) or entries_of(live)
+    return decoded(sent) or entries_of(live)
 
 
-def entries_of(item: Object) -> list[Entry]:
-    """The entries of a stored object: this server wrote them."""
+def entries_of(item: Data) -> list[Entry]:
+    """The entries of a stored object."""
     entries = metadata_of(item).get("managedFields")
     if not isinstance(entries, list):
         return []
@@ -250,16 +249,16 @@ def entries_of(item: Object) -> list[Entry]:
 
 
 def decoded(entries: Any) -> list[Entry] | None:
-    """The entries that a client sends; None when one of them is wrong."""
+    """The entries that a client sends; None when one of them is invalid."""
     if not isinstance(entries, list):
         return None
-    known: dict[tuple[str, ...], Entry] = {}
+    by_identity: dict[tuple[str, ...], Entry] = {}
     for raw in entries:
         entry = _decoded(raw)
         if entry is None:
             return None
-        known[entry.identity] = entry
-    return [entry for entry in known.values() if entry.fields]
+        by_identity[entry.identity] = entry
+    return [entry for entry in by_identity.values() if entry.fields]
 
 
 def _decoded(raw: Any) -> Entry | None:

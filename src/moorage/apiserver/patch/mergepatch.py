@@ -9,7 +9,7 @@ from moorage.apiserver.patch.errors import bounded, malformed
 
 @bounded
 def apply(document: dict[str, Any], patch: Any) -> dict[str, Any]:
-    """The document with the patch merged in; null removes. What does not change is shared, not copied."""
+    """The document with the patch merged in; null removes. Unchanged parts are shared, not copied."""
     if not isinstance(patch, dict):
         raise malformed("Invalid JSON Patch")
     merged: dict[str, Any] = _merged(document, patch)

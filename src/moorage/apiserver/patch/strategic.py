@@ -1,4 +1,4 @@
-"""Strategic merge patches: merge patches that know which lists have keys, as kubectl sends them."""
+"""Strategic merge patches: merge patches with merge keys for lists, as kubectl sends them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from moorage.apiserver.patch.errors import PatchError, bounded, malformed
-from moorage.registry.mergekeys import PLAIN, Shape
+from moorage.registry.mergekeys import PLAIN, MergeShape
 
 _PATCH = "$patch"
 _RETAIN = "$retainKeys"
@@ -18,14 +18,14 @@ Map = dict[str, Any]
 
 
 @bounded
-def apply(document: Map, patch: Any, shape: Shape) -> Map:
-    """The document with the patch merged in. What does not change is shared, not copied."""
+def apply(document: Map, patch: Any, shape: MergeShape) -> Map:
+    """The document with the patch merged in. Unchanged parts are shared, not copied."""
     if not isinstance(patch, dict):
         raise malformed("invalid JSON document")
     return _merged_map(document, patch, shape)
 
 
-def _merged_map(original: Map, patch: Map, shape: Shape) -> Map:
+def _merged_map(original: Map, patch: Map, shape: MergeShape) -> Map:
     if _PATCH in patch:
         return _directed(patch)
     merged = _retained(original, patch)
@@ -43,7 +43,7 @@ def _merged_map(original: Map, patch: Map, shape: Shape) -> Map:
     return merged
 
 
-def _merged(original: Any, patch: Any, shape: Shape) -> Any:
+def _merged(original: Any, patch: Any, shape: MergeShape) -> Any:
     if isinstance(patch, dict) and isinstance(original, dict) and not shape.replaces:
         return _merged_map(original, patch, shape)
     if isinstance(patch, list) and isinstance(original, list) and shape.merges:
@@ -74,7 +74,7 @@ def _retained(original: Map, patch: Map) -> Map:
 
 
 def _sorted_out(patch: Map) -> tuple[dict[str, Any], dict[str, list[Any]], Map]:
-    """The orders of lists, what to delete from lists, and the fields themselves."""
+    """The parts of a patch: the orders of lists, the deletions from primitive lists, and the fields."""
     orders: dict[str, Any] = {}
     deletions: dict[str, list[Any]] = {}
     plain: Map = {}
@@ -93,8 +93,8 @@ def _sorted_out(patch: Map) -> tuple[dict[str, Any], dict[str, list[Any]], Map]:
     return orders, deletions, plain
 
 
-def _ordered(merged: Map, patch: Map, name: str, order: list[Any], shape: Shape) -> Map:
-    """Put a list into `merged` in the order asked for; returns the rest of the patch."""
+def _ordered(merged: Map, patch: Map, name: str, order: list[Any], shape: MergeShape) -> Map:
+    """Put a list into `merged` in the order of $setElementOrder; returns the rest of the patch."""
     old, new = merged.get(name), patch.get(name)
     for value in (old, new):
         if value is not None and not isinstance(value, list):
@@ -117,25 +117,25 @@ def _ordered(merged: Map, patch: Map, name: str, order: list[Any], shape: Shape)
 
 
 def _ranks(old: list[Any], new: list[Any], key: str) -> list[Any]:
-    """The order of a list on the server, in which a new item ranks last where another was deleted for it."""
+    """The order of a list on the server; a new item takes the last place of one that is deleted."""
     deleted = {_identity(item, key) for item in new if _deletes(item)}
     kept = [item for item in old if _identity(item, key) not in deleted]
-    known = _places(kept, key)
-    fresh = [item for item in new if not _is_directive(item) and _identity(item, key) not in known]
+    kept_places = _places(kept, key)
+    fresh = [item for item in new if not _is_directive(item) and _identity(item, key) not in kept_places]
     return [*kept, *fresh][: len(old)]
 
 
 def _check_order(patch: list[Any], order: list[Any], key: str) -> None:
-    """The items of a patch must stand in the order that the patch asks for."""
-    wanted = [_identity(item, key) for item in patch if not _is_directive(item)]
+    """Check that the items of a patch are in the order of its $setElementOrder."""
+    identities = [_identity(item, key) for item in patch if not _is_directive(item)]
     remaining = iter([_identity(item, key) for item in order])
-    if order and not all(identity in remaining for identity in wanted):
+    if order and not all(identity in remaining for identity in identities):
         raise PatchError(
             f"The order in patch list:\n{_shown(patch)}\n doesn't match {_ORDER} list:\n{_shown(order)}\n"
         )  # fmt: skip
 
 
-def _merged_list(original: list[Any], patch: list[Any], shape: Shape) -> list[Any]:
+def _merged_list(original: list[Any], patch: list[Any], shape: MergeShape) -> list[Any]:
     if not original and not patch:
         return original
     _check_items([*original, *patch], shape.merge_key)
@@ -158,7 +158,7 @@ def _merged_list(original: list[Any], patch: list[Any], shape: Shape) -> list[An
 
 
 def _carried_out(original: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
-    """Delete and replace as the items of a patch direct; returns what is left of both lists."""
+    """Carry out the $patch directives of a list; returns the remaining items of both lists."""
     plain, replaces, deleted = [], False, set()
     for item in patch:
         match item.get(_PATCH, _PATCH):
@@ -183,21 +183,21 @@ def _deleted(original: list[Any], patch: list[Any]) -> list[Any]:
 
 
 def _arranged(items: list[Any], order: Iterable[Any], live: Iterable[Any], key: str) -> list[Any]:
-    """The items of the patch in its order, those only the server has in theirs, woven by the order of the server."""
-    wanted, known = _places(order, key), _places(live, key)
-    named = [(_identity(item, key), item) for item in items]
-    ours = sorted((each for each in named if each[0] in wanted), key=lambda each: wanted[each[0]])
-    theirs = deque(each for each in named if each[0] not in wanted)
+    """The items in the order of the patch, with those that only the server has in between, by the server's order."""
+    ordered, live_places = _places(order, key), _places(live, key)
+    pairs = [(_identity(item, key), item) for item in items]
+    ours = sorted((pair for pair in pairs if pair[0] in ordered), key=lambda pair: ordered[pair[0]])
+    theirs = deque(pair for pair in pairs if pair[0] not in ordered)
     woven = []
     for identity, item in ours:
-        while theirs and theirs[0][0] in known and known[theirs[0][0]] < known.get(identity, -1):
+        while theirs and theirs[0][0] in live_places and live_places[theirs[0][0]] < live_places.get(identity, -1):
             woven.append(theirs.popleft()[1])
         woven.append(item)
     return woven + [item for _, item in theirs]
 
 
 def _places(items: Iterable[Any], key: str) -> dict[Any, int]:
-    """Where each item stands first."""
+    """The first index of each item."""
     places: dict[Any, int] = {}
     for place, item in enumerate(items):
         places.setdefault(_identity(item, key), place)
@@ -205,7 +205,7 @@ def _places(items: Iterable[Any], key: str) -> dict[Any, int]:
 
 
 def _identity(item: Any, key: str) -> Any:
-    """What an item of a list is known by: the value of its key, or the item itself."""
+    """What identifies a list item: the value of its merge key, or the item itself."""
     if isinstance(item, dict):
         if key not in item:
             raise PatchError(f"map: {_shown(item)} does not contain declared merge key: {key}")
@@ -241,7 +241,7 @@ def _deletes(value: Any) -> bool:
 
 
 def _cleaned(value: Any) -> Any:
-    """What a patch says of a field that the document does not have: no nulls and no instructions."""
+    """The value for a field that the document does not have: without nulls and directives."""
     if isinstance(value, dict):
         return {
             name: _cleaned(child)

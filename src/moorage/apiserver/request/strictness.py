@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from enum import Enum
 
 from moorage.api.kinds import Kind
+from moorage.api.meta import Data
 from moorage.apiserver.request import repeatedkeys
 from moorage.gotext import quote
 from moorage.registry import schema
-from moorage.registry.schema import Data, ShapeError
+from moorage.registry.schema import ShapeError
 from moorage.validation.field import FieldError, not_supported
 
 _MOST = 100

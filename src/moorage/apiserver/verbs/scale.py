@@ -139,9 +139,9 @@ def _answer(request: Request, workload: Data) -> Response:
     return Response(200, formed(_SCALE, scale, scale["metadata"]["resourceVersion"], wanted, request))
 
 
-def _write(writer: Writer, route: Route, request: Request) -> managed.Write:
+def _write(writer: Writer, route: Route, request: Request) -> managed.ManagedWrite:
     manager = managed.manager_name(request.parameter("fieldManager"), request.headers.get("user-agent"))
-    return managed.Write(route.kind.api_version, route.kind.kind, manager, timestamp(writer.now()), "scale")
+    return managed.ManagedWrite(route.kind.api_version, route.kind.kind, manager, timestamp(writer.now()), "scale")
 
 
 def _read(route: Route, data: Any) -> Scale:

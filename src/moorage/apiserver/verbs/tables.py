@@ -9,7 +9,7 @@ from typing import Any
 from moorage.api.kinds import Kind
 from moorage.gotext import quote
 from moorage.registry.printing.ages import INVALID
-from moorage.registry.printing.cells import Row
+from moorage.registry.printing.cells import PrintedRow
 from moorage.registry.printing.columns import Columns, columns_of, row_conditions
 
 META = "meta.k8s.io/v1"
@@ -34,7 +34,7 @@ def render(
         "apiVersion": META,
         "metadata": metadata or {},
         "columnDefinitions": [column.definition() for column in columns] if headers else None,
-        "rows": [_row(kind, columns, Row(item, now), include) for item in objects],
+        "rows": [_row(kind, columns, PrintedRow(item, now), include) for item in objects],
     }
 
 
@@ -61,7 +61,7 @@ def partial_list(objects: Iterable[Item], metadata: Item | None = None) -> dict[
     }
 
 
-def _row(kind: Kind, columns: Columns, row: Row, include: str) -> dict[str, Any]:
+def _row(kind: Kind, columns: Columns, row: PrintedRow, include: str) -> dict[str, Any]:
     told: dict[str, Any] = {"cells": _cells(columns, row)}
     if conditions := row_conditions(kind, row):
         told["conditions"] = conditions
@@ -72,14 +72,14 @@ def _row(kind: Kind, columns: Columns, row: Row, include: str) -> dict[str, Any]
     return told
 
 
-def _cells(columns: Columns, row: Row) -> list[Any]:
+def _cells(columns: Columns, row: PrintedRow) -> list[Any]:
     try:
         return [column.cell(row) for column in columns]
     except (AttributeError, LookupError, TypeError, ValueError):
         return [_cell(columns, index, row) for index in range(len(columns))]
 
 
-def _cell(columns: Columns, index: int, row: Row) -> Any:
+def _cell(columns: Columns, index: int, row: PrintedRow) -> Any:
     """One cell of an object that holds what nobody expects: the other cells are shown all the same."""
     try:
         return columns[index].cell(row)

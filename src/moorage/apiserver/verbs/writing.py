@@ -392,11 +392,11 @@ class Writer:
         body = body_of(route, item, wanted, request) if item.revision or wanted != PLAIN else item.value
         return Response(code, body, headers)
 
-    def _write(self, route: Route, request: Request, time: datetime) -> managed.Write:
+    def _write(self, route: Route, request: Request, time: datetime) -> managed.ManagedWrite:
         manager = managed.manager_name(request.parameter("fieldManager"), request.headers.get("user-agent"))
         # Fields are set in the version that is stored.
         version = "v1" if convert_out(route) else route.kind.api_version
-        return managed.Write(version, route.kind.kind, manager, timestamp(time), route.subresource)
+        return managed.ManagedWrite(version, route.kind.kind, manager, timestamp(time), route.subresource)
 
 
 def refused(error: PatchError) -> Refused:

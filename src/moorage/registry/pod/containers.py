@@ -1,4 +1,4 @@
-"""What is wrong with the containers of a pod."""
+"""Validation of the containers of a pod."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from moorage.api.meta import Data
 from moorage.registry import namesyntax
 from moorage.registry.checks import Errors, nonnegative, one_of, port, port_number, syntax
 from moorage.registry.pod.environment import variable_errors, variable_source_errors
 from moorage.registry.pod.resources import resource_errors
 from moorage.registry.pod.volumesources import descending
-from moorage.registry.schema import Data
 from moorage.validation.field import duplicate, forbidden, invalid, not_found, not_supported, required, too_many
 
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
@@ -31,7 +31,7 @@ _EPHEMERAL = "cannot be set for an Ephemeral Container"
 
 @dataclass(slots=True)
 class Around:
-    """What the containers of a pod refer to."""
+    """The parts of a pod that its containers refer to."""
 
     volumes: dict[str, Data] = field(default_factory=dict)
     claims: frozenset[str] = frozenset()
@@ -41,7 +41,7 @@ class Around:
 
 
 def container_list_errors(path: str, containers: list[Data], around: Around) -> Errors:
-    """What is wrong with the containers that make up a pod."""
+    """Validate the main containers of a pod."""
     if not containers:
         yield required(path)
     names: set[str] = set()
@@ -60,7 +60,7 @@ def container_list_errors(path: str, containers: list[Data], around: Around) -> 
 
 
 def init_container_errors(path: str, containers: list[Data], others: Iterable[Data], around: Around) -> Errors:
-    """What is wrong with the containers that run before the others."""
+    """Validate the init containers of a pod."""
     names = {other.get("name") for other in others}
     for index, container in enumerate(containers):
         here = f"{path}[{index}]"
@@ -80,7 +80,7 @@ def init_container_errors(path: str, containers: list[Data], others: Iterable[Da
 
 
 def ephemeral_container_errors(path: str, containers: list[Data], others: list[Data], around: Around) -> Errors:
-    """What is wrong with containers that were added to look into a pod."""
+    """Validate the ephemeral containers of a pod."""
     targets = {other.get("name") for other in others}
     names = set(targets)
     for index, container in enumerate(containers):
@@ -100,7 +100,7 @@ def ephemeral_container_errors(path: str, containers: list[Data], others: list[D
 
 
 def image_space_errors(path: str, containers: Iterable[Data]) -> Errors:
-    """A pod template may have spaces around an image, a pod may not."""
+    """Refuse spaces around an image, which only a pod template may have."""
     for index, container in enumerate(containers):
         image = container.get("image", "")
         if image != image.strip():
@@ -124,27 +124,27 @@ def _container_errors(path: str, container: Data, around: Around) -> Errors:
 
 def _port_errors(path: str, ports: list[Data], _: Data, __: Around) -> Errors:
     names: set[str] = set()
-    for index, each in enumerate(ports):
+    for index, entry in enumerate(ports):
         here = f"{path}[{index}]"
-        if name := each.get("name"):
+        if name := entry.get("name"):
             problems = namesyntax.port_name(name)
             yield from syntax(f"{here}.name", name, problems)
             if not problems and name in names:
                 yield duplicate(f"{here}.name", name)
             names.add(name)
-        if not each.get("containerPort"):
+        if not entry.get("containerPort"):
             yield required(f"{here}.containerPort")
         else:
-            yield from port_number(f"{here}.containerPort", each["containerPort"])
-        if each.get("hostPort"):
-            yield from port_number(f"{here}.hostPort", each["hostPort"])
-        yield from one_of(f"{here}.protocol", each.get("protocol"), _PROTOCOLS)
+            yield from port_number(f"{here}.containerPort", entry["containerPort"])
+        if entry.get("hostPort"):
+            yield from port_number(f"{here}.hostPort", entry["hostPort"])
+        yield from one_of(f"{here}.protocol", entry.get("protocol"), _PROTOCOLS)
 
 
 def _host_port_errors(path: str, ports: Iterable[Data], taken: set[str]) -> Errors:
-    for index, each in enumerate(ports):
-        if each.get("hostPort"):
-            key = f"{each.get('protocol', '')}/{each.get('hostIP', '')}/{each['hostPort']}"
+    for index, entry in enumerate(ports):
+        if entry.get("hostPort"):
+            key = f"{entry.get('protocol', '')}/{entry.get('hostIP', '')}/{entry['hostPort']}"
             if key in taken:
                 yield duplicate(f"{path}.ports[{index}].hostPort", key)
             taken.add(key)
@@ -277,7 +277,7 @@ _RUNNING = frozenset(("lifecycle", "restartPolicy", "restartPolicyRules", *_PROB
 
 
 def _running_errors(path: str, container: Data, around: Around) -> Errors:
-    """What only containers have that stay: hooks, probes and what to do when they end."""
+    """Validate what only main containers and sidecars have: lifecycle hooks, probes and restart rules."""
     lifecycle = container.get("lifecycle", {})
     for name in ("postStart", "preStop"):
         if name in lifecycle:
@@ -324,14 +324,14 @@ def _probe_errors(path: str, probe: Data, around: Around, *, is_readiness: bool)
 
 
 def _handler_errors(path: str, handler: Data, around: Around) -> Errors:
-    found = [name for name in _HANDLERS if name in handler]
-    if not found:
+    handlers = [name for name in _HANDLERS if name in handler]
+    if not handlers:
         yield required(path, "must specify a handler type")
         return
-    for name in found[1:]:
+    for name in handlers[1:]:
         yield forbidden(f"{path}.{name}", "may not specify more than 1 handler type")
-    here, action = f"{path}.{found[0]}", handler[found[0]]
-    match found[0]:
+    here, action = f"{path}.{handlers[0]}", handler[handlers[0]]
+    match handlers[0]:
         case "exec":
             if not action.get("command"):
                 yield required(f"{here}.command")
@@ -352,6 +352,6 @@ def _http_errors(path: str, action: Data) -> Errors:
     yield from port(f"{path}.port", action.get("port"))
     if action.get("scheme") not in ("HTTP", "HTTPS"):
         yield not_supported(f"{path}.scheme", action.get("scheme", ""), ("HTTP", "HTTPS"))
-    for each in action.get("httpHeaders", ()):
-        name = each.get("name", "")
+    for header in action.get("httpHeaders", ()):
+        name = header.get("name", "")
         yield from syntax(f"{path}.httpHeaders", name, namesyntax.header(name))

@@ -1,4 +1,4 @@
-"""What the API server fills into pods and pod templates."""
+"""The defaults of pods and pod templates."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
+from moorage.api.meta import Data
 from moorage.quantity import Quantity
-from moorage.registry.schema import Data
 
 _SPEC = (
     ("restartPolicy", "Always"),
@@ -32,13 +32,13 @@ _SOURCES: dict[str, tuple[tuple[str, Any], ...]] = {
     "projected": _MODE,
     "azureDisk": (("cachingMode", "ReadWrite"), ("fsType", "ext4"), ("readOnly", False), ("kind", "Shared")),
 }
-"""What a volume source gets when a field is absent."""
+"""Defaults of volume sources for fields that are absent."""
 _EMPTY_SOURCES = {
     "iscsi": (("iscsiInterface", "default"),),
     "rbd": (("pool", "rbd"), ("user", "admin"), ("keyring", "/etc/ceph/keyring")),
     "scaleIO": (("storageMode", "ThinProvisioned"), ("fsType", "xfs")),
 }
-"""The same where an empty text counts as absent."""
+"""Defaults of volume sources for fields that are absent or empty."""
 
 _PART = r"[a-z0-9]++(?:(?:\.|_|__|-++)[a-z0-9]++)*+"
 _HOST = r"(?:[a-zA-Z0-9.-]++|\[[a-fA-F0-9:]++\])(?::[0-9]++)?+"
@@ -48,14 +48,14 @@ _IMAGE = re.compile(
 
 
 def fill(part: Data, defaults: Iterable[tuple[str, Any]]) -> None:
-    """Give fields that are absent, empty or zero their defaults."""
+    """Set the defaults of fields that are absent, empty or zero."""
     for name, value in defaults:
         if not part.get(name):
             part[name] = value
 
 
 def default_pod(pod: Data) -> None:
-    """Fill in a pod, which gets a little more than a template does."""
+    """Set the defaults of a pod, which has a few more than a template."""
     spec = pod.setdefault("spec", {})
     if (grace := spec.get("terminationGracePeriodSeconds")) is not None and grace < 0:
         spec["terminationGracePeriodSeconds"] = 1
@@ -79,7 +79,7 @@ def default_pod(pod: Data) -> None:
 
 
 def default_pod_spec(spec: Data) -> None:
-    """Fill in what pods and pod templates share."""
+    """Set the defaults that pods and pod templates share."""
     fill(spec, _SPEC)
     if "terminationGracePeriodSeconds" not in spec:
         spec["terminationGracePeriodSeconds"] = _GRACE_SECONDS
@@ -99,14 +99,8 @@ def default_pod_spec(spec: Data) -> None:
         round_up(overhead)
 
 
-def default_service_account(pod: Data) -> None:
-    """What the ServiceAccount admission adds to a new pod: it runs as `default` unless it says otherwise."""
-    spec = pod.setdefault("spec", {})
-    spec["serviceAccountName"] = spec["serviceAccount"] = spec.get("serviceAccountName") or "default"
-
-
 def default_volume_source(holder: Data) -> None:
-    """Fill in the source of a volume, in a pod or in a PersistentVolume."""
+    """Set the defaults of the source of a volume, in a pod or in a PersistentVolume."""
     for name in holder.keys() & _SOURCES.keys():
         for field, value in _SOURCES[name]:
             holder[name].setdefault(field, value)
@@ -115,7 +109,7 @@ def default_volume_source(holder: Data) -> None:
 
 
 def default_claim_spec(spec: Data) -> None:
-    """Fill in the specification of a PersistentVolumeClaim."""
+    """Set the defaults of the spec of a PersistentVolumeClaim."""
     spec.setdefault("volumeMode", "Filesystem")
     resources = spec.setdefault("resources", {})
     for part in resources.keys() & {"limits", "requests"}:
@@ -123,7 +117,7 @@ def default_claim_spec(spec: Data) -> None:
 
 
 def round_up(amounts: Data) -> None:
-    """Kubernetes keeps no more than thousandths of a resource."""
+    """Round quantities up to thousandths, as Kubernetes does."""
     for name, value in amounts.items():
         quantity = Quantity.parse(value)
         if quantity.nano % 10**6:
@@ -133,7 +127,7 @@ def round_up(amounts: Data) -> None:
 
 @lru_cache(maxsize=4096)
 def pull_policy(image: str) -> str:
-    """An image without tag or with the tag latest is pulled each time."""
+    """Always for an image without a tag or with the tag latest, otherwise IfNotPresent."""
     parts = _IMAGE.fullmatch(image)
     if parts is None:
         return "IfNotPresent"
@@ -154,7 +148,7 @@ def _default_container(container: Data) -> None:
         for part in ("limits", "requests"):
             if amounts := resources.get(part):
                 round_up(amounts)
-    # Most containers have none of the rest.
+    # Most containers have none of the following fields.
     if not _RARE.isdisjoint(container):
         _default_rare_fields(container)
 
@@ -213,7 +207,7 @@ def _default_field_ref(item: Data) -> None:
 
 
 def _keep_addresses_alike(status: Data) -> None:
-    """One address and the list of addresses say the same; the single one wins."""
+    """Keep podIP and podIPs consistent; the single address wins."""
     address, addresses = status.get("podIP"), status.get("podIPs")
     if address and (not addresses or addresses[0].get("ip") != address):
         status["podIPs"] = [{"ip": address}]
@@ -222,7 +216,7 @@ def _keep_addresses_alike(status: Data) -> None:
 
 
 def _default_pod_resources(spec: Data) -> None:
-    """Requests of the whole pod: what its containers request together, or what it is limited to."""
+    """Set the requests of the whole pod: the sum of its containers', or its limits."""
     resources = spec["resources"]
     limits, requests = resources.get("limits", {}), resources.get("requests", {})
     if limits or requests:
@@ -241,7 +235,7 @@ def _default_pod_resources(spec: Data) -> None:
 
 
 def _together(spec: Data, part: str) -> Data:
-    """What all containers need at the most demanding moment: while one of them prepares, or when all run."""
+    """The resources of all containers together: the maximum of the init phase and of the running phase."""
     running: Counter[str] = Counter()
     sidecars: Counter[str] = Counter()
     peak: dict[str, int] = {}
@@ -268,7 +262,7 @@ def _nanos(container: Data, part: str) -> dict[str, int]:
 
 
 def _format_of(spec: Data, part: str, name: str) -> Any:
-    """A sum is written as the first amount that goes into it."""
+    """The format of a sum, which is that of its first quantity."""
     for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
         amounts = container.get("resources", {}).get(part, {})
         if name in amounts:

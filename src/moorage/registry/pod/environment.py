@@ -1,14 +1,14 @@
-"""What is wrong with the environment variables of containers."""
+"""Validation of the environment variables of containers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from moorage.api.meta import Data
 from moorage.names import label_key_errors
 from moorage.registry import namesyntax
 from moorage.registry.checks import Errors, syntax
 from moorage.registry.pod.volumesources import backsteps
-from moorage.registry.schema import Data
 from moorage.validation.field import invalid, not_supported, required
 
 _FIELD_PATHS = (
@@ -26,7 +26,7 @@ _NO_SOURCE = (
 
 
 def variable_errors(path: str, variables: list[Data]) -> Errors:
-    """What is wrong with the variables of a container."""
+    """Validate the variables of a container."""
     for index, variable in enumerate(variables):
         here = f"{path}[{index}]"
         name = variable.get("name", "")
@@ -39,44 +39,44 @@ def variable_errors(path: str, variables: list[Data]) -> Errors:
 
 
 def _value_from_errors(path: str, source: Data, value: str | None) -> Errors:
-    found = [name for name in _ENV_SOURCES if name in source]
-    for name in found:
+    sources = [name for name in _ENV_SOURCES if name in source]
+    for name in sources:
         yield from _ENV_CHECKS[name](f"{path}.{name}", source[name])
-    if not found:
+    if not sources:
         yield invalid(path, "", _NO_SOURCE)
     elif value:
         yield invalid(path, "", "may not be specified when `value` is not empty")
-    elif len(found) > 1:
+    elif len(sources) > 1:
         yield invalid(path, "", "may not have more than one field specified at a time")
 
 
 def _field_ref(path: str, reference: Data) -> Errors:
-    wanted = reference.get("fieldPath", "")
+    field_path = reference.get("fieldPath", "")
     if not reference.get("apiVersion"):
         yield required(f"{path}.apiVersion")
-    elif not wanted:
+    elif not field_path:
         yield required(f"{path}.fieldPath")
-    elif wanted.endswith("']") and "['" in wanted:
-        place, _, key = wanted.removesuffix("']").partition("['")
+    elif field_path.endswith("']") and "['" in field_path:
+        place, _, key = field_path.removesuffix("']").partition("['")
         if place not in ("metadata.annotations", "metadata.labels"):
             yield invalid(path, place, "does not support subscript")
         else:
             key = key.lower() if place == "metadata.annotations" else key
             yield from syntax(path, key, label_key_errors(key))
-    elif wanted not in _FIELD_PATHS:
-        if wanted in ("metadata.annotations", "metadata.labels"):
-            yield not_supported(f"{path}.fieldPath", wanted, _FIELD_PATHS)
+    elif field_path not in _FIELD_PATHS:
+        if field_path in ("metadata.annotations", "metadata.labels"):
+            yield not_supported(f"{path}.fieldPath", field_path, _FIELD_PATHS)
         else:
-            detail = f"error converting fieldPath: field label not supported: {wanted}"
-            yield invalid(f"{path}.fieldPath", wanted, detail)
+            detail = f"error converting fieldPath: field label not supported: {field_path}"
+            yield invalid(f"{path}.fieldPath", field_path, detail)
 
 
 def _resource_field_ref(path: str, reference: Data) -> Errors:
-    wanted = reference.get("resource", "")
-    if not wanted:
+    resource = reference.get("resource", "")
+    if not resource:
         yield required(f"{path}.resource")
-    elif wanted not in _RESOURCE_FIELDS and not wanted.startswith(("requests.hugepages-", "limits.hugepages-")):
-        yield not_supported(f"{path}.resource", wanted, _RESOURCE_FIELDS)
+    elif resource not in _RESOURCE_FIELDS and not resource.startswith(("requests.hugepages-", "limits.hugepages-")):
+        yield not_supported(f"{path}.resource", resource, _RESOURCE_FIELDS)
 
 
 def _key_ref(path: str, reference: Data) -> Errors:
@@ -112,19 +112,19 @@ _ENV_CHECKS: dict[str, Callable[[str, Data], Errors]] = {
 
 
 def variable_source_errors(path: str, sources: list[Data]) -> Errors:
-    """What is wrong with the ConfigMaps and Secrets that become variables."""
+    """Validate the ConfigMaps and Secrets that become variables."""
     for index, source in enumerate(sources):
         here = f"{path}[{index}]"
         if prefix := source.get("prefix"):
             yield from syntax(f"{here}.prefix", prefix, namesyntax.variable(prefix))
-        found = [name for name in ("configMapRef", "secretRef") if name in source]
-        for name in found:
+        references = [name for name in ("configMapRef", "secretRef") if name in source]
+        for name in references:
             referred = source[name].get("name", "")
             if not referred:
                 yield required(f"{here}.{name}.name")
             else:
                 yield from syntax(f"{here}.{name}.name", referred, namesyntax.prefix(namesyntax.subdomain, referred))
-        if not found:
+        if not references:
             yield invalid(path, "", "must specify one of: `configMapRef` or `secretRef`")
-        elif len(found) > 1:
+        elif len(references) > 1:
             yield invalid(path, "", "may not have more than one field specified at a time")

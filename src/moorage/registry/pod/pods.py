@@ -1,4 +1,4 @@
-"""What is wrong with a pod: when it is created, when it is changed and when its status is."""
+"""Validation of pods: new ones, updates, and updates of the status."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from moorage.api import kinds
+from moorage.api.meta import Data
+from moorage.api.wellknown import DEPRECATED_LABELS, LABEL_ARCH, LABEL_OS
 from moorage.gotext import quote
 from moorage.names import canonical_int64, label_key_errors
 from moorage.quantity import Quantity
@@ -13,7 +15,6 @@ from moorage.registry import namesyntax, schema
 from moorage.registry.checks import Errors, differences, syntax, unchanged
 from moorage.registry.pod.containers import image_space_errors
 from moorage.registry.pod.spec import pod_spec_errors
-from moorage.registry.schema import Data
 from moorage.validation.field import FieldError, forbidden, invalid, required
 
 _POD = kinds.row("v1", "Pod")
@@ -32,21 +33,21 @@ _UPDATABLE = ",".join(
     )
 )
 _JUDGED_ELSEWHERE = ("tolerations", "schedulingGates", "nodeSelector")
-"""Changes that `moorage.validation.update` allows or refuses."""
+"""Fields whose changes `moorage.validation.update` validates."""
 
 
 def pod_errors(pod: Data) -> list[FieldError]:
-    """What a new pod is refused for."""
+    """Validate a new pod."""
     return list(_create_errors(pod))
 
 
 def pod_update_errors(new: Data, old: Data) -> list[FieldError]:
-    """What a change of a pod is refused for, beyond what tolerations and node affinity are."""
+    """Validate an update of a pod, except for its tolerations and node affinity."""
     return list(_update_errors(new, old))
 
 
 def pod_status_errors(new: Data, old: Data) -> list[FieldError]:
-    """What a new status of a pod is refused for."""
+    """Validate an update of the status of a pod."""
     return list(_status_errors(new.get("status", {}), old.get("status", {}), old.get("spec", {})))
 
 
@@ -60,7 +61,7 @@ def _create_errors(pod: Data) -> Errors:
 
 
 def form_errors(pod: Data, spec: Data) -> Errors:
-    """What is wrong with a pod whatever is done with it."""
+    """Validate a pod as it is, new or updated."""
     metadata = pod.get("metadata", {})
     if annotations := metadata.get("annotations"):
         yield from _annotation_errors(annotations, spec)
@@ -101,7 +102,7 @@ def _update_errors(new: Data, old: Data) -> Errors:
 
 
 def _without_allowed_changes(spec: Data, before: Data) -> Data:
-    """The new specification with every field as it was that may change."""
+    """The new spec, with every mutable field set back to its old value."""
     munged = dict(spec)
     for field in ("containers", "initContainers"):
         if field in spec:
@@ -121,7 +122,7 @@ def _without_allowed_changes(spec: Data, before: Data) -> Data:
 
 
 def _with(part: Data, name: str, value: Any) -> Data:
-    changed = {key: each for key, each in part.items() if key != name}
+    changed = {key: other for key, other in part.items() if key != name}
     if value is not None:
         changed[name] = value
     return changed
@@ -139,7 +140,7 @@ def _deadline_errors(new: int | None, old: int | None) -> Errors:
 
 
 def _annotation_update_errors(new: Data, old: Data) -> Errors:
-    after, before = (each["metadata"].get("annotations", {}) for each in (new, old))
+    after, before = (pod["metadata"].get("annotations", {}) for pod in (new, old))
     for key in sorted(before.keys() | after.keys()):
         if before.get(key) == after.get(key):
             continue
@@ -164,10 +165,10 @@ def _status_errors(new: Data, old: Data, spec: Data) -> Errors:
     yield from unchanged("status.qosClass", new.get("qosClass") or "", old.get("qosClass") or "")
     yield from _transition_errors(new.get("containerStatuses", ()), old.get("containerStatuses", ()), spec)
     for field in ("podIPs", "hostIPs"):
-        known = [each.get("ip") for each in old.get(field, ())]
-        for index, each in enumerate(new.get(field, ())):
-            address = each.get("ip", "")
-            if address not in known:
+        old_addresses = [entry.get("ip") for entry in old.get(field, ())]
+        for index, entry in enumerate(new.get(field, ())):
+            address = entry.get("ip", "")
+            if address not in old_addresses:
                 yield from syntax(f"status.{field}[{index}]", address, namesyntax.address(address))
     yield from _claim_status_errors(new.get("resourceClaimStatuses", ()), spec)
 
@@ -181,9 +182,9 @@ def _nomination_errors(new: str | None, old: str | None, node: str | None) -> Er
 
 
 def _transition_errors(new: Any, old: Any, spec: Data) -> Errors:
-    """A container that ended for good does not run again."""
-    policies = {each.get("name"): each.get("restartPolicy") for each in spec.get("containers", ())}
-    running = {each.get("name") for each in new if "terminated" not in each.get("state", {})}
+    """A container that has terminated and is not to be restarted must stay terminated."""
+    policies = {container.get("name"): container.get("restartPolicy") for container in spec.get("containers", ())}
+    running = {status.get("name") for status in new if "terminated" not in status.get("state", {})}
     for index, status in enumerate(old):
         ended = status.get("state", {}).get("terminated")
         if ended is None or status.get("name") not in running:
@@ -205,7 +206,7 @@ def _claim_status_errors(statuses: Any, spec: Data) -> Errors:
 
 
 def pod_warnings(pod: Data) -> list[str]:
-    """What Kubernetes warns of when a pod is created: what is legal and hardly meant."""
+    """The warnings of Kubernetes for a new pod: fields that are valid but hardly intended."""
     return list(_warnings(pod))
 
 
@@ -231,12 +232,10 @@ def _warnings(pod: Data) -> Iterator[str]:
             yield from _container_warnings(f"spec.{field}[{index}]", container)
 
 
+_SINCE_1_14 = (LABEL_ARCH, LABEL_OS)
 _DEPRECATED_LABELS = {
-    "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
-    "beta.kubernetes.io/os": 'deprecated since v1.14; use "kubernetes.io/os" instead',
-    "failure-domain.beta.kubernetes.io/region": 'deprecated since v1.17; use "topology.kubernetes.io/region" instead',
-    "failure-domain.beta.kubernetes.io/zone": 'deprecated since v1.17; use "topology.kubernetes.io/zone" instead',
-    "beta.kubernetes.io/instance-type": 'deprecated since v1.17; use "node.kubernetes.io/instance-type" instead',
+    old: f'deprecated since v1.{14 if new in _SINCE_1_14 else 17}; use "{new}" instead'
+    for old, new in DEPRECATED_LABELS.items()
 }
 
 
@@ -250,7 +249,7 @@ def _container_warnings(path: str, container: Data) -> Iterator[str]:
     names: set[str] = set()
     for index, variable in enumerate(container.get("env", ())):
         name = variable.get("name", "")
-        # A value that is made from the one before is meant to replace it.
+        # A value that refers to the variable's earlier value is meant to replace it.
         if name in names and f"$({name})" not in variable.get("value", ""):
             hidden = f"hides previous definition of {quote(name)}, which may be dropped when using apply"
             yield f"{path}.env[{index}]: {hidden}"

@@ -1,4 +1,4 @@
-"""The class of service of a pod, by what its containers request and are limited to."""
+"""The QoS class of a pod, by the requests and limits of its containers."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ def qos_class(spec: dict[str, Any]) -> str:
     for holder in holders:
         resources = holder.get("resources", {})
         _add(requests, resources.get("requests", {}))
-        found = _add(limits, resources.get("limits", {}))
-        # Only limits that are there can miss one when they are those of the whole pod.
-        is_limited = is_limited and (found == 2 or (holder is spec and not resources.get("limits")))
+        count = _add(limits, resources.get("limits", {}))
+        # Pod-level limits may be absent altogether, but not only for one of the two resources.
+        is_limited = is_limited and (count == 2 or (holder is spec and not resources.get("limits")))
     if not requests and not limits:
         return "BestEffort"
     return "Guaranteed" if is_limited and requests == limits else "Burstable"
 
 
 def _add(totals: dict[str, int], amounts: dict[str, str]) -> int:
-    found = 0
+    count = 0
     for name in _COMPUTE:
         if name in amounts and (nano := Quantity.of(amounts[name]).nano) > 0:
             totals[name] = totals.get(name, 0) + nano
-            found += 1
-    return found
+            count += 1
+    return count

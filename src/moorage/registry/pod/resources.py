@@ -1,15 +1,15 @@
-"""What is wrong with requests and limits of containers, and with amounts that nodes have."""
+"""Validation of requests and limits of containers and pods, and of the resources of nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from functools import lru_cache
 
+from moorage.api.meta import Data
 from moorage.names import label_key_errors
 from moorage.quantity import Quantity, QuantityError
 from moorage.registry import namesyntax
 from moorage.registry.checks import NEGATIVE, Errors, syntax
-from moorage.registry.schema import Data
 from moorage.validation.field import duplicate, forbidden, invalid, not_found, not_supported, required
 
 _COMPUTE = frozenset(("cpu", "memory", "ephemeral-storage"))
@@ -52,7 +52,7 @@ def _name_problems(name: str) -> tuple[str, ...]:
 
 
 def amount_errors(path: str, name: str, amount: str) -> Errors:
-    """What is wrong with an amount of a resource: some are counted in whole numbers."""
+    """Validate a quantity of a resource: some resources are integers."""
     quantity = Quantity.of(amount)
     if quantity.nano < 0:
         yield invalid(path, amount, NEGATIVE)
@@ -61,7 +61,7 @@ def amount_errors(path: str, name: str, amount: str) -> Errors:
 
 
 def resource_errors(path: str, resources: Data, claims: Collection[str]) -> Errors:
-    """What is wrong with the requests, limits and claims of a container; `claims` are those of its pod."""
+    """Validate the requests, limits and claims of a container; `claims` are those of its pod."""
     limits, requests = resources.get("limits", {}), resources.get("requests", {})
     for part, amounts in (("limits", limits), ("requests", requests)):
         for name, amount in amounts.items():
@@ -79,7 +79,7 @@ def resource_errors(path: str, resources: Data, claims: Collection[str]) -> Erro
 
 
 def pod_resource_errors(path: str, resources: Data) -> Errors:
-    """What is wrong with the requests and limits of a whole pod."""
+    """Validate the requests and limits of a whole pod."""
     if resources.get("claims"):
         yield forbidden(f"{path}.claims", "claims may not be set for Resources at pod-level")
     limits = resources.get("limits", {})
@@ -98,10 +98,10 @@ def _within_limit(path: str, name: str, amount: str, limit: str | None) -> Error
         if not _can_overcommit(name):
             yield required(f"{path}.limits", "Limit must be set for non overcommitable resources")
         return
-    wanted, most = Quantity.of(amount), Quantity.of(limit)
-    if wanted != most and not _can_overcommit(name):
+    requested, most = Quantity.of(amount), Quantity.of(limit)
+    if requested != most and not _can_overcommit(name):
         yield invalid(f"{path}.requests", amount, f"must be equal to {name} limit of {limit}")
-    elif wanted > most:
+    elif requested > most:
         yield invalid(f"{path}.requests", amount, f"must be less than or equal to {name} limit of {limit}")
 
 

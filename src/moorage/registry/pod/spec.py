@@ -1,6 +1,6 @@
-"""What is wrong with the specification of a pod, in a pod or in a template.
+"""Validation of a PodSpec, in a pod or in a template.
 
-Tolerations, node affinity and scheduling by expressions are judged by `moorage.validation`.
+Tolerations and node affinity, with their expressions, are validated by `moorage.validation`.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from moorage.api.meta import Data
 from moorage.names import label_key_errors
 from moorage.registry import namesyntax
 from moorage.registry.checks import NOT_POSITIVE, Errors, label_selector, one_of, syntax
@@ -20,7 +21,6 @@ from moorage.registry.pod.containers import (
 )
 from moorage.registry.pod.resources import pod_resource_errors, resource_errors
 from moorage.registry.pod.volumesources import source_errors
-from moorage.registry.schema import Data
 from moorage.registry.storage import claim_spec_errors
 from moorage.validation.field import duplicate, forbidden, invalid, not_supported, required
 
@@ -46,7 +46,7 @@ _NAMED: dict[str, namesyntax.Syntax] = {
 
 
 def pod_spec_errors(path: str, spec: Data, *, is_pod: bool = False, name: str = "") -> Errors:
-    """What is wrong with a specification; `name` is that of the pod when there is one."""
+    """Validate a PodSpec; `name` is that of the pod, if it is known."""
     around = Around(
         claims=frozenset(claim["name"] for claim in spec.get("resourceClaims", ()) if claim.get("name")),
         grace=spec.get("terminationGracePeriodSeconds"),
@@ -67,7 +67,7 @@ def pod_spec_errors(path: str, spec: Data, *, is_pod: bool = False, name: str = 
         )
     yield from one_of(f"{path}.restartPolicy", around.restart_policy, _RESTART_POLICIES)
     yield from one_of(f"{path}.dnsPolicy", spec.get("dnsPolicy"), _DNS_POLICIES)
-    # Most specifications have none of the rest.
+    # Most specs have none of the following fields.
     for field, check in _CHECKS.items():
         if field in spec:
             yield from check(f"{path}.{field}", spec[field])
@@ -79,20 +79,22 @@ def pod_spec_errors(path: str, spec: Data, *, is_pod: bool = False, name: str = 
     yield from _dns_errors(f"{path}.dnsConfig", spec.get("dnsConfig"), spec.get("dnsPolicy"))
 
 
-def _volume_errors(path: str, volumes: list[Data], pod: str, known: dict[str, Data]) -> Errors:
-    """Judge the volumes of a pod, and note those that containers can use."""
-    made = {f"{pod}-{volume.get('name', '')}" for volume in volumes if "ephemeral" in volume} if pod else set()
+def _volume_errors(path: str, volumes: list[Data], pod: str, by_name: dict[str, Data]) -> Errors:
+    """Validate the volumes of a pod, and collect the valid ones by name."""
+    generated_claims = (
+        {f"{pod}-{volume.get('name', '')}" for volume in volumes if "ephemeral" in volume} if pod else set()
+    )
     for index, volume in enumerate(volumes):
         here = f"{path}[{index}]"
         errors = list(_one_volume_errors(here, volume, pod))
         name = volume.get("name", "")
-        if name in known:
+        if name in by_name:
             errors.append(duplicate(f"{here}.name", name))
         if not errors:
-            known[name] = volume
+            by_name[name] = volume
         yield from errors
         claim = volume.get("persistentVolumeClaim", {}).get("claimName")
-        if claim in made:
+        if claim in generated_claims:
             detail = "must not reference a PVC that gets created for an ephemeral volume"
             yield invalid(f"{here}.persistentVolumeClaim.claimName", claim, detail)
 
@@ -267,7 +269,7 @@ def _spread_option_errors(path: str, constraint: Data, action: str) -> Errors:
 
 
 def _label_key_errors(path: str, term: Data) -> Errors:
-    """Keys whose values are taken from the pod: the selector must be there and not name them itself."""
+    """Validate matchLabelKeys: there must be a selector, which must not use these keys itself."""
     selector = term.get("labelSelector")
     for field in ("matchLabelKeys", "mismatchLabelKeys"):
         keys = term.get(field, [])
@@ -333,7 +335,7 @@ _CHECKS: dict[str, Callable[[str, Any], Errors]] = {
 
 
 def template_errors(path: str, template: Data) -> Errors:
-    """What is wrong with a pod template."""
+    """Validate a pod template."""
     metadata, spec = template.get("metadata", {}), template.get("spec", {})
     yield from label_errors(f"{path}.labels", metadata.get("labels", {}))
     yield from annotation_errors(f"{path}.annotations", metadata.get("annotations", {}))

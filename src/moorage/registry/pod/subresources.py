@@ -1,4 +1,4 @@
-"""What is wrong with changing one part of a pod: adding containers to look into it, or giving it other resources."""
+"""Validation of updates of the pod subresources ephemeralcontainers and resize."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from moorage.api import kinds
+from moorage.api.meta import Data
 from moorage.gotext import quote
 from moorage.registry import schema
 from moorage.registry.checks import Errors, differences
 from moorage.registry.pod.pods import MIRROR, form_errors
 from moorage.registry.pod.qos import qos_class
-from moorage.registry.schema import Data
 from moorage.validation.field import FieldError, forbidden, invalid
 
 _POD = kinds.row("v1", "Pod")
@@ -23,11 +23,11 @@ _KEPT = {
         "only cpu and memory resources for init or sidecar containers are mutable",
     ),
 }
-"""Where and how it is told that more of a container was changed than may be."""
+"""Path and detail of the error when other fields of a container were changed than a resize may change."""
 
 
 def pod_part_errors(new: Data, old: Data, part: str) -> list[FieldError]:
-    """What a change of a part of a pod, which is one of its sub-resources, is refused for."""
+    """Validate an update of a pod by one of these subresources."""
     return list(_PARTS[part](new, old)) if part in _PARTS else []
 
 
@@ -41,13 +41,13 @@ def _ephemeral_errors(new: Data, old: Data) -> Errors:
         return
     path, spec = "spec.ephemeralContainers", new.get("spec", {})
     yield from form_errors(new, spec)
-    found = {each.get("name"): each for each in spec.get("ephemeralContainers", ())}
+    containers = {container.get("name"): container for container in spec.get("ephemeralContainers", ())}
     for before in old.get("spec", {}).get("ephemeralContainers", ()):
         name = before["name"]
-        if name not in found:
+        if name not in containers:
             yield forbidden(path, f"existing ephemeral containers {quote(name)} may not be removed")
-        elif not _same("ephemeralContainers", [found[name]], [before]):
-            lines = "\n".join(differences(path, before, found[name]))
+        elif not _same("ephemeralContainers", [containers[name]], [before]):
+            lines = "\n".join(differences(path, before, containers[name]))
             yield forbidden(path, f"existing ephemeral containers {quote(name)} may not be changed\n{lines}")
 
 
@@ -80,8 +80,10 @@ _PARTS: dict[str, Callable[[Data, Data], Errors]] = {
 
 
 def _is_resizable(status: Data) -> bool:
-    """Whether the kubelet of a pod tells the resources of containers that run, as one does that can change them."""
-    running = [each for each in status.get("containerStatuses", ()) if "running" in each.get("state", {})]
+    """Whether the kubelet reports the resources of running containers, as one does that supports resize."""
+    running = [
+        container for container in status.get("containerStatuses", ()) if "running" in container.get("state", {})
+    ]
     return not running or "resources" in running[0]
 
 
@@ -109,11 +111,11 @@ def _order_errors(field: str, spec: Data, before: Data) -> Errors:
 def _container_errors(field: str, spec: Data, before: Data) -> Errors:
     where, why = _KEPT[field]
     for index, (new, old) in enumerate(zip(spec.get(field, ()), before.get(field, ()), strict=True)):
-        given, had = new.get("resources", {}), old.get("resources", {})
+        resources, before_resources = new.get("resources", {}), old.get("resources", {})
         for part in ("requests", "limits"):
-            if _is_removed(given, had, part):
+            if _is_removed(resources, before_resources, part):
                 yield forbidden(f"spec.{field}[{index}].resources.{part}", f"resource {part} cannot be removed")
-        if not _same(field, [{**new, "resources": _as_before(given, had)}], [old]):
+        if not _same(field, [{**new, "resources": _as_before(resources, before_resources)}], [old]):
             yield forbidden(where.format(index), why)
 
 
@@ -122,13 +124,13 @@ def _is_removed(new: Data | None, old: Data | None, part: str) -> bool:
 
 
 def _as_before(new: Data | None, old: Data | None) -> Data:
-    """Resources with as much CPU and memory as there was before."""
-    made = dict(new or {})
+    """The new resources with the old CPU and memory."""
+    resources = dict(new or {})
     for part in ("requests", "limits"):
-        amounts, had = made.get(part, {}), (old or {}).get(part, {})
+        amounts, old_amounts = resources.get(part, {}), (old or {}).get(part, {})
         others = {name: amount for name, amount in amounts.items() if name not in _COMPUTE}
-        made[part] = others | {name: had[name] for name in _COMPUTE if name in had}
-    return made
+        resources[part] = others | {name: old_amounts[name] for name in _COMPUTE if name in old_amounts}
+    return resources
 
 
 def _same(field: str, new: Any, old: Any) -> bool:

@@ -1,13 +1,13 @@
-"""What is wrong with the source of a volume, in a pod or in a PersistentVolume."""
+"""Validation of the source of a volume, in a pod or in a PersistentVolume."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from moorage.api.meta import Data
 from moorage.quantity import Quantity
 from moorage.registry import namesyntax
 from moorage.registry.checks import Errors, syntax
-from moorage.registry.schema import Data
 from moorage.validation.field import forbidden, invalid, not_supported, required, too_long
 
 SOURCES = (
@@ -16,7 +16,7 @@ SOURCES = (
     "flexVolume", "configMap", "azureFile", "vsphereVolume", "azureDisk", "photonPersistentDisk", "storageos",
     "projected", "portworxVolume", "scaleIO", "csi", "local", "ephemeral", "image",
 )  # fmt: skip
-"""Every sort of source; of several, the first counts and the others are too many."""
+"""Every volume source, in the order in which they are looked for; only one is allowed."""
 _HOST_PATH_TYPES = (
     "", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket",
 )  # fmt: skip
@@ -27,32 +27,32 @@ _FIELD_PATHS = (
 
 
 def source_errors(path: str, holder: Data) -> Errors:
-    """What is wrong with the source of a volume; there must be exactly one."""
-    found = [name for name in SOURCES if name in holder]
-    if not found:
+    """Validate the source of a volume; there must be exactly one."""
+    sources = [name for name in SOURCES if name in holder]
+    if not sources:
         yield required(path, "must specify a volume type")
         return
-    for name in found[1:]:
+    for name in sources[1:]:
         yield forbidden(f"{path}.{name}", "may not specify more than 1 volume type")
-    if check := _CHECKS.get(found[0]):
-        yield from check(f"{path}.{found[0]}", holder[found[0]])
+    if check := _CHECKS.get(sources[0]):
+        yield from check(f"{path}.{sources[0]}", holder[sources[0]])
 
 
 def backsteps(path: str, place: str) -> Errors:
-    """A path may not lead out of where it starts."""
+    """Refuse `..` in a path."""
     if ".." in place.split("/"):
         yield invalid(path, place, "must not contain '..'")
 
 
 def descending(path: str, place: str) -> Errors:
-    """A path inside of a volume."""
+    """Validate a relative path within a volume."""
     if place.startswith("/"):
         yield invalid(path, place, "must be a relative path")
     yield from backsteps(path, place)
 
 
 def driver_errors(path: str, name: str) -> Errors:
-    """What is wrong with the name of a CSI driver."""
+    """Validate the name of a CSI driver."""
     if not name:
         yield required(path)
         return
@@ -141,11 +141,11 @@ def _downward(path: str, source: Data) -> Errors:
 
 
 def _field_ref(path: str, reference: Data) -> Errors:
-    wanted = reference.get("fieldPath", "")
-    if not wanted:
+    field_path = reference.get("fieldPath", "")
+    if not field_path:
         yield required(f"{path}.fieldPath")
-    elif wanted.partition("[")[0] not in _FIELD_PATHS:
-        yield not_supported(f"{path}.fieldPath", wanted, _FIELD_PATHS)
+    elif field_path.partition("[")[0] not in _FIELD_PATHS:
+        yield not_supported(f"{path}.fieldPath", field_path, _FIELD_PATHS)
 
 
 def _projected(path: str, source: Data) -> Errors:

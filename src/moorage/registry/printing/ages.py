@@ -1,4 +1,4 @@
-"""How long ago something happened, in the few characters that a column has room for."""
+"""Ages and durations in the short format of kubectl."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _SPANS = (
     (2 * _YEAR, "d", _DAY, "", 0),
     (8 * _YEAR, "y", _YEAR, "d", _DAY),
 )
-"""Below how many seconds a duration is told in which unit, and in which smaller one what is left over."""
+"""Up to how many seconds which unit is used, and which smaller one for the rest."""
 
 
 def human(seconds: float) -> str:
-    """A duration with two or three figures: `5m30s`, `47h`, `2y13d`. A clock that is a second behind is forgiven."""
+    """A duration with two or three figures: `5m30s`, `47h`, `2y13d`. One second below zero counts as zero."""
     whole = int(seconds)
     if whole < 0:
         return "0s" if whole == -1 else INVALID
@@ -35,7 +35,7 @@ def human(seconds: float) -> str:
 
 
 def moment(text: str | None) -> datetime | None:
-    """A time as objects spell it."""
+    """Parse a timestamp of an object."""
     return datetime.fromisoformat(text) if text else None
 
 

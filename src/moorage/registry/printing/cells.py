@@ -1,4 +1,4 @@
-"""What the cells of printed tables say: one function for each thing that a column can show of an object."""
+"""The cells of printed tables: one function for everything that a column can show of an object."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from moorage.api.wellknown import LABEL_NODE_ROLE, LABEL_NODE_ROLE_PREFIX
 from moorage.quantity import Quantity
 from moorage.registry.printing.ages import UNKNOWN, human, moment, since
-from moorage.registry.printing.podsummary import PodSummary
+from moorage.registry.printing.podsummary import PodSummary, Printable
 
 NONE, UNSET = "<none>", "<unset>"
 
 Cell = str | int | bool
-Item = Mapping[str, Any]
 
 
-class Row:
-    """One object, as the columns look at it."""
+class PrintedRow:
+    """One object, as the columns read it."""
 
     __slots__ = ("_pod", "item", "metadata", "now", "spec", "status")
 
-    def __init__(self, item: Item, now: datetime) -> None:
+    def __init__(self, item: Printable, now: datetime) -> None:
         self.item = item
         self.metadata = _part(item, "metadata")
         self.spec = _part(item, "spec")
@@ -31,41 +31,41 @@ class Row:
 
     @property
     def pod(self) -> PodSummary:
-        """The containers of a pod: three columns show what one look at them tells."""
+        """The summary of a pod, computed once for three columns."""
         if self._pod is None:
             self._pod = PodSummary(self.item)
         return self._pod
 
 
-def _part(item: Item, name: str) -> Item:
+def _part(item: Printable, name: str) -> Printable:
     part = item.get(name)
     return part if isinstance(part, dict) else {}
 
 
-Getter = Callable[[Row], Any]
+Getter = Callable[[PrintedRow], Any]
 
 
-def name(row: Row) -> str:
+def name(row: PrintedRow) -> str:
     """The object's name."""
     return str(row.metadata.get("name", ""))
 
 
-def age(row: Row) -> str:
+def age(row: PrintedRow) -> str:
     """How long ago the object was created."""
     return since(row.metadata.get("creationTimestamp"), row.now)
 
 
-def created_at(row: Row) -> str:
+def created_at(row: PrintedRow) -> str:
     """When the object was created."""
     created = moment(row.metadata.get("creationTimestamp"))
     return created.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if created else UNKNOWN
 
 
 def at(path: str, default: Cell = "") -> Getter:
-    """What a field holds, or what stands for a field that is absent or empty."""
+    """The value of a field; `default` stands for an absent or empty one."""
     *parents, last = path.split(".")
 
-    def get(row: Row) -> Any:
+    def get(row: PrintedRow) -> Any:
         part: Any = row.item
         for parent in parents:
             part = part.get(parent) or {}
@@ -74,27 +74,27 @@ def at(path: str, default: Cell = "") -> Getter:
     return get
 
 
-def given(path: str, default: Cell) -> Getter:
-    """What a field holds, be it empty, false or 0; `default` stands for an absent one."""
+def value(path: str, default: Cell) -> Getter:
+    """The value of a field, even if it is empty, false or 0; `default` stands for an absent one."""
     *parents, last = path.split(".")
 
-    def get(row: Row) -> Any:
+    def get(row: PrintedRow) -> Any:
         part: Any = row.item
         for parent in parents:
             part = part.get(parent) or {}
-        value = part.get(last)
-        return default if value is None else value
+        content = part.get(last)
+        return default if content is None else content
 
     return get
 
 
 def number(path: str) -> Getter:
-    """A number; none is 0."""
+    """A number; 0 when it is absent."""
     return at(path, 0)
 
 
 def size(*paths: str) -> Getter:
-    """How many items lists or maps have together."""
+    """The total number of items of lists or maps."""
     getters = [at(path) for path in paths]
     return lambda row: sum(len(get(row)) for get in getters)
 
@@ -102,11 +102,11 @@ def size(*paths: str) -> Getter:
 def ago(path: str, absent: str) -> Getter:
     """How long ago the time in a field was."""
     get = at(path)
-    return lambda row: since(value, row.now) if (value := get(row)) else absent
+    return lambda row: since(time, row.now) if (time := get(row)) else absent
 
 
 def joined(values: Iterable[Any], separator: str = ",", otherwise: str = "") -> str:
-    """Values in a row, or what stands for none of them."""
+    """Values joined by a separator; `otherwise` when there are none."""
     return separator.join(map(str, values)) or otherwise
 
 
@@ -123,22 +123,22 @@ _REQUIREMENTS = {
 }
 
 
-def selector_text(selector: Item | None) -> str:
-    """A label selector as commands take it. A ValueError says that it is none."""
+def selector_text(selector: Printable | None) -> str:
+    """A label selector in the syntax of commands. Raises ValueError when it is invalid."""
     requirements = [(key, f"{key}={value}") for key, value in ((selector or {}).get("matchLabels") or {}).items()]
-    for each in (selector or {}).get("matchExpressions") or ():
-        form, values = _REQUIREMENTS.get(each.get("operator", "")), each.get("values") or ()
+    for expression in (selector or {}).get("matchExpressions") or ():
+        form, values = _REQUIREMENTS.get(expression.get("operator", "")), expression.get("values") or ()
         if form is None or bool(values) != ("{1}" in form):
             raise ValueError("not a label selector")
-        requirements.append((each["key"], form.format(each["key"], joined(sorted(values)))))
+        requirements.append((expression["key"], form.format(expression["key"], joined(sorted(values)))))
     return joined(text for _, text in sorted(requirements, key=lambda requirement: requirement[0]))
 
 
 def selector(path: str) -> Getter:
     """A label selector."""
-    get = given(path, "")
+    get = value(path, "")
 
-    def text(row: Row) -> str:
+    def text(row: PrintedRow) -> str:
         try:
             return selector_text(get(row) or None) or NONE
         except ValueError:
@@ -147,46 +147,46 @@ def selector(path: str) -> Getter:
     return text
 
 
-def each(path: str, field: str) -> Getter:
+def items(path: str, field: str) -> Getter:
     """One field of all items of a list."""
     get = at(path)
     return lambda row: joined(item.get(field, "") for item in get(row))
 
 
 def ratio(have: str, want: str) -> Getter:
-    """How many of how many: replicas that nobody numbered are one."""
-    numerator, denominator = number(have), given(want, 1)
+    """A ratio such as ready replicas; an absent second number is 1."""
+    numerator, denominator = number(have), value(want, 1)
     return lambda row: f"{numerator(row)}/{denominator(row)}"
 
 
 def truth(path: str) -> Getter:
-    """A switch in words."""
-    get = given(path, "")
+    """A boolean as text."""
+    get = value(path, "")
     words = {True: "True", False: "False"}
     return lambda row: words.get(get(row), UNSET)
 
 
-def condition_status(conditions: Iterable[Item], type_: str) -> str:
-    """What the first condition of a type says, empty when there is none."""
-    return next((each.get("status", "") for each in conditions if each.get("type") == type_), "")
+def condition_status(conditions: Iterable[Printable], type_: str) -> str:
+    """The status of the first condition of a type; empty when there is none."""
+    return next((condition.get("status", "") for condition in conditions if condition.get("type") == type_), "")
 
 
-def phase(row: Row) -> str:
-    """The phase, unless the object is on its way out."""
+def phase(row: PrintedRow) -> str:
+    """The phase, or Terminating."""
     return "Terminating" if row.metadata.get("deletionTimestamp") else row.status.get("phase") or ""
 
 
-def pod_ready(row: Row) -> str:
+def pod_ready(row: PrintedRow) -> str:
     """How many of the containers are ready."""
     return f"{row.pod.ready}/{row.pod.total}"
 
 
-def pod_status(row: Row) -> str:
-    """What the pod is at, in one word."""
+def pod_status(row: PrintedRow) -> str:
+    """The status of a pod in one word."""
     return row.pod.reason
 
 
-def pod_restarts(row: Row) -> str:
+def pod_restarts(row: PrintedRow) -> str:
     """How often containers were restarted, and how long ago the last one was."""
     pod = row.pod
     if pod.restarts and pod.last_restart:
@@ -194,14 +194,14 @@ def pod_restarts(row: Row) -> str:
     return str(pod.restarts)
 
 
-def pod_ip(row: Row) -> str:
+def pod_ip(row: PrintedRow) -> str:
     """The first address."""
     addresses = row.status.get("podIPs")
     return (addresses[0].get("ip") if addresses else row.status.get("podIP")) or NONE
 
 
-def readiness_gates(row: Row) -> str:
-    """How many of the gates are open."""
+def readiness_gates(row: PrintedRow) -> str:
+    """How many of the readiness gates are true."""
     gates = row.spec.get("readinessGates")
     if not gates:
         return NONE
@@ -210,10 +210,7 @@ def readiness_gates(row: Row) -> str:
     return f"{passed}/{len(gates)}"
 
 
-_ROLE_PREFIX, _ROLE = "node-role.kubernetes.io/", "kubernetes.io/role"
-
-
-def node_status(row: Row) -> str:
+def node_status(row: PrintedRow) -> str:
     """Whether the node is ready, and whether it takes new pods."""
     ready = condition_status(row.status.get("conditions") or (), "Ready")
     words = ["Unknown" if not ready else "Ready" if ready == "True" else "NotReady"]
@@ -222,21 +219,21 @@ def node_status(row: Row) -> str:
     return joined(words)
 
 
-def node_roles(row: Row) -> str:
+def node_roles(row: PrintedRow) -> str:
     """The roles that labels give a node."""
     labels = row.metadata.get("labels") or {}
-    roles = {key.removeprefix(_ROLE_PREFIX) for key in labels if key.startswith(_ROLE_PREFIX)}
-    return joined(sorted((roles | {labels.get(_ROLE, "")}) - {""}), otherwise=NONE)
+    roles = {key.removeprefix(LABEL_NODE_ROLE_PREFIX) for key in labels if key.startswith(LABEL_NODE_ROLE_PREFIX)}
+    return joined(sorted((roles | {labels.get(LABEL_NODE_ROLE, "")}) - {""}), otherwise=NONE)
 
 
 def node_address(type_: str) -> Getter:
     """The first address of a type."""
     return lambda row: next(
-        (each.get("address", "") for each in row.status.get("addresses") or () if each.get("type") == type_), NONE
+        (entry.get("address", "") for entry in row.status.get("addresses") or () if entry.get("type") == type_), NONE
     )
 
 
-def kernel(row: Row) -> str:
+def kernel(row: PrintedRow) -> str:
     """The kernel's version and the architecture."""
     info = row.status.get("nodeInfo") or {}
     architecture = info.get("architecture")
@@ -244,11 +241,11 @@ def kernel(row: Row) -> str:
 
 
 _JOB_CONDITIONS = ("Complete", "Failed", "", "Suspended", "FailureTarget", "SuccessCriteriaMet")
-"""What a job is at, the most telling first; the empty one is a job that is being deleted."""
+"""The conditions that are the status of a Job, by precedence; the empty one stands for a Job in deletion."""
 
 
-def job_status(row: Row) -> str:
-    """What a job is at."""
+def job_status(row: PrintedRow) -> str:
+    """The status of a Job."""
     conditions = row.status.get("conditions") or ()
     for type_ in _JOB_CONDITIONS:
         if type_ and condition_status(conditions, type_) == "True":
@@ -258,30 +255,30 @@ def job_status(row: Row) -> str:
     return "Running"
 
 
-def job_completions(row: Row) -> str:
+def job_completions(row: PrintedRow) -> str:
     """How many pods of how many have finished."""
-    succeeded, wanted = row.status.get("succeeded") or 0, row.spec.get("completions")
-    if wanted is not None:
-        return f"{succeeded}/{wanted}"
+    succeeded, completions = row.status.get("succeeded") or 0, row.spec.get("completions")
+    if completions is not None:
+        return f"{succeeded}/{completions}"
     parallelism = row.spec.get("parallelism") or 0
     return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
 
 
-def job_duration(row: Row) -> str:
+def job_duration(row: PrintedRow) -> str:
     """How long a job took, or takes so far."""
     start = moment(row.status.get("startTime"))
     end = moment(row.status.get("completionTime")) or row.now
     return human((end - start).total_seconds()) if start else ""
 
 
-def service_cluster_ip(row: Row) -> str:
-    """The first address inside of the cluster."""
+def service_cluster_ip(row: PrintedRow) -> str:
+    """The first cluster IP."""
     addresses = row.spec.get("clusterIPs")
     return addresses[0] if addresses else row.spec.get("clusterIP") or NONE
 
 
-def service_external_ip(row: Row) -> str:
-    """Where a service is reached from outside."""
+def service_external_ip(row: PrintedRow) -> str:
+    """The addresses of a Service for clients outside of the cluster."""
     match row.spec.get("type") or "ClusterIP":
         case "ExternalName":
             return row.spec.get("externalName") or ""
@@ -289,17 +286,17 @@ def service_external_ip(row: Row) -> str:
             return joined(row.spec.get("externalIPs") or (), otherwise=NONE)
         case "LoadBalancer":
             ingress = (row.status.get("loadBalancer") or {}).get("ingress") or ()
-            points = {each.get("ip") or each.get("hostname") or "" for each in ingress} - {""}
+            points = {entry.get("ip") or entry.get("hostname") or "" for entry in ingress} - {""}
             return joined([*sorted(points), *(row.spec.get("externalIPs") or ())], otherwise="<pending>")
     return UNKNOWN
 
 
-def service_ports(row: Row) -> str:
-    """The ports, with those of the nodes that lead to them."""
+def service_ports(row: PrintedRow) -> str:
+    """The ports of a Service, with their node ports."""
     return joined(map(_port, row.spec.get("ports") or ()), otherwise=NONE)
 
 
-def _port(port: Item) -> str:
+def _port(port: Printable) -> str:
     node_port = port.get("nodePort")
     number = f"{port.get('port', 0)}:{node_port}" if node_port else str(port.get("port", 0))
     return f"{number}/{port.get('protocol') or 'TCP'}"
@@ -314,67 +311,67 @@ def _modes(modes: Iterable[str] | None) -> str:
     return joined(short for mode, short in _ACCESS_MODES.items() if mode in (modes or ()))
 
 
-def _storage(resources: Item | None) -> str:
+def _storage(resources: Printable | None) -> str:
     return str(Quantity.of((resources or {}).get("storage", 0)))
 
 
-def volume_capacity(row: Row) -> str:
+def volume_capacity(row: PrintedRow) -> str:
     """How much a volume holds."""
     return _storage(row.spec.get("capacity"))
 
 
-def volume_access_modes(row: Row) -> str:
+def volume_access_modes(row: PrintedRow) -> str:
     """How a volume can be mounted."""
     return _modes(row.spec.get("accessModes"))
 
 
-def volume_claim(row: Row) -> str:
+def volume_claim(row: PrintedRow) -> str:
     """The claim that has a volume."""
     claim = row.spec.get("claimRef")
     return f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim is not None else ""
 
 
-def storage_class(row: Row) -> str:
+def storage_class(row: PrintedRow) -> str:
     """The storage class; an old annotation wins over the field."""
     class_: str | None = (row.metadata.get("annotations") or {}).get(_BETA_CLASS)
     return (row.spec.get("storageClassName") or "") if class_ is None else class_
 
 
-def claim_capacity(row: Row) -> str:
+def claim_capacity(row: PrintedRow) -> str:
     """How much a claim was given, once it has a volume."""
     return _storage(row.status.get("capacity")) if row.spec.get("volumeName") else ""
 
 
-def claim_access_modes(row: Row) -> str:
+def claim_access_modes(row: PrintedRow) -> str:
     """How a claim's volume can be mounted, once it has one."""
     return _modes(row.status.get("accessModes")) if row.spec.get("volumeName") else ""
 
 
-def class_name(row: Row) -> str:
+def class_name(row: PrintedRow) -> str:
     """The name of a storage class, marked when it is the default."""
     annotations = row.metadata.get("annotations") or {}
     is_default = any(annotations.get(key) == "true" for key in _DEFAULT_CLASS)
     return f"{name(row)} (default)" if is_default else name(row)
 
 
-def token_audiences(row: Row) -> str:
-    """For whom a driver asks tokens."""
+def token_audiences(row: PrintedRow) -> str:
+    """The audiences of a driver's token requests."""
     requests = row.spec.get("tokenRequests")
-    return UNSET if requests is None else joined(each.get("audience", "") for each in requests)
+    return UNSET if requests is None else joined(request.get("audience", "") for request in requests)
 
 
-def _either(item: Item, *spellings: str) -> Any:
-    """A field of an event, which the two groups that have events spell differently."""
+def _either(item: Printable, *spellings: str) -> Any:
+    """A field of an Event, which has different names in the two groups of events."""
     return next((value for spelling in spellings if (value := item.get(spelling))), None)
 
 
-def event_first_seen(row: Row) -> str:
+def event_first_seen(row: PrintedRow) -> str:
     """How long ago an event was reported first."""
     first = _either(row.item, "firstTimestamp", "deprecatedFirstTimestamp", "eventTime")
     return since(first, row.now)
 
 
-def event_last_seen(row: Row) -> str:
+def event_last_seen(row: PrintedRow) -> str:
     """How long ago an event was reported last."""
     series = row.item.get("series")
     if series is not None:
@@ -383,7 +380,7 @@ def event_last_seen(row: Row) -> str:
     return since(last, row.now) if last else event_first_seen(row)
 
 
-def event_count(row: Row) -> int:
+def event_count(row: PrintedRow) -> int:
     """How often an event was reported."""
     series = row.item.get("series")
     if series is not None:
@@ -391,19 +388,19 @@ def event_count(row: Row) -> int:
     return int(_either(row.item, "count", "deprecatedCount") or 1)
 
 
-def event_object(row: Row) -> str:
+def event_object(row: PrintedRow) -> str:
     """What an event is about."""
     about = _either(row.item, "involvedObject", "regarding") or {}
     kind, name_ = str(about.get("kind", "")).lower(), about.get("name")
     return f"{kind}/{name_}" if name_ else kind
 
 
-def event_subobject(row: Row) -> str:
+def event_subobject(row: PrintedRow) -> str:
     """Which part of the object an event is about."""
     return (_either(row.item, "involvedObject", "regarding") or {}).get("fieldPath") or ""
 
 
-def event_source(row: Row) -> str:
+def event_source(row: PrintedRow) -> str:
     """Who reports an event."""
     source = _either(row.item, "source", "deprecatedSource") or {}
     component = source.get("component") or _either(row.item, "reportingComponent", "reportingController") or ""
@@ -411,28 +408,28 @@ def event_source(row: Row) -> str:
     return f"{component}, {instance}" if instance else component
 
 
-def event_message(row: Row) -> str:
+def event_message(row: PrintedRow) -> str:
     """What happened."""
     return str(_either(row.item, "message", "note") or "").strip()
 
 
-def role(row: Row) -> str:
+def role(row: PrintedRow) -> str:
     """The role that a binding gives."""
     reference = row.item.get("roleRef") or {}
     return f"{reference.get('kind', '')}/{reference.get('name', '')}"
 
 
 def subjects(kind: str, form: str = "{name}") -> Getter:
-    """To whom of one kind a binding gives its role."""
+    """The subjects of a kind in a binding."""
 
-    def text(row: Row) -> str:
-        found = (each for each in row.item.get("subjects") or () if each.get("kind") == kind)
-        return joined((form.format_map({"namespace": "", "name": "", **each}) for each in found), ", ")
+    def text(row: PrintedRow) -> str:
+        bound = (subject for subject in row.item.get("subjects") or () if subject.get("kind") == kind)
+        return joined((form.format_map({"namespace": "", "name": "", **subject}) for subject in bound), ", ")
 
     return text
 
 
-def controller(row: Row) -> str:
+def controller(row: PrintedRow) -> str:
     """The object that controls this one."""
     for owner in row.metadata.get("ownerReferences") or ():
         if owner.get("controller"):
@@ -442,7 +439,7 @@ def controller(row: Row) -> str:
     return NONE
 
 
-def claim_state(row: Row) -> str:
+def claim_state(row: PrintedRow) -> str:
     """Whether a device claim has its devices and is used."""
     deleted, allocated = row.metadata.get("deletionTimestamp"), row.status.get("allocation") is not None
     states = {

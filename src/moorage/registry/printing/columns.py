@@ -1,4 +1,4 @@
-"""The columns in which each kind is printed, as Kubernetes has them: a table of tables."""
+"""The columns in which each kind is printed, as in Kubernetes."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from moorage.registry.printing.cells import (
     NONE,
     UNSET,
     Getter,
-    Row,
+    PrintedRow,
     ago,
     at,
-    each,
-    given,
+    items,
     number,
     ratio,
     selector,
     size,
+    value,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """One column: its head, and what it shows of an object."""
+class PrintColumn:
+    """A column: its name, and the cell that it shows of an object."""
 
     name: str
     cell: Getter
@@ -49,22 +49,23 @@ class Column:
         }
 
 
-Columns = tuple[Column, ...]
-_wide = partial(Column, priority=1)
-_integer = partial(Column, type="integer")
-_boolean = partial(Column, type="boolean")
+Columns = tuple[PrintColumn, ...]
+_text = PrintColumn
+_wide = partial(PrintColumn, priority=1)
+_integer = partial(PrintColumn, type="integer")
+_boolean = partial(PrintColumn, type="boolean")
 
 _NAME_TEXT, _AGE_TEXT = "What tells the object from others of its kind and namespace.", "How long ago it was created."
-_NAME = Column("Name", cells.name, _NAME_TEXT, format="name")
-_AGE = Column("Age", cells.age, _AGE_TEXT)
+_NAME = _text("Name", cells.name, _NAME_TEXT, format="name")
+_AGE = _text("Age", cells.age, _AGE_TEXT)
 _PLAIN: Columns = (_NAME, _AGE)
-_CREATED: Columns = (_NAME, Column("Created At", cells.created_at, "When it was created.", type="date"))
+_CREATED: Columns = (_NAME, _text("Created At", cells.created_at, "When it was created.", type="date"))
 
 
 def _template(containers: str) -> Columns:
     return (
-        _wide("Containers", each(containers, "name"), "The names of the containers."),
-        _wide("Images", each(containers, "image"), "The images of the containers."),
+        _wide("Containers", items(containers, "name"), "The names of the containers."),
+        _wide("Images", items(containers, "image"), "The images of the containers."),
     )
 
 
@@ -75,19 +76,19 @@ def _workload(selected_by: str = "spec.selector", containers: str = "spec.templa
 _labels_of_pods = at("template.metadata.labels")
 _REPLICAS: Columns = (
     _NAME,
-    _integer("Desired", given("spec.replicas", 1), "How many pods it should have."),
+    _integer("Desired", value("spec.replicas", 1), "How many pods it should have."),
     _integer("Current", number("status.replicas"), "How many pods it has."),
     _integer("Ready", number("status.readyReplicas"), "How many of its pods are ready."),
     _AGE,
 )
 _EVENT: Columns = (
-    Column("Last Seen", cells.event_last_seen, "How long ago it was reported last."),
-    Column("Type", at("type"), "Normal or Warning."),
-    Column("Reason", at("reason"), "Why, in one word."),
-    Column("Object", cells.event_object, "What it is about."),
+    _text("Last Seen", cells.event_last_seen, "How long ago it was reported last."),
+    _text("Type", at("type"), "Normal or Warning."),
+    _text("Reason", at("reason"), "Why, in one word."),
+    _text("Object", cells.event_object, "What it is about."),
     _wide("Subobject", cells.event_subobject, "Which part of the object it is about."),
     _wide("Source", cells.event_source, "Who reports it."),
-    Column("Message", cells.event_message, "What happened."),
+    _text("Message", cells.event_message, "What happened."),
     _wide("First Seen", cells.event_first_seen, "How long ago it was reported first."),
     _wide("Count", cells.event_count, "How often it was reported."),
     _wide("Name", cells.name, _NAME_TEXT, format="name"),
@@ -95,7 +96,7 @@ _EVENT: Columns = (
 
 _BINDING: Columns = (
     _NAME,
-    Column("Role", cells.role, "The role that is given."),
+    _text("Role", cells.role, "The role that is given."),
     _AGE,
     _wide("Users", cells.subjects("User"), "The users who have it."),
     _wide("Groups", cells.subjects("Group"), "The groups whose members have it."),
@@ -103,13 +104,13 @@ _BINDING: Columns = (
 )
 
 _COLUMNS: Mapping[tuple[str, str], Columns] = {
-    ("", "Namespace"): (_NAME, Column("Status", at("status.phase"), "Whether it is in use or ending."), _AGE),
+    ("", "Namespace"): (_NAME, _text("Status", at("status.phase"), "Whether it is in use or ending."), _AGE),
     ("", "Node"): (
         _NAME,
-        Column("Status", cells.node_status, "Whether it is ready, and whether it takes new pods."),
-        Column("Roles", cells.node_roles, "The roles that its labels give it."),
+        _text("Status", cells.node_status, "Whether it is ready, and whether it takes new pods."),
+        _text("Roles", cells.node_roles, "The roles that its labels give it."),
         _AGE,
-        Column("Version", at("status.nodeInfo.kubeletVersion"), "The version of its kubelet."),
+        _text("Version", at("status.nodeInfo.kubeletVersion"), "The version of its kubelet."),
         _wide("Internal-IP", cells.node_address("InternalIP"), "Its address inside of the cluster."),
         _wide("External-IP", cells.node_address("ExternalIP"), "Its address for the outside."),
         _wide("OS-Image", at("status.nodeInfo.osImage", UNKNOWN), "Its operating system."),
@@ -118,9 +119,9 @@ _COLUMNS: Mapping[tuple[str, str], Columns] = {
     ),
     ("", "Pod"): (
         _NAME,
-        Column("Ready", cells.pod_ready, "How many of its containers are ready."),
-        Column("Status", cells.pod_status, "What its containers are at."),
-        Column("Restarts", cells.pod_restarts, "How often its containers were restarted, and how long ago."),
+        _text("Ready", cells.pod_ready, "How many of its containers are ready."),
+        _text("Status", cells.pod_status, "What its containers are at."),
+        _text("Restarts", cells.pod_restarts, "How often its containers were restarted, and how long ago."),
         _AGE,
         _wide("IP", cells.pod_ip, "Its address."),
         _wide("Node", at("spec.nodeName", NONE), "Where it runs."),
@@ -129,41 +130,41 @@ _COLUMNS: Mapping[tuple[str, str], Columns] = {
     ),
     ("", "PersistentVolume"): (
         _NAME,
-        Column("Capacity", cells.volume_capacity, "How much it holds."),
-        Column("Access Modes", cells.volume_access_modes, "How it can be mounted."),
-        Column("Reclaim Policy", at("spec.persistentVolumeReclaimPolicy"), "What becomes of it after its claim."),
-        Column("Status", cells.phase, "Whether it is taken."),
-        Column("Claim", cells.volume_claim, "The claim that has it."),
-        Column("StorageClass", cells.storage_class, "The class it comes from."),
-        Column("VolumeAttributesClass", given("spec.volumeAttributesClassName", UNSET), "The class of its attributes."),
-        Column("Reason", at("status.reason"), "Why it failed."),
+        _text("Capacity", cells.volume_capacity, "How much it holds."),
+        _text("Access Modes", cells.volume_access_modes, "How it can be mounted."),
+        _text("Reclaim Policy", at("spec.persistentVolumeReclaimPolicy"), "What becomes of it after its claim."),
+        _text("Status", cells.phase, "Whether it is taken."),
+        _text("Claim", cells.volume_claim, "The claim that has it."),
+        _text("StorageClass", cells.storage_class, "The class it comes from."),
+        _text("VolumeAttributesClass", value("spec.volumeAttributesClassName", UNSET), "The class of its attributes."),
+        _text("Reason", at("status.reason"), "Why it failed."),
         _AGE,
-        _wide("VolumeMode", given("spec.volumeMode", UNSET), "Whether it is a file system or a block device."),
+        _wide("VolumeMode", value("spec.volumeMode", UNSET), "Whether it is a file system or a block device."),
     ),
     ("", "PersistentVolumeClaim"): (
         _NAME,
-        Column("Status", cells.phase, "Whether it has a volume."),
-        Column("Volume", at("spec.volumeName"), "The volume it has."),
-        Column("Capacity", cells.claim_capacity, "How much the volume holds."),
-        Column("Access Modes", cells.claim_access_modes, "How the volume can be mounted."),
-        Column("StorageClass", cells.storage_class, "The class it asks for."),
-        Column("VolumeAttributesClass", given("spec.volumeAttributesClassName", UNSET), "The class of its attributes."),
+        _text("Status", cells.phase, "Whether it has a volume."),
+        _text("Volume", at("spec.volumeName"), "The volume it has."),
+        _text("Capacity", cells.claim_capacity, "How much the volume holds."),
+        _text("Access Modes", cells.claim_access_modes, "How the volume can be mounted."),
+        _text("StorageClass", cells.storage_class, "The class it asks for."),
+        _text("VolumeAttributesClass", value("spec.volumeAttributesClassName", UNSET), "The class of its attributes."),
         _AGE,
-        _wide("VolumeMode", given("spec.volumeMode", UNSET), "Whether it is a file system or a block device."),
+        _wide("VolumeMode", value("spec.volumeMode", UNSET), "Whether it is a file system or a block device."),
     ),
-    ("", "ConfigMap"): (_NAME, Column("Data", size("data", "binaryData"), "How many entries it has."), _AGE),
+    ("", "ConfigMap"): (_NAME, _text("Data", size("data", "binaryData"), "How many entries it has."), _AGE),
     ("", "Secret"): (
         _NAME,
-        Column("Type", at("type"), "What it is for."),
-        Column("Data", size("data"), "How many entries it has."),
+        _text("Type", at("type"), "What it is for."),
+        _text("Data", size("data"), "How many entries it has."),
         _AGE,
     ),
     ("", "Service"): (
         _NAME,
-        Column("Type", at("spec.type", "ClusterIP"), "From where it is reached."),
-        Column("Cluster-IP", cells.service_cluster_ip, "Its address inside of the cluster."),
-        Column("External-IP", cells.service_external_ip, "Its addresses for the outside."),
-        Column("Port(s)", cells.service_ports, "Its ports."),
+        _text("Type", at("spec.type", "ClusterIP"), "From where it is reached."),
+        _text("Cluster-IP", cells.service_cluster_ip, "Its address inside of the cluster."),
+        _text("External-IP", cells.service_external_ip, "Its addresses for the outside."),
+        _text("Port(s)", cells.service_ports, "Its ports."),
         _AGE,
         _wide("Selector", lambda row: cells.label_text(row.spec.get("selector")), "The labels of the pods behind it."),
     ),
@@ -171,18 +172,18 @@ _COLUMNS: Mapping[tuple[str, str], Columns] = {
     ("events.k8s.io", "Event"): _EVENT,
     ("apps", "Deployment"): (
         _NAME,
-        Column("Ready", ratio("status.readyReplicas", "spec.replicas"), "How many of its pods are ready."),
-        Column("Up-to-date", number("status.updatedReplicas"), "How many of its pods have the present template."),
-        Column("Available", number("status.availableReplicas"), "How many of its pods have been ready long enough."),
+        _text("Ready", ratio("status.readyReplicas", "spec.replicas"), "How many of its pods are ready."),
+        _text("Up-to-date", number("status.updatedReplicas"), "How many of its pods have the present template."),
+        _text("Available", number("status.availableReplicas"), "How many of its pods have been ready long enough."),
         _AGE,
         *_template("spec.template.spec.containers"),
         _wide("Selector", lambda row: cells.selector_text(row.spec.get("selector")), "Which pods belong to it."),
     ),
     ("", "PodTemplate"): (
         _NAME,
-        Column("Containers", each("template.spec.containers", "name"), "The names of the containers."),
-        Column("Images", each("template.spec.containers", "image"), "The images of the containers."),
-        Column("Pod Labels", lambda row: cells.label_text(_labels_of_pods(row)), "The labels that its pods get."),
+        _text("Containers", items("template.spec.containers", "name"), "The names of the containers."),
+        _text("Images", items("template.spec.containers", "image"), "The images of the containers."),
+        _text("Pod Labels", lambda row: cells.label_text(_labels_of_pods(row)), "The labels that its pods get."),
     ),
     ("", "ReplicationController"): (
         *_REPLICAS,
@@ -192,7 +193,7 @@ _COLUMNS: Mapping[tuple[str, str], Columns] = {
     ("apps", "ReplicaSet"): (*_REPLICAS, *_workload()),
     ("apps", "StatefulSet"): (
         _NAME,
-        Column("Ready", ratio("status.readyReplicas", "spec.replicas"), "How many of its pods are ready."),
+        _text("Ready", ratio("status.readyReplicas", "spec.replicas"), "How many of its pods are ready."),
         _AGE,
         *_template("spec.template.spec.containers"),
     ),
@@ -203,45 +204,45 @@ _COLUMNS: Mapping[tuple[str, str], Columns] = {
         _integer("Ready", number("status.numberReady"), "How many of its pods are ready."),
         _integer("Up-to-date", number("status.updatedNumberScheduled"), "How many have the present template."),
         _integer("Available", number("status.numberAvailable"), "How many have been ready long enough."),
-        Column("Node Selector", lambda row: cells.label_text(_daemon_nodes(row)), "The labels of the nodes it is for."),
+        _text("Node Selector", lambda row: cells.label_text(_daemon_nodes(row)), "The labels of the nodes it is for."),
         _AGE,
         *_workload(),
     ),
     ("apps", "ControllerRevision"): (
         _NAME,
-        Column("Controller", cells.controller, "The workload whose template it keeps."),
-        Column("Revision", number("revision"), "Which state of the template it is."),
+        _text("Controller", cells.controller, "The workload whose template it keeps."),
+        _text("Revision", number("revision"), "Which state of the template it is."),
         _AGE,
     ),
     ("autoscaling", "Scale"): (
-        Column("Name", cells.name, _NAME_TEXT),
+        _text("Name", cells.name, _NAME_TEXT),
         _integer("Desired", number("spec.replicas"), "How many pods there should be."),
         _integer("Available", number("status.replicas"), "How many pods there are."),
         _AGE,
     ),
     ("batch", "Job"): (
         _NAME,
-        Column("Status", cells.job_status, "What it is at."),
-        Column("Completions", cells.job_completions, "How many of its pods have finished."),
-        Column("Duration", cells.job_duration, "How long it took, or takes so far."),
+        _text("Status", cells.job_status, "What it is at."),
+        _text("Completions", cells.job_completions, "How many of its pods have finished."),
+        _text("Duration", cells.job_duration, "How long it took, or takes so far."),
         _AGE,
         *_workload(),
     ),
     ("batch", "CronJob"): (
         _NAME,
-        Column("Schedule", at("spec.schedule"), "When it makes a job."),
-        Column("Timezone", given("spec.timeZone", NONE), "Whose clock the schedule means."),
+        _text("Schedule", at("spec.schedule"), "When it makes a job."),
+        _text("Timezone", value("spec.timeZone", NONE), "Whose clock the schedule means."),
         _boolean("Suspend", cells.truth("spec.suspend"), "Whether it pauses."),
         _integer("Active", size("status.active"), "How many of its jobs run."),
-        Column("Last Schedule", ago("status.lastScheduleTime", NONE), "How long ago it made a job."),
+        _text("Last Schedule", ago("status.lastScheduleTime", NONE), "How long ago it made a job."),
         _AGE,
         *_workload("spec.jobTemplate.spec.selector", "spec.jobTemplate.spec.template.spec.containers"),
     ),
-    ("node.k8s.io", "RuntimeClass"): (_NAME, Column("Handler", at("handler"), "What runs the containers."), _AGE),
+    ("node.k8s.io", "RuntimeClass"): (_NAME, _text("Handler", at("handler"), "What runs the containers."), _AGE),
     ("policy", "PodDisruptionBudget"): (
         _NAME,
-        Column("Min Available", lambda row: _amount(row, "minAvailable"), "How many pods must be there."),
-        Column("Max Unavailable", lambda row: _amount(row, "maxUnavailable"), "How many pods may be missing."),
+        _text("Min Available", lambda row: _amount(row, "minAvailable"), "How many pods must be there."),
+        _text("Max Unavailable", lambda row: _amount(row, "maxUnavailable"), "How many pods may be missing."),
         _integer("Allowed Disruptions", number("status.disruptionsAllowed"), "How many pods may be evicted now."),
         _AGE,
     ),
@@ -250,71 +251,71 @@ _COLUMNS: Mapping[tuple[str, str], Columns] = {
         _integer("Value", number("value"), "The priority of its pods; the higher goes first."),
         _boolean("Global-Default", at("globalDefault", False), "Whether pods without a class have this one."),
         _AGE,
-        Column("PreemptionPolicy", at("preemptionPolicy"), "Whether its pods may push out others."),
+        _text("PreemptionPolicy", at("preemptionPolicy"), "Whether its pods may push out others."),
     ),
     ("storage.k8s.io", "StorageClass"): (
-        Column("Name", cells.class_name, _NAME_TEXT, format="name"),
-        Column("Provisioner", at("provisioner"), "Who makes its volumes."),
-        Column("ReclaimPolicy", at("reclaimPolicy", "Delete"), "What becomes of a volume after its claim."),
-        Column("VolumeBindingMode", at("volumeBindingMode", "Immediate"), "When a claim gets its volume."),
-        Column("AllowVolumeExpansion", at("allowVolumeExpansion", False), "Whether its volumes can grow."),
+        _text("Name", cells.class_name, _NAME_TEXT, format="name"),
+        _text("Provisioner", at("provisioner"), "Who makes its volumes."),
+        _text("ReclaimPolicy", at("reclaimPolicy", "Delete"), "What becomes of a volume after its claim."),
+        _text("VolumeBindingMode", at("volumeBindingMode", "Immediate"), "When a claim gets its volume."),
+        _text("AllowVolumeExpansion", at("allowVolumeExpansion", False), "Whether its volumes can grow."),
         _AGE,
     ),
     ("storage.k8s.io", "CSINode"): (_NAME, _integer("Drivers", size("spec.drivers"), "How many drivers it has."), _AGE),
     ("storage.k8s.io", "CSIDriver"): (
         _NAME,
-        _boolean("AttachRequired", given("spec.attachRequired", True), "Whether volumes are attached to nodes first."),
+        _boolean("AttachRequired", value("spec.attachRequired", True), "Whether volumes are attached to nodes first."),
         _boolean("PodInfoOnMount", at("spec.podInfoOnMount", False), "Whether it is told about the pod."),
         _boolean("StorageCapacity", at("spec.storageCapacity", False), "Whether it says how much storage is left."),
-        Column("TokenRequests", cells.token_audiences, "For whom it asks tokens."),
+        _text("TokenRequests", cells.token_audiences, "For whom it asks tokens."),
         _boolean("RequiresRepublish", at("spec.requiresRepublish", False), "Whether mounts are renewed."),
-        Column("Modes", lambda row: cells.joined(row.spec.get("volumeLifecycleModes") or (), otherwise=NONE),
+        _text("Modes", lambda row: cells.joined(row.spec.get("volumeLifecycleModes") or (), otherwise=NONE),
                "Which sorts of volumes it has."),
         _AGE,
     ),
     ("storage.k8s.io", "CSIStorageCapacity"): _CREATED,
     ("storage.k8s.io", "VolumeAttachment"): (
         _NAME,
-        Column("Attacher", at("spec.attacher"), "Who attaches it.", format="name"),
-        Column("PV", at("spec.source.persistentVolumeName"), "The volume."),
-        Column("Node", at("spec.nodeName"), "The node."),
+        _text("Attacher", at("spec.attacher"), "Who attaches it.", format="name"),
+        _text("PV", at("spec.source.persistentVolumeName"), "The volume."),
+        _text("Node", at("spec.nodeName"), "The node."),
         _boolean("Attached", at("status.attached", False), "Whether it is done."),
         _AGE,
     ),
-    ("coordination.k8s.io", "Lease"): (_NAME, Column("Holder", at("spec.holderIdentity"), "Who has it."), _AGE),
+    ("coordination.k8s.io", "Lease"): (_NAME, _text("Holder", at("spec.holderIdentity"), "Who has it."), _AGE),
     ("rbac.authorization.k8s.io", "Role"): _CREATED,
     ("rbac.authorization.k8s.io", "ClusterRole"): _CREATED,
     ("rbac.authorization.k8s.io", "RoleBinding"): _BINDING,
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): _BINDING,
     ("resource.k8s.io", "ResourceClaim"): (
         _NAME,
-        Column("State", cells.claim_state, "Whether it has its devices, and whether they are used."),
+        _text("State", cells.claim_state, "Whether it has its devices, and whether they are used."),
         _AGE,
     ),
     ("resource.k8s.io", "ResourceSlice"): (
         _NAME,
-        Column("Node", at("spec.nodeName"), "The node that has the devices."),
-        Column("Driver", at("spec.driver"), "The driver that offers the devices."),
-        Column("Pool", at("spec.pool.name"), "The inventory that it is a part of."),
+        _text("Node", at("spec.nodeName"), "The node that has the devices."),
+        _text("Driver", at("spec.driver"), "The driver that offers the devices."),
+        _text("Pool", at("spec.pool.name"), "The inventory that it is a part of."),
         _AGE,
     ),
     ("resource.k8s.io", "DeviceTaintRule"): (
         _NAME,
-        Column("Key", at("spec.taint.key"), "The key of the taint."),
-        Column("Value", at("spec.taint.value"), "The value of the taint."),
-        Column("Effect", at("spec.taint.effect"), "What the taint does."),
-        Column("TimeAdded", ago("spec.taint.timeAdded", ""), "How long ago the taint was added."),
+        _text("Key", at("spec.taint.key"), "The key of the taint."),
+        _text("Value", at("spec.taint.value"), "The value of the taint."),
+        _text("Effect", at("spec.taint.effect"), "What the taint does."),
+        _text("TimeAdded", ago("spec.taint.timeAdded", ""), "How long ago the taint was added."),
         _AGE,
     ),
 }  # fmt: skip
 
 
-def _daemon_nodes(row: Row) -> Mapping[str, str] | None:
+def _daemon_nodes(row: PrintedRow) -> Mapping[str, str] | None:
     labels: Mapping[str, str] | None = ((row.spec.get("template") or {}).get("spec") or {}).get("nodeSelector")
     return labels
 
 
-def _amount(row: Row, field: str) -> str:
+def _amount(row: PrintedRow, field: str) -> str:
     amount = row.spec.get(field)
     return "N/A" if amount is None else str(amount)
 
@@ -327,8 +328,8 @@ def columns_of(kind: Kind) -> Columns:
 _COMPLETED = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
 
 
-def row_conditions(kind: Kind, row: Row) -> list[dict[str, str]]:
-    """What makes a row less interesting than others: a pod that will not run any more."""
+def row_conditions(kind: Kind, row: PrintedRow) -> list[dict[str, str]]:
+    """The conditions of a row of a Table: a pod that has ended is marked as completed."""
     phase = str(row.status.get("phase")) if kind.kind == "Pod" else ""
     if phase not in _COMPLETED:
         return []

@@ -1,4 +1,4 @@
-"""What the statuses of its containers make of a pod: ready, starting, crashing, done."""
+"""The summary of a pod for printing: status, ready containers and restarts, as kubectl shows them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any
 
 from moorage.registry.printing.ages import moment
 
-Item = Mapping[str, Any]
+Printable = Mapping[str, Any]
+"""An object that is printed, or a part of one."""
 _ENDED = ("Succeeded", "Failed")
 
 
 class _Restarts:
-    """How often, and when last."""
+    """The number of restarts and the time of the last one."""
 
     __slots__ = ("count", "last")
 
@@ -21,7 +22,7 @@ class _Restarts:
         self.count = 0
         self.last: datetime | None = None
 
-    def add(self, container: Item) -> None:
+    def add(self, container: Printable) -> None:
         self.count += container.get("restartCount") or 0
         terminated = (container.get("lastState") or {}).get("terminated")
         finished = moment(terminated.get("finishedAt")) if terminated else None
@@ -30,15 +31,15 @@ class _Restarts:
 
 
 class PodSummary:
-    """The word, the counts and the time that a list shows of a pod."""
+    """What a list shows of a pod."""
 
     __slots__ = ("last_restart", "ready", "reason", "restarts", "total")
 
-    def __init__(self, pod: Item) -> None:
+    def __init__(self, pod: Printable) -> None:
         spec, status = pod.get("spec") or {}, pod.get("status") or {}
         conditions = status.get("conditions") or ()
         init_containers = spec.get("initContainers") or ()
-        sidecars = {each["name"] for each in init_containers if each.get("restartPolicy") == "Always"}
+        sidecars = {container["name"] for container in init_containers if container.get("restartPolicy") == "Always"}
         self.total = len(spec.get("containers") or ()) + len(sidecars)
         self.ready = 0
         self.reason: str = status.get("reason") or status.get("phase") or ""
@@ -65,9 +66,9 @@ class PodSummary:
                 self.reason = "Terminating"
 
     def _initialise(
-        self, statuses: Iterable[Item], sidecars: set[str], total: int, all_: _Restarts, of_sidecars: _Restarts
+        self, statuses: Iterable[Printable], sidecars: set[str], total: int, all_: _Restarts, of_sidecars: _Restarts
     ) -> str:
-        """What the first init container that is not done is at; empty when there is none."""
+        """The status of the first init container that is not done; empty when all are."""
         for index, container in enumerate(statuses):
             is_sidecar = container.get("name") in sidecars
             all_.add(container)
@@ -86,8 +87,8 @@ class PodSummary:
             return f"Init:{reason}" if reason and reason != "PodInitializing" else f"Init:{index}/{total}"
         return ""
 
-    def _run(self, statuses: Iterable[Item], conditions: Iterable[Item], restarts: _Restarts) -> None:
-        """Let the containers say what the pod is at; the first of them has the last word."""
+    def _run(self, statuses: Iterable[Printable], conditions: Iterable[Printable], restarts: _Restarts) -> None:
+        """Take the reason from the containers; the first one has precedence."""
         running, failure = False, ""
         for container in reversed(list(statuses)):
             restarts.add(container)
@@ -109,11 +110,11 @@ class PodSummary:
                 self.reason = failure or ("NotReady" if running else self.reason)
 
 
-def _ending(terminated: Item) -> str:
+def _ending(terminated: Printable) -> str:
     """How a container ended."""
     signal = terminated.get("signal")
     return terminated.get("reason") or (f"Signal:{signal}" if signal else f"ExitCode:{terminated.get('exitCode', 0)}")
 
 
-def _is_true(conditions: Iterable[Item], type_: str) -> bool:
-    return any(each.get("status") == "True" for each in conditions if each.get("type") == type_)
+def _is_true(conditions: Iterable[Printable], type_: str) -> bool:
+    return any(condition.get("status") == "True" for condition in conditions if condition.get("type") == type_)
