@@ -14,4 +14,4 @@ from tests.plane import api_server
 @pytest.fixture
 async def ask(tmp_path: Path) -> AsyncIterator[Asked]:
     async with api_server(tmp_path) as server:
-        yield Asked(server.client("tests").transport)
+        yield Asked(server.transport("tests"))

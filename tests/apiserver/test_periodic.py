@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from moorage.api import kinds
-from moorage.apiserver.periodic import Chores
+from moorage.apiserver.periodic import PeriodicTasks
 from moorage.client import Missing
 from moorage.client.clock import ManualClock
 from moorage.store.protocol import StoreUnavailable
@@ -35,7 +35,7 @@ async def test_the_servers_own_service_comes_back(tmp_path: Path) -> None:
         await eventually(is_back)
 
 
-async def test_trouble_with_the_store_ends_no_chore() -> None:
+async def test_trouble_with_the_store_ends_no_periodic_task() -> None:
     clock, done = ManualClock(START), 0
 
     async def do() -> None:
@@ -47,7 +47,7 @@ async def test_trouble_with_the_store_ends_no_chore() -> None:
         clock.advance(10)
         return done > 2
 
-    chores = Chores(clock)
-    chores.start("testing", do, 10)
+    tasks = PeriodicTasks(clock)
+    tasks.start("testing", do, 10)
     await eventually(is_done_again)
-    await chores.stop()
+    await tasks.stop()

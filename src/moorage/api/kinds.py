@@ -138,6 +138,16 @@ KINDS = (
 BINDING = _core("Binding", "bindings")
 """It is created to assign a pod to a node, and never kept."""
 
+REVIEWS = (
+    Kind("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", namespaced=False),
+    Kind("authentication.k8s.io", "v1", "TokenReview", "tokenreviews", namespaced=False),
+    Kind("authorization.k8s.io", "v1", "LocalSubjectAccessReview", "localsubjectaccessreviews"),
+    Kind("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False),
+    Kind("authorization.k8s.io", "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", namespaced=False),
+    Kind("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False),
+)
+"""Questions that are asked by creating them; nothing of them is kept."""
+
 
 def _spellings(kind: Kind) -> Iterator[tuple[str, str]]:
     yield kind.api_version, kind.kind

@@ -86,9 +86,19 @@ def decode_text(data: bytes) -> str:
         raise YAMLTextError(line, "not text in UTF-8; is it a binary file?") from None
 
 
-def parse(text: str, line: int = 1) -> Iterator[Root | None]:
-    """Read all documents of a text that starts on the given line of its file; an empty one is None."""
-    builder = _Builder(line)
+class RepeatedKey(NamedTuple):
+    """A key that its map has already, and the line on which it is given again."""
+
+    line: int
+    key: str
+
+
+def parse(text: str, line: int = 1, repeated: list[RepeatedKey] | None = None) -> Iterator[Root | None]:
+    """Read all documents of a text that starts on the given line of its file; an empty one is None.
+
+    A key that is given twice is an error, unless a list is given: then it is added to that, and its last value counts.
+    """
+    builder = _Builder(line, repeated)
     handlers: dict[type, Callable[[Any], None]] = {
         events.ScalarEvent: builder.scalar,
         events.MappingStartEvent: builder.start_map,
@@ -157,10 +167,13 @@ def _explained(error: yaml.MarkedYAMLError, text: str, line: int) -> YAMLTextErr
 class _Builder:
     """Makes data of events with a stack of its own: no depth of nesting reaches Python's stack or C's."""
 
-    __slots__ = ("aliased", "anchors", "here", "items", "key", "line", "merged", "root", "span", "stack", "starts")
+    __slots__ = (
+        "aliased", "anchors", "here", "items", "key", "line", "merged", "repeated", "root", "span", "stack", "starts",
+    )  # fmt: skip
 
-    def __init__(self, line: int) -> None:
+    def __init__(self, line: int, repeated: list[RepeatedKey] | None) -> None:
         self.line = line
+        self.repeated = repeated
         self.start_document(None)
 
     def start_document(self, _: Any) -> None:
@@ -209,9 +222,13 @@ class _Builder:
 
     def read_key(self, event: Any, key: str) -> None:
         if key in self.here:
-            if self.merged is None or key not in self.merged:
+            if self.merged is not None and key in self.merged:
+                self.merged.remove(key)
+            elif self.repeated is not None:
+                self.repeated.append(RepeatedKey(self.line + event.start_mark.line, key))
+                del self.here[key]
+            else:
                 raise self.error(event, f"key {key!r} is given twice")
-            self.merged.remove(key)
         # The same few keys come in every document.
         self.key = sys.intern(key)
 

@@ -20,7 +20,7 @@ _FOLLOWED = (
 _RETRY_SECONDS = 1.0
 
 
-class Index:
+class AccessIndex:
     """Follows some kinds in the store and keeps what is asked of them at hand."""
 
     def __init__(self, store: Store, rbac: Rbac) -> None:

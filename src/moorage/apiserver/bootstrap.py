@@ -10,7 +10,8 @@ from typing import Any
 from moorage.api import kinds
 from moorage.apiserver.access.defaultroles import DEFAULTS
 from moorage.apiserver.base.objects import encode, key
-from moorage.apiserver.verbs.writing import new_uid, timestamp
+from moorage.apiserver.verbs.writing import new_uid
+from moorage.client.clock import timestamp
 from moorage.registry.defaults import apply_defaults
 from moorage.registry.metadata import prepare_create
 from moorage.store.protocol import KeyExists, Store

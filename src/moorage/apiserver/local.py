@@ -1,4 +1,4 @@
-"""The API server for components in the same process: the same requests and answers, without a connection."""
+"""The API server for components in the same process: the same requests and responses, without a connection."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from moorage.apiserver.app import App
 from moorage.apiserver.base.users import User
-from moorage.apiserver.http.messages import Headers, Request, Target
+from moorage.apiserver.http.messages import Headers, Request, Response, Target
 from moorage.client import errors
 from moorage.client.transport import Answer
 from moorage.store.protocol import StoreError
@@ -31,38 +31,42 @@ class LocalTransport:
         self._user = user
         self._agent = agent
         self._headers: dict[str, Headers] = {}
-        """The fields of requests by the type of their body."""
+        """The headers of requests by the type of their body."""
 
     async def request(self, method: str, target: str, body: bytes = b"", content_type: str = "") -> Answer:
         """The answer to one request."""
-        response = await self._app.handle_as(self._user, self._made(method, target, body, content_type))
+        response = await self._app.handle_as(self._user, self._request(method, target, body, content_type))
         whole = response.body
         return Answer(response.status, whole if isinstance(whole, bytes) else b"".join(whole))
+
+    async def respond(self, request: Request) -> Response:
+        """The whole response to a request with headers of its own."""
+        return await self._app.handle_as(self._user, request)
 
     @asynccontextmanager
     async def stream(self, target: str) -> AsyncIterator[AsyncIterator[bytes]]:
         """The answer to a GET as it comes."""
-        response = await self._app.handle_as(self._user, self._made("GET", target, b"", ""))
+        response = await self._app.handle_as(self._user, self._request("GET", target, b"", ""))
         if response.stream is None:
             whole = response.body
             raise errors.of(response.status, whole if isinstance(whole, bytes) else b"".join(whole))
         async with aclosing(cast(Any, response.stream)) as chunks:
-            yield _told(chunks)
+            yield _with_client_errors(chunks)
 
     async def close(self) -> None:
         """There is nothing to release."""
 
-    def _made(self, method: str, target: str, body: bytes, content_type: str) -> Request:
+    def _request(self, method: str, target: str, body: bytes, content_type: str) -> Request:
         headers = self._headers.get(content_type)
         if headers is None:
-            given = [("user-agent", self._agent), *([("content-type", content_type)] if content_type else ())]
-            headers = self._headers[content_type] = Headers(given)
+            pairs = [("user-agent", self._agent), *([("content-type", content_type)] if content_type else ())]
+            headers = self._headers[content_type] = Headers(pairs)
         to = _target(target)
         return Request(method, to.path, to.segments, to.query or (_UNCHECKED if body else {}), headers, body)
 
 
-async def _told(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """What comes, and in a client's words why nothing more comes."""
+async def _with_client_errors(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """A stream that fails with the errors of a client."""
     try:
         async for chunk in chunks:
             yield chunk

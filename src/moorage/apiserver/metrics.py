@@ -13,7 +13,7 @@ from moorage.match.expressions import cache_counters
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)
 
 
-class Metrics:
+class ApiServerMetrics:
     """The counters of one server."""
 
     def __init__(self) -> None:

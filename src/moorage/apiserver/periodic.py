@@ -13,7 +13,7 @@ from moorage.store.protocol import StoreError
 _LOG = logging.getLogger(__name__)
 
 
-class Chores:
+class PeriodicTasks:
     """Tasks that are done every so many seconds until all of them are stopped."""
 
     def __init__(self, clock: Clock) -> None:

@@ -17,7 +17,7 @@ from moorage.apiserver.access.authentication import Authenticator
 from moorage.apiserver.access.certificates import CertificateError
 from moorage.apiserver.access.rbac import Rbac
 from moorage.apiserver.access.tokens import TokenError
-from moorage.apiserver.accessindex import Index
+from moorage.apiserver.accessindex import AccessIndex
 from moorage.apiserver.app import App
 from moorage.apiserver.base.users import MASTERS, User
 from moorage.apiserver.bootstrap import bootstrap, keep_own_service
@@ -25,7 +25,7 @@ from moorage.apiserver.datadir import claim
 from moorage.apiserver.eventexpiry import Expiry
 from moorage.apiserver.http.listener import Server
 from moorage.apiserver.local import LocalTransport
-from moorage.apiserver.periodic import Chores
+from moorage.apiserver.periodic import PeriodicTasks
 from moorage.client import Client
 from moorage.client.clock import Clock
 from moorage.features import Gates
@@ -44,15 +44,19 @@ class APIServer:
     url: str
     kubeconfig: Path
     token: str
+    store: Store
     _server: Server
-    _index: Index
-    _chores: Chores
+    _index: AccessIndex
+    _tasks: PeriodicTasks
     _app: App
-    _store: Store
 
     def client(self, component: str) -> Client:
         """A client for a component in the same process, which may do everything."""
-        return Client(LocalTransport(self._app, User(component, (MASTERS,)), component))
+        return Client(self.transport(component))
+
+    def transport(self, component: str) -> LocalTransport:
+        """What carries the requests of such a client."""
+        return LocalTransport(self._app, User(component, (MASTERS,)), component)
 
     @contextmanager
     def measuring(self, registry: CollectorRegistry) -> Iterator[None]:
@@ -65,11 +69,11 @@ class APIServer:
             others.remove(registry)
 
     async def stop(self, grace: float = 10) -> None:
-        """Finish what was begun, then close the store."""
+        """Finish the requests that have begun, then close the store."""
         await self._server.stop(grace)
-        await self._chores.stop()
+        await self._tasks.stop()
         await self._index.stop()
-        await self._store.close()
+        await self.store.close()
 
 
 class CannotStart(Exception):
@@ -112,7 +116,7 @@ async def _started(directory: Path, store: Store, gates: Gates, bind: str, port:
     material = certificates.prepare(directory, bind)
     known = tokens.prepare(directory)
     rbac = Rbac()
-    index = Index(store, rbac)
+    index = AccessIndex(store, rbac)
     accounts = ServiceAccountTokens(material.service_account_key, index.exists)
     users = tokens.Tokens(tokens.load(directory / tokens.FILE))
     authenticator = Authenticator(users, accounts, material.authority.certificate)
@@ -126,12 +130,12 @@ async def _started(directory: Path, store: Store, gates: Gates, bind: str, port:
         await index.stop()
         raise
     clock = clock or Clock()
-    chores = Chores(clock)
-    chores.start("removing old events", Expiry(store, clock).look, _EXPIRY_SECONDS)
-    chores.start("keeping the service of the API server", partial(keep_own_service, store), _SERVICE_SECONDS)
+    tasks = PeriodicTasks(clock)
+    tasks.start("removing old events", Expiry(store, clock).look, _EXPIRY_SECONDS)
+    tasks.start("keeping the service of the API server", partial(keep_own_service, store), _SERVICE_SECONDS)
     host = f"[{bind}]" if ":" in bind else bind
     url = f"https://{host}:{server.port}"
     file = directory / KUBECONFIG
     admin = known[tokens.ADMIN.name]
     certificates.write_private(file, certificates.kubeconfig(url, material.authority.certificate_pem, admin).encode())
-    return APIServer(url, file, admin, server, index, chores, app, store)
+    return APIServer(url, file, admin, store, server, index, tasks, app)

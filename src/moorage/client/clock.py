@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from heapq import heappop, heappush
 from typing import Protocol
 
@@ -42,6 +43,7 @@ class Clock:
         await asyncio.sleep(seconds)
 
 
+@lru_cache(maxsize=64)
 def timestamp(moment: datetime, *, micro: bool = False) -> str:
     """A time as objects spell it."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ" if micro else "%Y-%m-%dT%H:%M:%SZ")

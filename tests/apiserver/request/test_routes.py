@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from moorage.api.kinds import BINDING
+from moorage.apiserver.describe.discovery import SUBRESOURCES, all_kinds, verbs_of
+from moorage.apiserver.http.messages import Request
+from moorage.apiserver.request.routes import find
+from moorage.apiserver.verbs.handlers import HANDLERS
 from tests.apiserver.asked import Asked
 
 
@@ -49,3 +54,43 @@ async def test_what_is_not_served_is_named(ask: Asked, path: str, missing: str) 
     code, told = await ask.told("GET", path)
     words = f": there are no {missing} here" if missing else ""
     assert (code, told["message"]) == (404, f"the server could not find the requested resource{words}")
+
+
+def test_everything_that_discovery_names_has_a_handler() -> None:
+    reviews = {kind.plural for kind in all_kinds() if kind.plural.endswith("reviews")}
+    for kind in all_kinds():
+        endpoint = kind.plural if kind.plural in reviews else "binding" if kind is BINDING else ""
+        assert not [verb for verb in verbs_of(kind) if (verb, endpoint) not in HANDLERS]
+        for name in kind.subresources:
+            assert not [verb for verb in SUBRESOURCES[name].verbs if (verb, name) not in HANDLERS]
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "verb", "resource", "endpoint", "path"),
+    [
+        ("GET", "/api/v1/namespaces/a/pods", "list", "pods", "", ""),
+        ("HEAD", "/api/v1/namespaces/a/pods/b", "get", "pods", "", ""),
+        ("GET", "/api/v1/watch/namespaces/a/pods", "watch", "pods", "", ""),
+        ("PUT", "/api/v1/namespaces/a/pods/b/status", "update", "pods", "status", ""),
+        ("POST", "/api/v1/namespaces/a/pods/b/binding", "create", "pods", "binding", ""),
+        ("POST", "/api/v1/namespaces/a/bindings", "create", "bindings", "binding", ""),
+        (
+            "POST", "/apis/authentication.k8s.io/v1/tokenreviews",
+            "create", "tokenreviews", "tokenreviews", "/apis/authentication.k8s.io/v1/tokenreviews",
+        ),
+        ("GET", "/healthz/etcd?verbose", "get", "", "/healthz", "/healthz/etcd"),
+        ("HEAD", "/", "head", "", "/", "/"),
+        ("OPTIONS", "/apis/apps/v1", "options", "", "/apis", "/apis/apps/v1"),
+        ("GET", "/nowhere", "get", "", "/nowhere", "/nowhere"),
+    ],
+)  # fmt: skip
+def test_every_request_has_a_route(
+    method: str, target: str, verb: str, resource: str, endpoint: str, path: str
+) -> None:
+    route = find(Request.of(method, target))
+    assert (route.verb, route.kind.plural, route.endpoint, route.path) == (verb, resource, endpoint, path)
+
+
+def test_a_review_in_a_namespace_is_authorized_there() -> None:
+    reviews = "/apis/authorization.k8s.io/v1/namespaces/team/localsubjectaccessreviews"
+    assert find(Request.of("POST", reviews)).namespace == "team"

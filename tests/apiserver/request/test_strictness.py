@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.api import kinds
-from moorage.api.yamltext import parse
 from moorage.apiserver.request import repeatedkeys
-from moorage.apiserver.request.strictness import BodyError, Level, check, level_of, repeated_keys, repeated_yaml_keys
+from moorage.apiserver.request.bodies import read_yaml
+from moorage.apiserver.request.strictness import BodyError, Level, check, level_of, repeated_keys
 from moorage.validation.field import FieldError
 from tests.apiserver.asked import MERGE, Asked
 
@@ -150,21 +150,16 @@ YAML_TEXTS = [
     ("? a\n: 1\n? a\n: 2\n", [(3, "a")], {"a": 2}),
     ("x: &x {a: 1}\nz:\n  <<: *x\n  <<: *x\n", [], {"x": {"a": 1}, "z": {"a": 1}}),
     ("---\na: 1\n---\na: 1\na: 2\n", [], {"a": 1}),
+    ("a: &x {b: 1}\na: 2\nc: *x\n", [(2, "a")], {"a": 2, "c": {"b": 1}}),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "repeated", "data"), YAML_TEXTS)
 def test_the_last_of_several_keys_of_yaml_counts(text: str, repeated: list[tuple[int, str]], data: Any) -> None:
-    problems, rest = repeated_yaml_keys(text)
+    body = read_yaml(text.encode())
     lines = [f'  line {line}: key "{key}" already set in map' for line, key in repeated]
-    assert problems == (["yaml: unmarshal errors:\n" + "\n".join(lines)] if lines else [])
-    root = next(parse(rest))
-    assert root is not None
-    assert root.data == data
-
-
-def test_yaml_that_cannot_be_read_is_left_to_the_reader() -> None:
-    assert repeated_yaml_keys("a: [1\nb: 2") == ([], "a: [1\nb: 2")
+    assert body.repeated == (["yaml: unmarshal errors:\n" + "\n".join(lines)] if lines else [])
+    assert json.dumps(body.data) == json.dumps(data)
 
 
 def test_a_text_as_deep_as_the_reader_reads_is_answered() -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from moorage.apiserver.base.users import MASTERS, User
 from moorage.apiserver.http.messages import Request
 from moorage.apiserver.run import APIServer
 from tests.apiserver.asked import Data
@@ -19,9 +18,7 @@ NAMESPACES = "/api/v1/namespaces"
 async def answer(server: APIServer, path: str, form: str) -> Data:
     kind, _, version = form.partition("/")
     accept = f"application/json;as={kind};g=meta.k8s.io;v={version}"
-    response = await server._app.handle_as(
-        User("tests", (MASTERS,)), Request.of("GET", path, [("Accept", accept)], b"")
-    )
+    response = await server.transport("tests").respond(Request.of("GET", path, [("Accept", accept)], b""))
     body = response.body if response.stream is None else await anext(aiter(response.stream))
     assert isinstance(body, bytes)
     data: Data = msgspec.json.decode(body.splitlines()[-1])

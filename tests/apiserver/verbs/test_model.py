@@ -12,16 +12,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from moorage.apiserver.access.accounttokens import ServiceAccountTokens
+from moorage.apiserver.access.authentication import Authenticator
 from moorage.apiserver.access.rbac import Rbac
+from moorage.apiserver.access.tokens import ADMIN, Tokens
+from moorage.apiserver.app import App
 from moorage.apiserver.bootstrap import bootstrap
-from moorage.apiserver.http.messages import Refused, Request, Response
-from moorage.apiserver.request.routes import find
-from moorage.apiserver.verbs.admission import Admission
-from moorage.apiserver.verbs.read import get, list_objects
-from moorage.apiserver.verbs.watch import Watches
-from moorage.apiserver.verbs.writing import Writer
+from moorage.apiserver.http.messages import Request, Response
 from moorage.features import ALL_ON
 from moorage.store.sqlite import SqliteStore
+from tests.apiserver.edge import made
 
 PATH = "/api/v1/namespaces/default/configmaps"
 NAMES = ("a", "b", "c")
@@ -29,37 +29,21 @@ Data = dict[str, Any]
 
 
 class Server:
-    """The verbs of the API on a store, without sockets."""
+    """The API server on a store, without sockets."""
 
     def __init__(self, store: SqliteStore) -> None:
-        self.store = store
-        self.writer = Writer(store, Admission(store, ALL_ON), Rbac())
-        self.watches = Watches(store)
+        accounts = ServiceAccountTokens(made().service_account_key, lambda *_: False)
+        authenticator = Authenticator(Tokens({}), accounts, made().authority.certificate)
+        self._app = App(store, ALL_ON, authenticator, accounts, Rbac())
 
     async def ask(self, method: str, path: str, body: Data | None = None, media_type: str = "") -> tuple[int, Data]:
         headers = [("content-type", media_type)] if media_type else []
         request = Request.of(method, path, headers, msgspec.json.encode(body) if body is not None else b"")
-        route = find(request)
-        assert route is not None
-        verbs = {
-            "get": lambda: get(self.store, route, request),
-            "list": lambda: list_objects(self.store, route, request),
-            "create": lambda: self.writer.create(route, request),
-            "update": lambda: self.writer.update(route, request),
-            "patch": lambda: self.writer.patch(route, request),
-            "delete": lambda: self.writer.delete(route, request),
-        }
-        try:
-            response = await verbs[route.verb]()
-        except Refused as refused:
-            response = refused.response
+        response = await self._app.handle_as(ADMIN, request)
         return response.status, content(response)
 
     async def watch(self, query: str) -> Response:
-        request = Request.of("GET", f"{PATH}?watch=1&{query}")
-        route = find(request)
-        assert route is not None
-        return await self.watches.watch(route, request)
+        return await self._app.handle_as(ADMIN, Request.of("GET", f"{PATH}?watch=1&{query}"))
 
 
 def content(response: Response) -> Data:

@@ -33,11 +33,11 @@ async def test_all_pages_show_what_was_there_when_the_first_was_read(ask: Asked)
 
 async def test_a_list_whose_past_is_forgotten_can_go_on_with_the_present(tmp_path: Path) -> None:
     async with api_server(tmp_path) as server:
-        ask = Asked(server.client("tests").transport)
+        ask = Asked(server.transport("tests"))
         await kept(ask, "a", "b", "c", "d", "e")
         _, first = await ask.told("GET", f"{TEMPLATES}?limit=2")
         await kept(ask, "bb")
-        await server._app._store.compact(await server._app._store.revision())
+        await server.store.compact(await server.store.revision())
         code, told = await ask.told("GET", f"{TEMPLATES}?limit=2&continue={first['metadata']['continue']}")
         assert (code, told["reason"]) == (410, "Expired")
         _, second = await ask.told("GET", f"{TEMPLATES}?limit=2&continue={told['metadata']['continue']}")

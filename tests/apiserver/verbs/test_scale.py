@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from moorage.apiserver.base.users import MASTERS, User
 from moorage.apiserver.http.messages import Request
 from moorage.apiserver.patch import fieldset
 from tests.apiserver.asked import APPLY, JSON_PATCH, MERGE, Asked, Data
@@ -126,11 +125,11 @@ async def test_patches_at_the_same_time_do_not_miss_each_other(ask: Asked) -> No
 @pytest.mark.parametrize(("method", "content_type"), [("GET", ""), ("PATCH", MERGE), ("PATCH", APPLY)])
 async def test_a_scale_is_printed_with_its_replicas(tmp_path: Path, method: str, content_type: str) -> None:
     async with api_server(tmp_path) as server:
-        await deployed(Asked(server.client("tests").transport), 3)
+        await deployed(Asked(server.transport("tests")), 3)
         headers = [("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io"), ("Content-Type", content_type)]
         sent = b"" if method == "GET" else msgspec.json.encode(scale(spec={"replicas": 3}))
         request = Request.of(method, f"{WEB}/scale?fieldManager=me", headers, sent)
-        answer = await server._app.handle_as(User("tests", (MASTERS,)), request)
+        answer = await server.transport("tests").respond(request)
     assert isinstance(answer.body, bytes)
     table = msgspec.json.decode(answer.body)
     assert [each["name"] for each in table["columnDefinitions"]] == ["Name", "Desired", "Available", "Age"]

@@ -44,7 +44,7 @@ async def test_an_address_is_not_given_again_soon_even_after_a_restart(tmp_path:
     given = []
     for name in ("a", "b"):
         async with api_server(tmp_path) as server:
-            ask = Asked(server.client("tests").transport)
+            ask = Asked(server.transport("tests"))
             given.append(await address_of_new(ask, name))
             await ask("DELETE", f"{SERVICES}/{name}")
     assert given == ["10.96.0.2", "10.96.0.3"]

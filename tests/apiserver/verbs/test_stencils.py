@@ -10,15 +10,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from moorage.apiserver.base.users import User
 from moorage.apiserver.http.messages import Headers, Request, Response, Target
+from moorage.apiserver.local import LocalTransport
 from moorage.apiserver.verbs.stencils import Outline, Stencils
 from tests.plane import api_server
 
 PODS = "/api/v1/namespaces/default/pods"
 Data = dict[str, Any]
 CONTAINER = {"name": "main", "image": "myapp:v1", "resources": {"requests": {"cpu": "100m"}}}
-SYSTEM = User("tests", groups=("system:masters",))
 
 
 def data_of(response: Response) -> Data:
@@ -30,8 +29,8 @@ def data_of(response: Response) -> Data:
 class Server:
     """A server that tells how many of the pods it made came from a stencil."""
 
-    def __init__(self, app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._app = app
+    def __init__(self, transport: LocalTransport, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._transport = transport
         self.stamped = 0
         found = Stencils.get
 
@@ -46,10 +45,7 @@ class Server:
         to = Target(target.encode())
         data = body if isinstance(body, bytes) else msgspec.json.encode(body)
         fields = Headers([("content-type", "application/json"), ("user-agent", agent)])
-        response: Response = await self._app.handle_as(
-            SYSTEM, Request(method, to.path, to.segments, to.query, fields, data)
-        )
-        return response
+        return await self._transport.respond(Request(method, to.path, to.segments, to.query, fields, data))
 
     async def create(self, body: Any, target: str = PODS, agent: str = "tests") -> str:
         """Make a pod; returns it as text in which only the parts that belong to it alone are missing."""
@@ -67,7 +63,7 @@ class Server:
 @pytest.fixture
 async def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Server]:
     async with api_server(tmp_path) as running:
-        yield Server(running.client("tests").transport._app, monkeypatch)  # type: ignore[attr-defined]
+        yield Server(running.transport("tests"), monkeypatch)
 
 
 def pod(name: str, metadata: Data | None = None, **spec: Any) -> Data:

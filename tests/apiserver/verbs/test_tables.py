@@ -149,13 +149,6 @@ def test_a_watch_leaves_the_headers_out_after_its_first_event() -> None:
     assert table("v1", "Pod", WEB, headers=False)["columnDefinitions"] is None
 
 
-def test_a_list_of_metadata_keeps_what_the_list_says() -> None:
-    made = tables.partial_list([WEB], {"resourceVersion": "7"})
-    assert made["kind"] == "PartialObjectMetadataList"
-    assert made["metadata"] == {"resourceVersion": "7"}
-    assert made["items"] == [tables.partial(WEB)]
-
-
 def test_a_cell_that_cannot_be_read_is_invalid_and_the_others_are_shown() -> None:
     cells = shown("v1", "Service", {"spec": {"type": "ClusterIP", "ports": 5, "clusterIPs": ["10.0.0.1"]}})
     assert (cells["PORT(S)"], cells["CLUSTER-IP"], cells["AGE"]) == ("<invalid>", "10.0.0.1", "5h")

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from moorage.api.yamltext import parse
 from moorage.apiserver.patch import fieldset
-from tests.apiserver.asked import APPLY, MERGE, Asked, Data
+from tests.apiserver.asked import APPLY, MERGE, YAML, Asked, Data
 
-NODES, PODS = "/api/v1/nodes", "/api/v1/namespaces/default/pods"
+MAPS, NODES, PODS = "/api/v1/namespaces/default/configmaps", "/api/v1/nodes", "/api/v1/namespaces/default/pods"
 JOBS, SERVICES = "/apis/batch/v1/namespaces/default/jobs", "/api/v1/namespaces/default/services"
 LOST = [f"node.kubernetes.io/{name}" for name in ("not-ready", "unreachable")]
 
@@ -91,3 +92,42 @@ async def test_who_goes_over_to_applying_on_the_server_keeps_a_job(ask: Asked) -
     await ask("PATCH", f"{JOBS}/job", {"metadata": {"managedFields": [mine]}}, MERGE)
     code, kept = await ask.told("PATCH", f"{JOBS}/job?fieldManager=kubectl", job, APPLY)
     assert (code, kept["spec"]) == (200, made["spec"])
+
+
+def names_in_turn(monkeypatch: pytest.MonkeyPatch, *suffixes: str) -> None:
+    """Let generated names end in these, one after another."""
+    following = iter(suffixes)
+    monkeypatch.setattr("moorage.registry.metadata.random.choices", lambda *_, **__: [next(following)])
+
+
+@pytest.mark.parametrize("body", [b"metadata: {generateName: web-}", b"metadata: {name: web-1}"])
+async def test_the_body_of_an_object_whose_name_is_taken_is_read_once(
+    ask: Asked, monkeypatch: pytest.MonkeyPatch, body: bytes
+) -> None:
+    names_in_turn(monkeypatch, "1", "1", "1", "2")
+    assert (await ask("POST", MAPS, b"metadata: {generateName: web-}", YAML)).status == 201
+    bodies_read = 0
+
+    def counted(*args: Any, **options: Any) -> Any:
+        nonlocal bodies_read
+        bodies_read += 1
+        return parse(*args, **options)
+
+    monkeypatch.setattr("moorage.apiserver.request.bodies.parse", counted)
+    code, answer = await ask.told("POST", MAPS, body, YAML)
+    if b"generateName" in body:
+        assert (code, answer["metadata"]["name"]) == (201, "web-2")
+    else:
+        assert (code, answer["message"]) == (409, 'configmaps "web-1" already exists')
+    assert bodies_read == 1
+
+
+async def test_pods_of_one_template_get_other_names_when_theirs_are_taken(
+    ask: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names_in_turn(monkeypatch, *"abbccd", *"d" * 20)
+    pod = {"metadata": {"generateName": "web-"}, "spec": {"containers": [{"name": "main", "image": "web:1"}]}}
+    names = [(await ask.told("POST", PODS, pod))[1]["metadata"].get("name") for _ in range(3)]
+    assert names == ["web-b", "web-c", "web-d"]
+    code, answer = await ask.told("POST", PODS, pod)
+    assert (code, answer["message"]) == (409, 'pods "web-d" already exists')

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import msgspec
 
 from moorage.api.kinds import Kind
+from moorage.api.meta import Data
 from moorage.store.protocol import Item
-
-Data = dict[str, Any]
 
 _ROOT = "/registry"
 _GROUP_OF = {"events.k8s.io": ""}

@@ -1,4 +1,4 @@
-"""Work on large objects is done beside the event loop: who sends one waits for it alone."""
+"""Work on large objects is offloaded to a thread, so that the event loop goes on answering others."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ them, again and again.
 _THREAD = ThreadPoolExecutor(1, thread_name_prefix="large-objects")
 
 
-async def aside(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Do some work on so many bytes: here when they are few, in a thread when they are many."""
+async def offload(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Do some work on `size` bytes: at once when they are few, in a thread when they are many."""
     if size < LARGE:
         return work(*args, **kwargs)
     return await asyncio.get_running_loop().run_in_executor(_THREAD, lambda: work(*args, **kwargs))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from moorage.api.kinds import BINDING, KINDS, Kind
+from moorage.api.kinds import BINDING, KINDS, REVIEWS, Kind
 from moorage.apiserver.describe.documents import StaticDocument, not_acceptable
 from moorage.apiserver.http.media import JSON, PLAIN, YAML, Form, negotiate
 from moorage.apiserver.http.messages import Request, Response
@@ -17,16 +17,6 @@ Groups = dict[str, dict[str, list[Kind]]]
 
 READ_WRITE = ("get", "patch", "update")
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
-
-REVIEWS = (
-    Kind("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", namespaced=False),
-    Kind("authentication.k8s.io", "v1", "TokenReview", "tokenreviews", namespaced=False),
-    Kind("authorization.k8s.io", "v1", "LocalSubjectAccessReview", "localsubjectaccessreviews"),
-    Kind("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False),
-    Kind("authorization.k8s.io", "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", namespaced=False),
-    Kind("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False),
-)
-"""Reviews: kinds that can be created and are answered, but not stored."""
 
 _VERBS_OF = {
     **{(kind.group, kind.kind): ("create",) for kind in (BINDING, *REVIEWS)},

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from moorage.apiserver.base.offload import aside
+from moorage.apiserver.base.offload import offload
 from moorage.apiserver.http.media import JSON, YAML
 from moorage.apiserver.http.messages import Response
 
@@ -26,7 +26,7 @@ async def in_yaml(response: Response) -> Response:
     written = [
         (name, value.replace(JSON, YAML, 1) if name == "Content-Type" else value) for name, value in response.headers
     ]
-    return Response(response.status, await aside(len(body), _text, body), written)
+    return Response(response.status, await offload(len(body), _text, body), written)
 
 
 def _text(body: bytes) -> bytes:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
 from moorage.api.kinds import Kind, find
-from moorage.api.yamltext import YAMLTextError, parse
-from moorage.apiserver.base.objects import Data
-from moorage.apiserver.base.offload import LARGE, MAX_METADATA, MAX_VALUES, holds_more
+from moorage.api.meta import Data
+from moorage.api.yamltext import RepeatedKey, YAMLTextError, parse
+from moorage.apiserver.base.offload import LARGE, MAX_METADATA, MAX_VALUES, holds_more, offload
 from moorage.apiserver.http.failures import bad_request, too_large, unsupported_media_type
 from moorage.apiserver.http.messages import Request
 from moorage.apiserver.request import protobuf
@@ -19,6 +20,7 @@ from moorage.apiserver.request.strictness import BodyError, Level, check, level_
 
 READ = ("application/json", "application/yaml", protobuf.MEDIA_TYPE)
 _LITTLE = 128 << 10
+_JSON = ("", "application/json")
 
 
 def media_type(request: Request) -> str:
@@ -26,10 +28,17 @@ def media_type(request: Request) -> str:
     return request.headers.get("content-type").partition(";")[0].strip().lower()
 
 
+class Body(NamedTuple):
+    """A body that was read, and what is to be said of keys that it gives twice."""
+
+    data: Any
+    repeated: Sequence[str] = ()
+
+
 def parsed(request: Request) -> Any:
-    """The body as data, of a request that has little to say: it is read at once."""
+    """The body as data, of a request whose body is small: it is read at once."""
     check_little(request)
-    return _parsed(request)
+    return _read(request).data
 
 
 def check_little(request: Request) -> None:
@@ -38,70 +47,66 @@ def check_little(request: Request) -> None:
         raise too_large(f"limit is {_LITTLE}")
 
 
-def _parsed(request: Request) -> Any:
+def read_yaml(body: bytes) -> Body:
+    """The first document of a YAML body; of a key that is given twice the last one counts."""
+    keys: list[RepeatedKey] = []
+    try:
+        root = next(parse(body.decode(), repeated=keys), None)
+    except (YAMLTextError, UnicodeDecodeError) as error:
+        raise bad_request(f"error parsing YAML: {error}") from None
+    return Body(root and root.data, repeated_yaml_keys(keys))
+
+
+async def read_object(route: Route, request: Request) -> tuple[Data, list[str]]:
+    """The object in a body in the version that is stored, and the warnings about its fields."""
+    return await offload(len(request.body), _object, route, request)
+
+
+def _object(route: Route, request: Request) -> tuple[Data, list[str]]:
+    body = _read(request)
+    data = body.data
+    if not isinstance(data, dict):
+        raise bad_request("the body must be an object")
+    check_values(data, len(request.body))
+    # Before anything is filled in: keys that were lost in reading are found by their number.
+    problems = body.repeated
+    if media_type(request) in _JSON:
+        problems = repeated_keys(request.body, data, _level(request))
+    data = normalised(route, data)
+    return data, check_fields(route.kind, request, data, problems)
+
+
+def check_fields(
+    kind: Kind, request: Request, data: Data, repeated: Sequence[str] = (), before: Data | None = None
+) -> list[str]:
+    """The warnings about the fields of an object; Refused when it is read strictly and there are any.
+
+    `repeated` is what is to be said of keys that its body gives twice, `before` the object that was patched.
+    """
+    body = request.body if media_type(request) in _JSON else b""
+    try:
+        return check(kind, data, _level(request), repeated, before, body)
+    except BodyError as error:
+        raise bad_request(str(error)) from None
+
+
+def _read(request: Request) -> Body:
     kind = media_type(request) or "application/json"
     if kind == "application/json":
         try:
-            return msgspec.json.decode(request.body)
+            return Body(msgspec.json.decode(request.body))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise bad_request(f"the object provided is unrecognized (must be of type JSON): {error}") from None
     if kind in ("application/yaml", "application/apply-patch+yaml"):
-        return from_yaml(request.body)
+        return read_yaml(request.body)
     if kind == protobuf.MEDIA_TYPE:
         try:
-            return protobuf.decode(request.body)
+            return Body(protobuf.decode(request.body))
         except protobuf.TooManyValues:
             raise too_large(f"limit is {MAX_VALUES} values") from None
         except protobuf.ProtobufError as error:
             raise bad_request(f"the object provided is unrecognized (must be of type Protobuf): {error}") from None
     raise unsupported_media_type(READ)
-
-
-def from_yaml(body: bytes) -> Any:
-    """The first document of a YAML body; of a key that is given twice the last one counts."""
-    try:
-        _, text = repeated_yaml_keys(body.decode())
-        root = next(parse(text), None)
-    except (YAMLTextError, UnicodeDecodeError) as error:
-        raise bad_request(f"error parsing YAML: {error}") from None
-    return root and root.data
-
-
-def check_fields(kind: Kind, request: Request, data: Data, before: Data | None = None) -> list[str]:
-    """What is to be warned of in the fields of a body; Refused when it is read strictly and there is anything.
-
-    `before` is the object that was patched.
-    """
-    return _warned(kind, request, data, _repeated(request, data), before)
-
-
-def sent(route: Route, request: Request) -> tuple[Data, list[str]]:
-    """The object in the body as it is stored, and what is to be warned of in its fields."""
-    data = _parsed(request)
-    if not isinstance(data, dict):
-        raise bad_request("the body must be an object")
-    check_values(data, len(request.body))
-    # Before anything is filled in: keys that were lost in reading are found by their number.
-    problems = _repeated(request, data)
-    data = normalised(route, data)
-    return data, _warned(route.kind, request, data, problems)
-
-
-def _repeated(request: Request, data: Data) -> list[str]:
-    kind = media_type(request)
-    if kind in ("", "application/json"):
-        return repeated_keys(request.body, data, _level(request))
-    if kind in ("application/yaml", "application/apply-patch+yaml"):
-        return repeated_yaml_keys(request.body.decode())[0]
-    return []
-
-
-def _warned(kind: Kind, request: Request, data: Data, problems: list[str], before: Data | None = None) -> list[str]:
-    body = request.body if media_type(request) in ("", "application/json") else b""
-    try:
-        return check(kind, data, _level(request), problems, before, body)
-    except BodyError as error:
-        raise bad_request(str(error)) from None
 
 
 def _level(request: Request) -> Level:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-Data = dict[str, Any]
+from moorage.api.meta import Data
 
 _NAMES = {
     "involvedObject": "regarding",

@@ -17,9 +17,9 @@ from typing import Any
 
 import msgspec
 
+from moorage.api.meta import Data
 from moorage.apiserver.base.offload import MAX_VALUES
 
-Data = dict[str, Any]
 Read = Callable[[Any], Any]
 """Makes a value of the number or the bytes of a field."""
 Put = Callable[[Data, Any], Any]
@@ -57,7 +57,7 @@ class _Budget(local):
 _BUDGET = _Budget()
 
 
-class Message:
+class ProtobufMessage:
     """How the fields of a message are read: by number and wire type at once, as they stand before each field."""
 
     __slots__ = ("name", "numbers", "puts")
@@ -115,7 +115,7 @@ def decode(body: bytes) -> Data:
         raise ProtobufError("a string is not in UTF-8") from None
 
 
-def _of_kind(api_version: str, kind: str) -> Message:
+def _of_kind(api_version: str, kind: str) -> ProtobufMessage:
     kinds = _table()["kinds"]
     # The options of a request are the same in every version of every group.
     name = kinds.get(f"{api_version}/{kind}") or kinds.get(f"*/{kind}")
@@ -133,8 +133,8 @@ def _table() -> dict[str, dict[str, Any]]:
 
 
 @cache
-def _message(name: str) -> Message:
-    return Message(name, _table()["messages"][name])
+def _message(name: str) -> ProtobufMessage:
+    return ProtobufMessage(name, _table()["messages"][name])
 
 
 def _puts(number: int, text: str) -> Iterator[tuple[int, Put]]:
@@ -182,11 +182,11 @@ def _unless_none(name: str, read: Read) -> Put:
     return put
 
 
-def _nested(name: str, message: Message) -> Put:
+def _nested(name: str, message: ProtobufMessage) -> Put:
     return lambda into, value: message.read(value, into.setdefault(name, {}))
 
 
-def _flat(message: Message) -> Put:
+def _flat(message: ProtobufMessage) -> Put:
     return lambda into, value: message.read(value, into)
 
 
@@ -206,7 +206,7 @@ def _packed(name: str, read: Read) -> Put:
 
 
 def _mapped(name: str, code: str) -> Put:
-    entry = Message("a map", {"1": "key:s", "2": f"value:?{code}"})
+    entry = ProtobufMessage("a map", {"1": "key:s", "2": f"value:?{code}"})
     read = _read(code)
 
     def put(into: Data, value: Any) -> None:

@@ -1,16 +1,20 @@
-"""What a path names: a kind, perhaps a namespace, a name and a part of the object, and what is to be done with it."""
+"""The route of a request: what its path names, what is to be done with that, and what authorization is asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
-from moorage.api.kinds import BINDING, KINDS, Kind, row
+from moorage.api.kinds import BINDING, KINDS, REVIEWS, Kind, row
 from moorage.apiserver.http.messages import Request
 
 _NAMESPACE = row("v1", "Namespace")
 _VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _COLLECTION_VERBS = {"GET": "list", "HEAD": "list", "POST": "create", "DELETE": "deletecollection"}
+_NO_KIND = Kind("", "", "", "")
+_REVIEWS = {kind.plural: kind for kind in REVIEWS}
+_REVIEW_GROUPS = frozenset(kind.group for kind in REVIEWS)
 
 
 def _served() -> dict[tuple[str, str, str], Kind]:
@@ -25,15 +29,22 @@ _SERVED = _served()
 
 
 class Route(NamedTuple):
-    """A request for objects, as authorization and handlers see it."""
+    """A request as authorization and handlers see it: for objects, for a review, or for a document at a path."""
 
     verb: str
     kind: Kind
+    """What it is about; without a name when it is about a document."""
     version: str
     """The version that the path names: objects are answered in it."""
     namespace: str = ""
     name: str = ""
     subresource: str = ""
+    endpoint: str = ""
+    """Together with the verb, what the table of handlers is asked for: empty for objects, otherwise the sub-resource,
+    the resource of a review, or a slash and the first segment of the path of a document.
+    """
+    path: str = ""
+    """The whole path; empty for objects."""
 
     @property
     def api_version(self) -> str:
@@ -41,8 +52,30 @@ class Route(NamedTuple):
         return f"{self.kind.group}/{self.version}" if self.kind.group else self.version
 
 
-def find(request: Request) -> Route | None:
-    """The route of a request; None when its path names no kind that is served."""
+def find(request: Request) -> Route:
+    """The route of a request. A path that names nothing is one of a document that does not exist."""
+    return _objects(request) or _review(request) or _document(request)
+
+
+def _review(request: Request) -> Route | None:
+    segments = request.segments
+    if request.method != "POST" or len(segments) < 4 or segments[0] != "apis":
+        return None
+    group, resource = segments[1], segments[-1]
+    if group not in _REVIEW_GROUPS or resource not in _REVIEWS:
+        return None
+    namespace = segments[4] if len(segments) == 6 and segments[3] == "namespaces" else ""
+    kind = replace(_REVIEWS[resource], group=group)
+    return Route("create", kind, segments[2], namespace, endpoint=resource, path=request.path)
+
+
+def _document(request: Request) -> Route:
+    head = request.segments[0] if request.segments else ""
+    return Route(request.method.lower(), _NO_KIND, "", endpoint=f"/{head}", path=request.path)
+
+
+def _objects(request: Request) -> Route | None:
+    """The route of a request for objects; None when its path names no kind that is served."""
     segments = request.segments
     if segments[:1] == ("api",) and len(segments) > 2:
         group, version, rest = "", segments[1], segments[2:]
@@ -69,7 +102,8 @@ def find(request: Request) -> Route | None:
         verb = "watch"
     if _is_senseless(kind, name, subresource, verb):
         verb = ""
-    return Route(verb, kind, version, namespace, name, subresource)
+    endpoint = "binding" if kind is BINDING else subresource
+    return Route(verb, kind, version, namespace, name, subresource, endpoint)
 
 
 def unserved(segments: Sequence[str]) -> str:

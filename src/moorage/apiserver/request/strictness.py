@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum
 
 from moorage.api.kinds import Kind
 from moorage.api.meta import Data
+from moorage.api.yamltext import RepeatedKey
 from moorage.apiserver.request import repeatedkeys
 from moorage.gotext import quote
 from moorage.registry import schema
@@ -48,9 +49,10 @@ def repeated_keys(body: bytes, data: object, level: Level) -> list[str]:
     return [_said(place, again=True) for place in repeatedkeys.in_json(body, data)]
 
 
-def repeated_yaml_keys(text: str) -> tuple[list[str], str]:
-    """What is said of keys that a YAML body gives twice, and the text in which only the last of each is left."""
-    return repeatedkeys.in_yaml(text)
+def repeated_yaml_keys(keys: Sequence[RepeatedKey]) -> list[str]:
+    """What Kubernetes says of keys that a YAML body gives twice."""
+    lines = [f"  line {line}: key {quote(key)} already set in map" for line, key in keys]
+    return ["yaml: unmarshal errors:\n" + "\n".join(lines)] if lines else []
 
 
 def check(

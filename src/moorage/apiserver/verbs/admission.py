@@ -10,13 +10,14 @@ from typing import Any
 from moorage.api import kinds
 from moorage.api.decode import DecodeError, convert
 from moorage.api.kinds import Kind
-from moorage.api.meta import Object
+from moorage.api.meta import Data, Object
 from moorage.api.placementrules import tolerations_of
 from moorage.api.pod import Affinity, NodeAffinity, Pod, PodSpec, RuntimeClass, Toleration
-from moorage.apiserver.base.objects import Data, decoded, key, prefix
-from moorage.apiserver.base.offload import aside
+from moorage.apiserver.base.objects import decoded, key, prefix
+from moorage.apiserver.base.offload import offload
 from moorage.apiserver.http.failures import bad_request, forbidden, invalid, not_found
 from moorage.apiserver.verbs.claimgrowth import check_growth
+from moorage.bounded import Bounded
 from moorage.features import Gates
 from moorage.match.tolerations import GATE_OF_OPERATOR, NUMERIC
 from moorage.names import canonical_int64
@@ -51,7 +52,7 @@ class Admission:
 
     store: Store
     gates: Gates
-    _compared: dict[str, tuple[int, str]] = field(default_factory=dict)
+    _compared: Bounded[str, tuple[int, str]] = field(default_factory=lambda: Bounded(_MANY))
     """By keys of taints: the revision up to which no pod compares it, and one that does."""
 
     async def fill(self, kind: Kind, new: Data, old: Data | None, subresource: str = "") -> None:
@@ -72,7 +73,7 @@ class Admission:
         self, kind: Kind, new: Data, old: Data | None, subresource: str = "", *, size: int = 0
     ) -> list[str]:
         """Refuse an object of so many bytes with everything that is wrong with it, or give the words of warning."""
-        told = await aside(size, self._told, kind, new, old, subresource)
+        told = await offload(size, self._told, kind, new, old, subresource)
         return told + [each async for each in self._taint_warnings(new, old)]
 
     def _told(self, kind: Kind, new: Data, old: Data | None, subresource: str) -> list[str]:
@@ -210,15 +211,13 @@ class Admission:
 
     async def _comparison_of(self, taint_key: str) -> str:
         """How some pod compares a key. Pods once looked at are not looked at again: there may be very many."""
-        seen, where = self._compared.get(taint_key, (0, ""))
+        seen, where = self._compared.get(taint_key) or (0, "")
         if where and (item := await self.store.get(where)) and (operator := _compares(item, taint_key)):
             return operator
         page = await self.store.list(prefix(_POD))
         found = ((item.key, _compares(item, taint_key)) for item in page.items if item.revision > seen)
         where, operator = next((each for each in found if each[1]), ("", ""))
-        if len(self._compared) > _MANY:
-            self._compared.clear()
-        self._compared[taint_key] = (seen, where) if where else (page.revision, "")
+        self._compared.put(taint_key, (seen, where) if where else (page.revision, ""))
         return operator
 
 

@@ -8,18 +8,22 @@ import msgspec
 
 from moorage.api import kinds
 from moorage.api.decode import DecodeError, convert
-from moorage.api.meta import Object, Wire
-from moorage.apiserver.base.objects import Data, key
+from moorage.api.meta import Data, Object, Wire
+from moorage.apiserver.base.objects import key
 from moorage.apiserver.http.failures import bad_request, conflict, not_found
 from moorage.apiserver.http.messages import Refused, Request, Response
 from moorage.apiserver.request.bodies import parsed
 from moorage.apiserver.request.routes import Route
-from moorage.store.protocol import KeyMissing, RevisionConflict, Store
+from moorage.apiserver.verbs import answers
+from moorage.apiserver.verbs.backend import Backend
+from moorage.apiserver.verbs.writing import is_dry, unmet_precondition
+from moorage.client.clock import timestamp
+from moorage.store.protocol import KeyMissing, RevisionConflict
 
 _POD = kinds.row("v1", "Pod")
 
 
-class Target(Wire):
+class BindingTarget(Wire):
     """What a pod is bound to."""
 
     kind: str = ""
@@ -27,9 +31,9 @@ class Target(Wire):
 
 
 class Binding(Object):
-    """The wish to bind the pod of the same name."""
+    """A request to bind the pod of the same name to a node."""
 
-    target: Target = Target()
+    target: BindingTarget = BindingTarget()
 
 
 class _Head(Wire):
@@ -56,7 +60,7 @@ _parts = msgspec.json.Decoder(_Parts).decode
 _head, _place = msgspec.json.Decoder(_Head).decode, msgspec.json.Decoder(_Place).decode
 
 
-def read(route: Route, request: Request) -> Binding:
+def _read(route: Route, request: Request) -> Binding:
     """The binding in a request; Refused when it is none, or is about another pod than the path names."""
     try:
         binding = convert(parsed(request), Binding)
@@ -73,9 +77,10 @@ def read(route: Route, request: Request) -> Binding:
     return binding
 
 
-async def bind(store: Store, route: Route, request: Request, moment: str, *, dry: bool) -> Response:
+async def bind(backend: Backend, route: Route, request: Request) -> Response:
     """Assign a pod to a node."""
-    binding = read(route, request)
+    store, moment, dry = backend.store, timestamp(backend.now()), is_dry(request)
+    binding = _read(route, request)
     name = route.name or binding.metadata.name
     where = key(_POD, route.namespace, name)
     while True:
@@ -93,19 +98,14 @@ async def bind(store: Store, route: Route, request: Request, moment: str, *, dry
         except (RevisionConflict, KeyMissing):
             continue
         break
-    body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
-    return Response(201, msgspec.json.encode(body))
+    return answers.created()
 
 
 def _problem(pod: _Pod, revision: str, binding: Binding) -> str:
     """Why a pod cannot be bound."""
-    head, meant = pod.head, binding.metadata
-    for expected, found, words in (
-        (meant.uid, head.uid, "UID"),
-        (meant.resource_version, revision, "ResourceVersion"),
-    ):
-        if expected and expected != found:
-            return f"Precondition failed: {words} in precondition: {expected}, {words} in object meta: {found}"
+    head, expected = pod.head, binding.metadata
+    if problem := unmet_precondition((expected.uid, expected.resource_version), (head.uid, revision)):
+        return problem
     if head.deletion_timestamp:
         return f"pod {head.name} is being deleted, cannot be assigned to a host"
     if pod.place.node_name:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from moorage.api import kinds
-from moorage.apiserver.base.objects import Data, decoded, key
+from moorage.api.meta import Data
+from moorage.apiserver.base.objects import decoded, key
 from moorage.apiserver.http.failures import forbidden
 from moorage.quantity import Quantity
 from moorage.store.protocol import Store

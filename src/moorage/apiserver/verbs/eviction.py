@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from moorage.api import kinds, labels
 from moorage.api.decode import convert
+from moorage.api.meta import Data
 from moorage.api.pod import PodDisruptionBudget
-from moorage.apiserver.base.objects import Data, decode, encode, key, prefix
+from moorage.apiserver.base.objects import decode, encode, key, prefix
 from moorage.apiserver.http.failures import bad_request, not_found
 from moorage.apiserver.http.messages import Reason, Refused, Request, Response, status
 from moorage.apiserver.request.bodies import parsed
 from moorage.apiserver.request.options import read_delete_options
 from moorage.apiserver.request.routes import Route
-from moorage.apiserver.verbs.writing import Writer, is_dry, timestamp
+from moorage.apiserver.verbs import answers
+from moorage.apiserver.verbs.backend import Backend
+from moorage.apiserver.verbs.delete import delete_latest
+from moorage.apiserver.verbs.writing import is_dry
+from moorage.client.clock import timestamp
 from moorage.store.protocol import Item, RevisionConflict
 
 _POD = kinds.row("v1", "Pod")
@@ -21,7 +24,7 @@ _BUDGET = kinds.row("policy/v1", "PodDisruptionBudget")
 _BUDGET_MESSAGE = "Cannot evict pod as it would violate the pod's disruption budget."
 
 
-async def evict(writer: Writer, route: Route, request: Request) -> Response:
+async def evict(backend: Backend, route: Route, request: Request) -> Response:
     """Delete a pod if the disruption budgets allow it."""
     sent = parsed(request) if request.body else {}
     if not isinstance(sent, dict):
@@ -30,34 +33,33 @@ async def evict(writer: Writer, route: Route, request: Request) -> Response:
     if not isinstance(asked, dict):
         raise bad_request("deleteOptions must be an object")
     options = read_delete_options({**asked, "dryRun": ["All"]} if is_dry(request) else asked)
-    item = await writer.store.get(key(_POD, route.namespace, route.name))
+    item = await backend.store.get(key(_POD, route.namespace, route.name))
     if item is None:
         raise not_found(_POD, route.name)
     pod = decode(item)
-    budgets = await _budgets(writer, route.namespace, pod)
+    budgets = await _budgets(backend, route.namespace, pod)
     if len(budgets) > 1:
         message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
         raise Refused(status(500, Reason.INTERNAL_ERROR, message))
     running = (pod.get("status") or {}).get("phase") not in ("Pending", "Succeeded", "Failed")
     if budgets and running and not pod["metadata"].get("deletionTimestamp"):
-        await _spend(writer, budgets[0], pod, dry=bool(options.dry_run))
+        await _spend(backend, budgets[0], pod, dry=bool(options.dry_run))
     one = Route("delete", _POD, "v1", route.namespace, route.name)
-    await writer.delete_latest(one, request, item, options)
-    body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
-    return Response(201, msgspec.json.encode(body))
+    await delete_latest(backend, one, request, item, options)
+    return answers.created()
 
 
-async def _budgets(writer: Writer, namespace: str, pod: Data) -> list[Item]:
+async def _budgets(backend: Backend, namespace: str, pod: Data) -> list[Item]:
     found = []
     pod_labels = pod["metadata"].get("labels") or {}
-    for item in (await writer.store.list(prefix(_BUDGET, namespace))).items:
+    for item in (await backend.store.list(prefix(_BUDGET, namespace))).items:
         budget = convert(decode(item), PodDisruptionBudget)
         if budget.spec.selector is not None and labels.from_struct(budget.spec.selector).matches(pod_labels):
             found.append(item)
     return found
 
 
-async def _spend(writer: Writer, item: Item, pod: Data, *, dry: bool) -> None:
+async def _spend(backend: Backend, item: Item, pod: Data, *, dry: bool) -> None:
     """Take one of the disruptions that a budget allows; Refused (429) when there is none."""
     while True:
         budget = decode(item)
@@ -72,9 +74,9 @@ async def _spend(writer: Writer, item: Item, pod: Data, *, dry: bool) -> None:
         if dry:
             return
         state["disruptionsAllowed"] = allowed - 1
-        state.setdefault("disruptedPods", {})[pod["metadata"]["name"]] = timestamp(writer.now())
+        state.setdefault("disruptedPods", {})[pod["metadata"]["name"]] = timestamp(backend.now())
         try:
-            await writer.store.update(item.key, encode(budget), item.revision)
+            await backend.store.update(item.key, encode(budget), item.revision)
         except RevisionConflict as error:
             item = error.current
         else:

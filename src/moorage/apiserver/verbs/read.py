@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from moorage.api.kinds import Kind
-from moorage.apiserver.base.objects import Data, decode, decoded, key, prefix
+from moorage.api.meta import Data
+from moorage.apiserver.base.objects import decode, decoded, key, prefix
 from moorage.apiserver.describe.documents import not_acceptable
 from moorage.apiserver.http.failures import bad_request, expired, not_found, too_large_resource_version
 from moorage.apiserver.http.media import (
@@ -32,6 +33,7 @@ from moorage.apiserver.request.options import EXACT, check_list, number, revisio
 from moorage.apiserver.request.routes import Route
 from moorage.apiserver.request.selection import Selection, selection
 from moorage.apiserver.verbs import tables
+from moorage.apiserver.verbs.backend import Backend
 from moorage.store.protocol import Compacted, Item, Page, Store
 
 _TOO_OLD = "The resourceVersion for the provided list is too old."
@@ -74,12 +76,12 @@ ONE = (PLAIN, TABLE, PARTIAL, OLD_TABLE, OLD_PARTIAL)
 _MANY = (PLAIN, TABLE, PARTIAL_LIST, OLD_TABLE, OLD_PARTIAL_LIST)
 
 
-async def get(store: Store, route: Route, request: Request) -> Response:
+async def get(backend: Backend, route: Route, request: Request) -> Response:
     """One object."""
     wanted = form_of(request, *ONE)
     if request.query:
-        await reached(store, revision(request))
-    item = await store.get(key(route.kind, route.namespace, route.name))
+        await reached(backend.store, revision(request))
+    item = await backend.store.get(key(route.kind, route.namespace, route.name))
     if item is None:
         raise not_found(route.kind, route.name)
     return Response(200, body_of(route, item, wanted, request))
@@ -103,12 +105,13 @@ def formed(kind: Kind, data: Data, revision: str, wanted: Form, request: Request
     return msgspec.json.encode(made | {"apiVersion": wanted.api_version})
 
 
-async def list_objects(store: Store, route: Route, request: Request) -> Response:
+async def list_objects(backend: Backend, route: Route, request: Request) -> Response:
     """The objects of a kind, all of them as of one revision, perhaps a page at a time."""
     wanted = form_of(request, *_MANY)
     check_list(request)
     chosen = selection(route, request)
     limit = max(0, number(request, "limit"))
+    store = backend.store
     start = await _start(store, route, request, limit)
     try:
         page, last = await _page(store, route, chosen, start.revision, limit, start.after)

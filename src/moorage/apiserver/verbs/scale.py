@@ -11,8 +11,8 @@ import msgspec
 from moorage.api import labels
 from moorage.api.decode import DecodeError, convert
 from moorage.api.kinds import Kind
-from moorage.api.meta import Int32, LabelSelector, Object, Wire
-from moorage.apiserver.base.objects import Data, decode, key
+from moorage.api.meta import Data, Int32, LabelSelector, Object, Wire
+from moorage.apiserver.base.objects import decode, key
 from moorage.apiserver.http.failures import bad_request, invalid, not_found, unsupported_media_type
 from moorage.apiserver.http.messages import Headers, Request, Response
 from moorage.apiserver.patch import apply, jsonpatch, managed, mergepatch
@@ -20,17 +20,16 @@ from moorage.apiserver.patch.errors import PatchError
 from moorage.apiserver.request.bodies import check_little, media_type, parsed
 from moorage.apiserver.request.options import apply_force
 from moorage.apiserver.request.routes import Route
+from moorage.apiserver.verbs.backend import Backend
+from moorage.apiserver.verbs.patch import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, read_patch
 from moorage.apiserver.verbs.read import ONE, form_of, formed
-from moorage.apiserver.verbs.writing import Change, Writer, refused, timestamp
+from moorage.apiserver.verbs.update import Edit, change
+from moorage.apiserver.verbs.writing import managed_write, patch_refused
+from moorage.client.clock import timestamp
 from moorage.validation import field
 
 _SCALE = Kind("autoscaling", "v1", "Scale", "scales")
-_APPLY = "application/apply-patch+yaml"
-_PATCHES = {
-    "application/json-patch+json": jsonpatch.apply,
-    "application/merge-patch+json": mergepatch.apply,
-    "application/strategic-merge-patch+json": mergepatch.apply,
-}
+_PATCHES = {JSON_PATCH: jsonpatch.apply, MERGE_PATCH: mergepatch.apply, STRATEGIC_PATCH: mergepatch.apply}
 
 
 class ScaleSpec(Wire):
@@ -45,46 +44,43 @@ class Scale(Object):
     spec: ScaleSpec = ScaleSpec()
 
 
-async def get(writer: Writer, route: Route, request: Request) -> Response:
+async def get(backend: Backend, route: Route, request: Request) -> Response:
     """How many replicas a workload is to have and has."""
-    item = await writer.store.get(key(route.kind, route.namespace, route.name))
+    item = await backend.store.get(key(route.kind, route.namespace, route.name))
     if item is None:
         raise not_found(route.kind, route.name)
     return _answer(request, decode(item))
 
 
-async def put(writer: Writer, route: Route, request: Request) -> Response:
+async def update(backend: Backend, route: Route, request: Request) -> Response:
     """Say how many replicas a workload is to have."""
     sent = _read(route, parsed(request))
-    return await _changed(writer, route, request, lambda _: sent)
+    return await _changed(backend, route, request, lambda _: sent)
 
 
-async def patch(writer: Writer, route: Route, request: Request) -> Response:
+async def patch(backend: Backend, route: Route, request: Request) -> Response:
     """The same by a patch of the scale."""
     how = media_type(request)
-    if how == _APPLY:
-        return await _apply(writer, route, request)
+    if how == APPLY_PATCH:
+        return await _apply(backend, route, request)
     if how not in _PATCHES:
-        raise unsupported_media_type((*_PATCHES, _APPLY))
+        raise unsupported_media_type((*_PATCHES, APPLY_PATCH))
     check_little(request)
-    try:
-        change = msgspec.json.decode(request.body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise bad_request(f"error decoding patch: {error}") from None
+    sent = read_patch(request)
 
     def patched(current: Data) -> Scale:
         try:
-            return _read(route, _PATCHES[how](current, change))
+            return _read(route, _PATCHES[how](current, sent))
         except PatchError as error:
-            raise refused(error) from None
+            raise patch_refused(error) from None
 
-    return await _changed(writer, route, request, patched)
+    return await _changed(backend, route, request, patched)
 
 
-async def _changed(writer: Writer, route: Route, request: Request, make: Callable[[Data], Scale]) -> Response:
-    write = _write(writer, route, request)
+async def _changed(backend: Backend, route: Route, request: Request, make: Callable[[Data], Scale]) -> Response:
+    write = managed_write(route, request, timestamp(backend.now()))
 
-    def change(data: Data) -> Data:
+    def edit(data: Data) -> Data:
         scale = make(_scale(data))
         metadata, version = data["metadata"], scale.metadata.resource_version
         new = {
@@ -94,10 +90,10 @@ async def _changed(writer: Writer, route: Route, request: Request, make: Callabl
         }
         return managed.track(write, data, new)
 
-    return await _stored(writer, route, request, change)
+    return await _stored(backend, route, request, edit)
 
 
-async def _apply(writer: Writer, route: Route, request: Request) -> Response:
+async def _apply(backend: Backend, route: Route, request: Request) -> Response:
     force = apply_force(request)
     config = parsed(request)
     scale = _read(route, config)
@@ -112,23 +108,23 @@ async def _apply(writer: Writer, route: Route, request: Request) -> Response:
         "metadata": {name: given[name] for name in ("resourceVersion", "managedFields") if name in given},
         "spec": {"replicas": scale.spec.replicas} if "replicas" in spec else {},
     }
-    write = _write(writer, route, request)
+    write = managed_write(route, request, timestamp(backend.now()))
 
-    def change(data: Data) -> Data:
+    def edit(data: Data) -> Data:
         try:
             new = apply.apply(write, data, wanted, force=force)
         except PatchError as error:
-            raise refused(error) from None
+            raise patch_refused(error) from None
         # Who no longer says how many there are to be wants none.
         return {**new, "spec": {"replicas": 0, **new["spec"]}}
 
-    return await _stored(writer, route, request, change)
+    return await _stored(backend, route, request, edit)
 
 
-async def _stored(writer: Writer, route: Route, request: Request, change: Change) -> Response:
+async def _stored(backend: Backend, route: Route, request: Request, edit: Edit) -> Response:
     """Change the workload whose scale it is. Who owns its replicas is noted already, as an owner of the scale."""
     whole = Route("update", route.kind, route.version, route.namespace, route.name)
-    response = await writer.change(whole, replace(request, headers=Headers()), change, track=False)
+    response = await change(backend, whole, replace(request, headers=Headers()), edit, track=False)
     assert isinstance(response.body, bytes)
     return _answer(request, msgspec.json.decode(response.body))
 
@@ -137,11 +133,6 @@ def _answer(request: Request, workload: Data) -> Response:
     scale = _scale(workload)
     wanted = form_of(request, *ONE)
     return Response(200, formed(_SCALE, scale, scale["metadata"]["resourceVersion"], wanted, request))
-
-
-def _write(writer: Writer, route: Route, request: Request) -> managed.ManagedWrite:
-    manager = managed.manager_name(request.parameter("fieldManager"), request.headers.get("user-agent"))
-    return managed.ManagedWrite(route.kind.api_version, route.kind.kind, manager, timestamp(writer.now()), "scale")
 
 
 def _read(route: Route, data: Any) -> Scale:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ipaddress import IPv4Address, IPv4Network
 
 from moorage.api import kinds
-from moorage.apiserver.base.objects import Data, decoded, prefix
+from moorage.api.meta import Data
+from moorage.apiserver.base.objects import decoded, prefix
 from moorage.apiserver.http.failures import invalid
 from moorage.apiserver.verbs.ranges import next_free
 from moorage.store.protocol import Store

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from moorage.api import kinds
-from moorage.apiserver.base.objects import Data, decoded, prefix
+from moorage.api.meta import Data
+from moorage.apiserver.base.objects import decoded, prefix
 from moorage.apiserver.http.failures import invalid
 from moorage.apiserver.http.messages import Reason, Refused, status
 from moorage.apiserver.verbs.ranges import next_free

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
-from moorage.apiserver.base.objects import Data
+from moorage.api.meta import Data
 from moorage.apiserver.http.messages import Request
 from moorage.apiserver.patch.managed import manager_name
 from moorage.apiserver.request.bodies import media_type
 from moorage.apiserver.request.repeatedkeys import has_as_many_keys
 from moorage.apiserver.request.routes import Route
+from moorage.bounded import Bounded
 from moorage.names import label_value_errors
 from moorage.registry.metadata import generated_name
 from moorage.store.protocol import Item
@@ -52,11 +53,13 @@ class Outline(NamedTuple):
     """What else an answer depends on: the namespace, who asks, and how strictly the body is read."""
 
 
-class New(NamedTuple):
-    """A pod that is to be made, and what it does not share with others of its template."""
+class NewPod(NamedTuple):
+    """A pod that is to be created, and what it does not share with others of its template."""
 
     outline: Outline
     name: str
+    generate_name: str
+    """The prefix of a name that the server has generated; empty when the pod brought its name."""
     labels: Data | None
 
 
@@ -70,7 +73,7 @@ class Stencil(NamedTuple):
     classes: Sequence[Item]
     """The PriorityClasses when it was made: when they change, so may the pod."""
 
-    def fill(self, new: New, uid: str, time: str) -> bytes:
+    def fill(self, new: NewPod, uid: str, time: str) -> bytes:
         """The stored form of a new pod."""
         metadata = {**self.metadata, "name": new.name, "uid": uid, "creationTimestamp": time}
         if new.labels is not None:
@@ -83,17 +86,20 @@ class Stencils:
     """The stencils of the templates that were used lately, each made when its template comes for the second time."""
 
     def __init__(self) -> None:
-        self._stencils: dict[Outline, Stencil] = {}
-        self._seen: dict[int, None] = {}
+        self._stencils: Bounded[Outline, Stencil] = Bounded(_STENCILS)
+        self._seen: Bounded[int, bool] = Bounded(_SEEN)
 
     def get(self, outline: Outline, classes: Sequence[Item]) -> Stencil | None:
         """The stencil of an outline, if it has one that is still right."""
-        found = self._stencils.get(outline)
-        return found if found is not None and found.classes == classes else None
+        stencil = self._stencils.get(outline)
+        return stencil if stencil is not None and stencil.classes == classes else None
 
     def learn(self, outline: Outline, value: bytes, warnings: Sequence[str], classes: Sequence[Item]) -> None:
         """Take note of a new pod, whose stored form is `value`."""
-        if not _take(self._seen, hash(outline), None, _SEEN):
+        key = hash(outline)
+        is_first = key not in self._seen
+        self._seen.put(key, True)
+        if is_first:
             return
         stored = bytes(_around(value).metadata)
         metadata = _metadata(stored)
@@ -106,10 +112,10 @@ class Stencils:
         owned["fieldsV1"] = msgspec.Raw(msgspec.json.encode(owned["fieldsV1"]))
         metadata["managedFields"] = owned
         rest = value[len(_START) + len(stored) :].split(time)
-        _take(self._stencils, outline, Stencil(metadata, rest, warnings, classes), _STENCILS)
+        self._stencils.put(outline, Stencil(metadata, rest, warnings, classes))
 
 
-def new_pod(route: Route, request: Request) -> New | None:
+def new_pod(route: Route, request: Request) -> NewPod | None:
     """The pod in a request; None when it must be looked at closely."""
     body = request.body
     if len(body) > _LONGEST or "dryRun" in request.query or any(each in body for each in _DEPENDENT):
@@ -119,7 +125,9 @@ def new_pod(route: Route, request: Request) -> New | None:
     try:
         raw = bytes(_around(body).metadata)
         metadata = _metadata(raw)
-        name = metadata.get("name") or generated_name(metadata["generateName"])
+        name = metadata.get("name")
+        prefix = "" if name else metadata["generateName"]
+        name = name or generated_name(prefix)
         labels = metadata.get("labels")
         if not _SIMPLE_NAME.fullmatch(name) or not has_as_many_keys(raw, metadata):
             return None
@@ -134,13 +142,4 @@ def new_pod(route: Route, request: Request) -> New | None:
     before, _, after = body.partition(raw)
     manager = manager_name(request.parameter("fieldManager"), request.headers.get("user-agent"))
     context = (route.namespace, manager, request.parameter("fieldValidation"))
-    return New(Outline(before, msgspec.json.encode(metadata), after, context), name, labels)
-
-
-def _take(kept: dict[Any, Any], key: Hashable, value: Any, most: int) -> bool:
-    """Keep something, and forget what was first when it becomes too much; whether it was there."""
-    is_known = key in kept
-    if not is_known and len(kept) >= most:
-        del kept[next(iter(kept))]
-    kept[key] = value
-    return is_known
+    return NewPod(Outline(before, msgspec.json.encode(metadata), after, context), name, prefix, labels)

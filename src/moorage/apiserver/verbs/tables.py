@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from moorage.api.kinds import Kind
+from moorage.api.meta import Data
 from moorage.gotext import quote
 from moorage.registry.printing.ages import INVALID
 from moorage.registry.printing.cells import PrintedRow
@@ -15,18 +16,16 @@ from moorage.registry.printing.columns import Columns, columns_of, row_condition
 META = "meta.k8s.io/v1"
 INCLUDES = ("Metadata", "Object", "None")
 
-Item = Mapping[str, Any]
-
 
 def render(
     kind: Kind,
-    objects: Iterable[Item],
+    objects: Iterable[Data],
     *,
     now: datetime,
     include: str = "Metadata",
-    metadata: Item | None = None,
+    metadata: Data | None = None,
     headers: bool = True,
-) -> dict[str, Any]:
+) -> Data:
     """A Table of objects. `metadata` is that of the list; a watch sends the headers with its first event only."""
     columns = columns_of(kind)
     return {
@@ -46,30 +45,20 @@ def include_error(include: str) -> str:
     return f"Unable to convert to Table as requested: includeObject: Invalid value: {quote(include)}: {wanted}"
 
 
-def partial(item: Item) -> dict[str, Any]:
+def partial(item: Mapping[str, Any]) -> Data:
     """An object's metadata alone."""
     return {"kind": "PartialObjectMetadata", "apiVersion": META, "metadata": item.get("metadata") or {}}
 
 
-def partial_list(objects: Iterable[Item], metadata: Item | None = None) -> dict[str, Any]:
-    """The metadata of many objects; `metadata` is that of the list."""
-    return {
-        "kind": "PartialObjectMetadataList",
-        "apiVersion": META,
-        "metadata": metadata or {},
-        "items": [partial(item) for item in objects],
-    }
-
-
-def _row(kind: Kind, columns: Columns, row: PrintedRow, include: str) -> dict[str, Any]:
-    told: dict[str, Any] = {"cells": _cells(columns, row)}
+def _row(kind: Kind, columns: Columns, row: PrintedRow, include: str) -> Data:
+    shown: Data = {"cells": _cells(columns, row)}
     if conditions := row_conditions(kind, row):
-        told["conditions"] = conditions
+        shown["conditions"] = conditions
     if include == "Object":
-        told["object"] = row.item
+        shown["object"] = row.item
     elif include != "None":
-        told["object"] = partial(row.item)
-    return told
+        shown["object"] = partial(row.item)
+    return shown
 
 
 def _cells(columns: Columns, row: PrintedRow) -> list[Any]:

@@ -9,7 +9,7 @@ import pytest
 
 from moorage.api import kinds
 from moorage.apiserver.request.options import read_delete_options
-from moorage.apiserver.verbs import deletion
+from moorage.apiserver.verbs import delete
 from tests.apiserver.asked import Asked, Data
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
@@ -29,7 +29,7 @@ def running(**metadata: Any) -> Data:
 
 def marked(kind: kinds.Kind, data: Data, after: int = 0, **options: Any) -> Data | None:
     """The metadata of what stays; None when nothing does."""
-    stays = deletion.mark(kind, data, read_delete_options(options), NOW + timedelta(seconds=after))
+    stays = delete.mark(kind, data, read_delete_options(options), NOW + timedelta(seconds=after))
     return data["metadata"] if stays else None
 
 
@@ -65,9 +65,9 @@ def test_the_pods_of_jobs_and_replication_controllers_stay_unless_it_is_said_oth
     assert (marked(JOB, item(FOREGROUND)) or {})["finalizers"] == [FOREGROUND]
     assert marked(JOB, item(), propagationPolicy="Background") is None
     assert (marked(CONTROLLER, item()) or {})["finalizers"] == [ORPHAN]
-    assert "child pods are preserved" in deletion.warnings(JOB, read_delete_options({}))[0]
-    assert not deletion.warnings(JOB, read_delete_options({"propagationPolicy": "Orphan"}))
-    assert not deletion.warnings(MAP, read_delete_options({}))
+    assert "child pods are preserved" in delete.deletion_warnings(JOB, read_delete_options({}))[0]
+    assert not delete.deletion_warnings(JOB, read_delete_options({"propagationPolicy": "Orphan"}))
+    assert not delete.deletion_warnings(MAP, read_delete_options({}))
 
 
 def test_nothing_can_belong_to_an_event() -> None:
@@ -112,17 +112,17 @@ def test_a_pod_with_finalizers_outlives_its_time() -> None:
     marked(POD, pod)
     found = marked(POD, pod, 5, gracePeriodSeconds=0) or {}
     assert (found["deletionTimestamp"], found["deletionGracePeriodSeconds"]) == ("2026-01-01T12:00:05Z", 0)
-    assert not deletion.is_over(POD, pod)
+    assert not delete.is_over(POD, pod)
     del pod["metadata"]["finalizers"]
-    assert deletion.is_over(POD, pod)
+    assert delete.is_over(POD, pod)
 
 
 def test_a_namespace_stays_until_it_is_emptied() -> None:
     namespace = {**item(), "spec": {"finalizers": ["kubernetes"]}}
     assert marked(NAMESPACE, namespace) is not None
     assert namespace["status"] == {"phase": "Terminating"}
-    assert not deletion.is_over(NAMESPACE, namespace)
-    assert deletion.is_over(NAMESPACE, {**namespace, "spec": {}})
+    assert not delete.is_over(NAMESPACE, namespace)
+    assert delete.is_over(NAMESPACE, {**namespace, "spec": {}})
 
 
 async def test_a_second_deletion_changes_what_becomes_of_dependents(ask: Asked) -> None:

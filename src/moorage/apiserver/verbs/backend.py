@@ -1,0 +1,45 @@
+"""What every verb works on: the store, the rules of admission, users and their rights, the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from moorage.apiserver.access.accounttokens import ServiceAccountTokens
+from moorage.apiserver.access.authentication import Authenticator
+from moorage.apiserver.access.rbac import Rbac
+from moorage.apiserver.http.messages import Request, Response
+from moorage.apiserver.request.routes import Route
+from moorage.apiserver.verbs.admission import Admission
+from moorage.apiserver.verbs.stencils import Stencils
+from moorage.bounded import Bounded
+from moorage.client.clock import Clock
+from moorage.store.protocol import Store
+
+_WATCH_LINES = 4096
+
+
+@dataclass(slots=True, kw_only=True)
+class Backend:
+    """The parts of one API server that its verbs share."""
+
+    store: Store
+    admission: Admission
+    authenticator: Authenticator
+    accounts: ServiceAccountTokens
+    rbac: Rbac
+    clock: Clock
+    metrics: Callable[[], bytes]
+    """All metrics of the server in Prometheus' text form."""
+    stencils: Stencils = field(default_factory=Stencils)
+    watch_lines: Bounded[int, bytes] = field(default_factory=lambda: Bounded(_WATCH_LINES))
+    """What plain watchers are sent, by revision: encoded once for all of them."""
+
+    def now(self) -> datetime:
+        """The time, in whole seconds as objects have it."""
+        return self.clock.now().replace(microsecond=0)
+
+
+RouteHandler = Callable[[Backend, Route, Request], Awaitable[Response]]
+"""Answers the requests of a route. A request that it does not take raises Refused."""

@@ -1,0 +1,112 @@
+"""Create: a new object through defaults, admission and validation into the store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from moorage.api import kinds
+from moorage.api.meta import Data
+from moorage.apiserver.base.objects import key
+from moorage.apiserver.base.offload import offload
+from moorage.apiserver.http.failures import already_exists, bad_request
+from moorage.apiserver.http.messages import Request, Response
+from moorage.apiserver.patch import managed
+from moorage.apiserver.request.bodies import read_object
+from moorage.apiserver.request.routes import Route
+from moorage.apiserver.verbs import answers
+from moorage.apiserver.verbs.backend import Backend
+from moorage.apiserver.verbs.stencils import NewPod, new_pod
+from moorage.apiserver.verbs.writing import allocate, check_escalation, encoded, is_dry, managed_write, new_uid
+from moorage.client.clock import timestamp
+from moorage.registry.defaults import apply_defaults
+from moorage.registry.metadata import MetadataError, generated_name, prepare_create
+from moorage.store.protocol import Item, KeyExists
+
+_NAMES = 8
+"""How many names are generated, each of which may be taken, before the object is refused."""
+_POD = kinds.row("v1", "Pod")
+
+
+async def create(backend: Backend, route: Route, request: Request) -> Response:
+    """Store a new object."""
+    pod = new_pod(route, request) if route.kind is _POD else None
+    if pod is not None:
+        return await _create_pod(backend, route, request, pod)
+    data, warnings = await read_object(route, request)
+    return await create_object(backend, route, request, data, warnings)
+
+
+async def create_object(
+    backend: Backend, route: Route, request: Request, data: Data, warnings: Sequence[str], *, track: bool = True
+) -> Response:
+    """Store a new object that was read already; `track` says whether its managed fields are still to be updated."""
+    item, warnings = await _store_new(backend, route, request, data, warnings, track=track)
+    return answers.stored(route, request, item, warnings, 201)
+
+
+async def _create_pod(backend: Backend, route: Route, request: Request, pod: NewPod) -> Response:
+    """Store a new pod: from a stencil, when pods of its template have come before."""
+    classes = await backend.admission.priority_classes()
+    stencil = backend.stencils.get(pod.outline, classes)
+    if stencil is None:
+        new, warnings = await _store_new(backend, route, request, *await read_object(route, request))
+        backend.stencils.learn(pod.outline, new.value, warnings, classes)
+        return answers.stored(route, request, new, warnings, 201)
+    await backend.admission.check_namespace(route.kind, route.namespace, pod.name)
+    for _ in range(_NAMES if pod.generate_name else 1):
+        value = stencil.fill(pod, new_uid(), timestamp(backend.now()))
+        item = await _put(backend, route, request, pod.name, value)
+        if item is not None:
+            return answers.stored(route, request, item, stencil.warnings, 201)
+        taken = pod.name
+        pod = pod._replace(name=generated_name(pod.generate_name))
+    raise already_exists(route.kind, taken)
+
+
+async def _store_new(
+    backend: Backend, route: Route, request: Request, data: Data, warnings: Sequence[str], *, track: bool = True
+) -> tuple[Item, Sequence[str]]:
+    """A new object in the store, and the warnings to its author."""
+    is_named = bool(data["metadata"].get("name"))
+    for _ in range(1 if is_named else _NAMES):
+        # A generated name may be taken by chance: the object is then prepared again, from what was sent.
+        new = data if is_named else msgspec.to_builtins(data)
+        new, advice = await _prepared(backend, route, request, new, track=track)
+        name = new["metadata"]["name"]
+        item = await _put(backend, route, request, name, encoded(new))
+        if item is not None:
+            return item, [*warnings, *advice]
+    raise already_exists(route.kind, name)
+
+
+async def _prepared(
+    backend: Backend, route: Route, request: Request, data: Data, *, track: bool
+) -> tuple[Data, list[str]]:
+    """A new object as it is to be stored, and the warnings of validation."""
+    kind, moment = route.kind, timestamp(backend.now())
+    # Defaults come first: what is prepared depends on them, such as the quality of service of a pod.
+    apply_defaults(kind, data, moment)
+    await backend.admission.fill(kind, data, None)
+    try:
+        prepare_create(kind, data, route.namespace, moment, new_uid())
+    except MetadataError as error:
+        raise bad_request(str(error)) from None
+    size = len(request.body)
+    if track:
+        data = await offload(size, managed.track, managed_write(route, request, moment), None, data)
+    await allocate(backend, kind, data, None, dry=is_dry(request))
+    check_escalation(backend, route, request, data, None)
+    return data, await backend.admission.judge(kind, data, None, size=size)
+
+
+async def _put(backend: Backend, route: Route, request: Request, name: str, value: bytes) -> Item | None:
+    """The new object in the store, with revision 0 in a dry run; None when its name is taken."""
+    where = key(route.kind, route.namespace, name)
+    if is_dry(request):
+        return None if await backend.store.get(where) else Item(where, value, 0)
+    try:
+        return await backend.store.create(where, value)
+    except KeyExists:
+        return None

@@ -1,0 +1,196 @@
+"""Delete: an object goes at once, or is marked until its grace period and its finalizers are over."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+from moorage.api import kinds
+from moorage.api.kinds import Kind
+from moorage.api.meta import Data
+from moorage.apiserver.base.objects import decode, encode, key, prefix
+from moorage.apiserver.http.failures import conflict, forbidden, not_found
+from moorage.apiserver.http.messages import Request, Response
+from moorage.apiserver.request.options import FOREGROUND, ORPHAN, DeleteOptions, delete_options
+from moorage.apiserver.request.routes import Route
+from moorage.apiserver.request.selection import selection
+from moorage.apiserver.verbs import answers
+from moorage.apiserver.verbs.backend import Backend
+from moorage.apiserver.verbs.writing import ATTEMPTS, unmet_precondition
+from moorage.client.clock import timestamp
+from moorage.store.protocol import Item, KeyMissing, RevisionConflict
+
+_NAMESPACE = kinds.row("v1", "Namespace")
+_POD = kinds.row("v1", "Pod")
+_JOB = kinds.row("batch/v1", "Job")
+_ORPHANING = (_JOB, kinds.row("v1", "ReplicationController"))
+"""Kinds whose pods are orphaned by default."""
+_LONGEST_GRACE = 2**31 - 1
+_FINALIZERS = {FOREGROUND: "foregroundDeletion", ORPHAN: "orphan"}
+_WITHOUT_DEPENDENTS = frozenset(("Event",))
+_KEPT_PODS = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or "
+    "set propagationPolicy=Orphan to suppress this warning"
+)
+_LASTING_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+
+
+async def delete(backend: Backend, route: Route, request: Request) -> Response:
+    """Remove an object, at once or when its grace period and its finalizers are over."""
+    options = delete_options(request)
+    where = key(route.kind, route.namespace, route.name)
+    for _ in range(ATTEMPTS):
+        item = await backend.store.get(where)
+        if item is None:
+            raise not_found(route.kind, route.name)
+        try:
+            return await _delete_item(backend, route, request, item, options)
+        except RevisionConflict:
+            continue
+        except KeyMissing:
+            raise not_found(route.kind, route.name) from None
+    raise conflict(route.kind, route.name)
+
+
+async def delete_collection(backend: Backend, route: Route, request: Request) -> Response:
+    """Remove all objects that are selected."""
+    chosen = selection(route, request)
+    options = delete_options(request)
+    page = await backend.store.list(prefix(route.kind, route.namespace))
+    for item in page.items:
+        data = decode(item)
+        if chosen.matches is None or chosen.matches(data):
+            metadata = data["metadata"]
+            one = Route("delete", route.kind, route.version, metadata.get("namespace", ""), metadata["name"])
+            with suppress(KeyMissing):
+                await delete_latest(backend, one, request, item, options)
+    return answers.deleted()
+
+
+async def delete_latest(backend: Backend, route: Route, request: Request, item: Item, options: DeleteOptions) -> None:
+    """Remove an object, whatever has happened to it since it was read; Missing when it is gone."""
+    for _ in range(ATTEMPTS):
+        try:
+            await _delete_item(backend, route, request, item, options)
+        except RevisionConflict as error:
+            item = error.current
+        else:
+            return
+
+
+async def _delete_item(
+    backend: Backend, route: Route, request: Request, item: Item, options: DeleteOptions
+) -> Response:
+    """Remove an object that is as it was read; Conflict when it is not."""
+    kind, data = route.kind, decode(item)
+    dry = bool(options.dry_run)
+    metadata = data["metadata"]
+    if kind is _NAMESPACE and metadata["name"] in _LASTING_NAMESPACES:
+        raise forbidden(kind, metadata["name"], "this namespace may not be deleted")
+    expected = options.preconditions.uid, options.preconditions.resource_version
+    if problem := unmet_precondition(expected, (metadata["uid"], metadata["resourceVersion"])):
+        raise conflict(kind, route.name, problem)
+    if not mark(kind, data, options, backend.now()):
+        if not dry:
+            item = await backend.store.delete(item.key, item.revision)
+        return _deleted(route, request, item)
+    value = encode(data)
+    if dry:
+        item = item._replace(value=value)
+    elif value != item.value:
+        item = await backend.store.update(item.key, value, item.revision)
+    return answers.stored(route, request, item, deletion_warnings(kind, options), 200)
+
+
+def _deleted(route: Route, request: Request, item: Item) -> Response:
+    if route.kind.kind == "Pod":
+        return answers.stored(route, request, item, (), 200)
+    metadata = decode(item)["metadata"]
+    kind = route.kind
+    return answers.deleted({"name": metadata["name"], "group": kind.group, "kind": kind.plural, "uid": metadata["uid"]})
+
+
+def is_over(kind: Kind, data: Data) -> bool:
+    """Whether an object was to be deleted and now waits for nothing more."""
+    metadata = data["metadata"]
+    if not metadata.get("deletionTimestamp") or metadata.get("finalizers") or _holds_itself(kind, data):
+        return False
+    return kind is not _POD or not metadata.get("deletionGracePeriodSeconds")
+
+
+def mark(kind: Kind, data: Data, options: DeleteOptions, now: datetime) -> bool:
+    """Mark an object as one that is to go; False when nothing keeps it, so that it can go at once."""
+    metadata = data["metadata"]
+    given, left = options.grace_period_seconds, metadata.get("deletionGracePeriodSeconds") or 0
+    if left and (given is None or _bounded(given) >= left):
+        return True
+    finalizers = _finalizers(kind, metadata, options)
+    metadata.pop("finalizers", None)
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    is_marked = bool(metadata.get("deletionTimestamp"))
+    grace = _bounded(given or 0) if left else 0 if is_marked else _grace(kind, data, given)
+    if not finalizers and not grace and not _holds_itself(kind, data):
+        return False
+    if left:
+        _hurry(metadata, grace, now)
+    elif not is_marked:
+        metadata["deletionTimestamp"] = timestamp(now + timedelta(seconds=grace))
+        metadata["deletionGracePeriodSeconds"] = grace
+        if metadata.get("generation"):
+            metadata["generation"] += 1
+    if kind is _NAMESPACE:
+        data.setdefault("status", {})["phase"] = "Terminating"
+    return True
+
+
+def deletion_warnings(kind: Kind, options: DeleteOptions) -> tuple[str, ...]:
+    """What to tell somebody who deletes a job and may not know what becomes of its pods."""
+    unsaid = options.propagation_policy is None and options.orphan_dependents is None
+    return (_KEPT_PODS,) if kind is _JOB and unsaid else ()
+
+
+def _finalizers(kind: Kind, metadata: Data, options: DeleteOptions) -> list[str]:
+    """The finalizers after a deletion: what it says about dependents replaces what was said before."""
+    found = list(metadata.get("finalizers") or ())
+    if kind.kind in _WITHOUT_DEPENDENTS:
+        return found
+    policy = options.propagation_policy
+    if options.orphan_dependents is not None:
+        policy = ORPHAN if options.orphan_dependents else ""
+    if policy is None:
+        if kind not in _ORPHANING or not {*found}.isdisjoint(_FINALIZERS.values()):
+            return found
+        policy = ORPHAN
+    others = [each for each in found if each not in _FINALIZERS.values()]
+    new = [*others, _FINALIZERS[policy]] if policy in _FINALIZERS else others
+    return found if {*found} == {*new} else new
+
+
+def _grace(kind: Kind, data: Data, given: int | None) -> int:
+    """How long an object may take to end: only a pod that runs somewhere needs time."""
+    if kind is not _POD or not data["spec"].get("nodeName"):
+        return 0
+    if (data.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        return 0
+    return _bounded(data["spec"].get("terminationGracePeriodSeconds", 30) if given is None else given)
+
+
+def _bounded(seconds: int) -> int:
+    return 1 if seconds < 0 else min(seconds, _LONGEST_GRACE)
+
+
+def _hurry(metadata: Data, grace: int, now: datetime) -> None:
+    """Give a pod less time than it was given, from the moment when it was given it."""
+    begun = datetime.fromisoformat(metadata["deletionTimestamp"]) - timedelta(
+        seconds=metadata["deletionGracePeriodSeconds"]
+    )
+    until = begun + timedelta(seconds=grace)
+    if until < now:
+        until, grace = now, min(grace, 1)
+    metadata |= {"deletionTimestamp": timestamp(until), "deletionGracePeriodSeconds": grace}
+
+
+def _holds_itself(kind: Kind, data: Data) -> bool:
+    """Whether an object is a namespace that somebody still has to empty."""
+    return kind is _NAMESPACE and bool((data.get("spec") or {}).get("finalizers"))

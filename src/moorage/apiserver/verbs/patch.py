@@ -1,0 +1,91 @@
+"""Patch: parts of an object changed by a JSON patch, a merge patch, a strategic one or an applied configuration."""
+
+from __future__ import annotations
+
+import msgspec
+
+from moorage.api.meta import Data
+from moorage.apiserver.base.objects import key
+from moorage.apiserver.base.offload import offload
+from moorage.apiserver.http.failures import bad_request, unsupported_media_type
+from moorage.apiserver.http.messages import Request, Response
+from moorage.apiserver.patch import apply, jsonpatch, mergepatch, strategic
+from moorage.apiserver.patch.errors import PatchError
+from moorage.apiserver.request.bodies import check_fields, check_values, media_type, normalised, read_yaml
+from moorage.apiserver.request.options import apply_force
+from moorage.apiserver.request.routes import Route
+from moorage.apiserver.verbs.backend import Backend
+from moorage.apiserver.verbs.create import create_object
+from moorage.apiserver.verbs.read import convert_out
+from moorage.apiserver.verbs.update import change
+from moorage.apiserver.verbs.writing import managed_write, patch_refused
+from moorage.client.clock import timestamp
+
+JSON_PATCH, MERGE_PATCH = "application/json-patch+json", "application/merge-patch+json"
+STRATEGIC_PATCH, APPLY_PATCH = "application/strategic-merge-patch+json", "application/apply-patch+yaml"
+_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
+
+
+async def patch(backend: Backend, route: Route, request: Request) -> Response:
+    """Change parts of an object."""
+    how = media_type(request)
+    if how not in _TYPES:
+        raise unsupported_media_type(_TYPES)
+    if how == APPLY_PATCH:
+        return await _apply(backend, route, request)
+    sent = read_patch(request)
+    warnings: list[str] = []
+
+    def patched(data: Data) -> Data:
+        if convert := convert_out(route):
+            data = convert(data)
+        try:
+            if how == JSON_PATCH:
+                new = jsonpatch.apply(data, sent)
+                check_values(new)  # which may have copied a lot
+            elif how == MERGE_PATCH:
+                new = mergepatch.apply(data, sent)
+            else:
+                new = strategic.apply(data, sent, managed_write(route, request, timestamp(backend.now())).shape)
+        except PatchError as error:
+            raise patch_refused(error) from None
+        if not isinstance(new, dict):
+            raise bad_request("the patched object is not an object")
+        warnings[:] = check_fields(route.kind, request, new, before=data)
+        return normalised(route, new)
+
+    return await change(backend, route, request, patched, warnings)
+
+
+def read_patch(request: Request) -> object:
+    """The patch in a request; Refused when it is not JSON."""
+    try:
+        return msgspec.json.decode(request.body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise bad_request(f"error decoding patch: {error}") from None
+
+
+async def _apply(backend: Backend, route: Route, request: Request) -> Response:
+    size = len(request.body)
+    config, repeated = await offload(size, read_yaml, request.body)
+    check_values(config, size)
+    force = apply_force(request)
+    if isinstance(config, dict):
+        config = normalised(route, config)
+        config["metadata"].setdefault("name", route.name)
+    write = managed_write(route, request, timestamp(backend.now()))
+    warnings = []
+    if isinstance(config, dict):
+        warnings = await offload(size, check_fields, route.kind, request, config, repeated)
+
+    def applied(data: Data | None) -> Data:
+        try:
+            return apply.apply(write, data, config, force=force)
+        except PatchError as error:
+            raise patch_refused(error) from None
+
+    if route.subresource or await backend.store.get(key(route.kind, route.namespace, route.name)):
+        return await change(backend, route, request, applied, warnings, track=False)
+    new = await offload(size, applied, None)
+    # What admission adds gets no owner, so that applying the same again conflicts with nobody.
+    return await create_object(backend, route, request, new, warnings, track=False)

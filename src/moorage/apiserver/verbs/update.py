@@ -1,0 +1,113 @@
+"""Update: an object, or the part of it that a sub-resource is, replaced by what was sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from moorage.api.meta import Data
+from moorage.apiserver.base.objects import decode, key
+from moorage.apiserver.base.offload import offload
+from moorage.apiserver.http.failures import bad_request, conflict, invalid, not_found
+from moorage.apiserver.http.messages import Request, Response
+from moorage.apiserver.patch import managed
+from moorage.apiserver.request.bodies import check_values, read_object
+from moorage.apiserver.request.routes import Route
+from moorage.apiserver.verbs import answers
+from moorage.apiserver.verbs.backend import Backend
+from moorage.apiserver.verbs.delete import is_over
+from moorage.apiserver.verbs.writing import ATTEMPTS, allocate, check_escalation, encoded, is_dry, managed_write
+from moorage.client.clock import timestamp
+from moorage.registry.defaults import apply_defaults
+from moorage.registry.metadata import MetadataError, prepare_update
+from moorage.store.protocol import Item, KeyMissing, RevisionConflict
+from moorage.validation import field
+
+_CONDITIONAL = frozenset((
+    "CSIDriver", "CSINode", "CSIStorageCapacity", "Lease", "PodDisruptionBudget", "RuntimeClass", "VolumeAttachment",
+))  # fmt: skip
+"""Kinds whose updates must name the resourceVersion that they replace."""
+
+Edit = Callable[[Data], Data]
+"""Makes of the data of an object, which it may change, the data that is to be stored."""
+
+
+async def update(backend: Backend, route: Route, request: Request) -> Response:
+    """Replace an object, or the part of it that a sub-resource is."""
+    new, warnings = await read_object(route, request)
+    name = new["metadata"].setdefault("name", route.name)
+    if name != route.name:
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({route.name})")
+    expected = _expected(new)
+    where = key(route.kind, route.namespace, name)
+    if not expected and route.kind.kind in _CONDITIONAL and await backend.store.get(where):
+        problem = field.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+        raise invalid(route.kind, name, [problem])
+    return await change(backend, route, request, lambda _: new, warnings, expected=expected)
+
+
+async def change(
+    backend: Backend,
+    route: Route,
+    request: Request,
+    edit: Edit,
+    warnings: Iterable[str] = (),
+    *,
+    expected: str = "",
+    track: bool = True,
+) -> Response:
+    """Edit an object that exists; again from its latest version when somebody else was faster and none is expected."""
+    where = key(route.kind, route.namespace, route.name)
+    for _ in range(ATTEMPTS):
+        item = await backend.store.get(where)
+        if item is None:
+            raise not_found(route.kind, route.name)
+        if expected and expected != str(item.revision):
+            raise conflict(route.kind, route.name)
+        size = len(request.body) + len(item.value)
+        new = await offload(size, edit, decode(item))
+        check_values(new, size)
+        try:
+            return await _store_change(backend, route, request, item, new, warnings, track=track)
+        except RevisionConflict:
+            if expected:
+                raise conflict(route.kind, route.name) from None
+        except KeyMissing:
+            raise not_found(route.kind, route.name) from None
+    raise conflict(route.kind, route.name)
+
+
+async def _store_change(
+    backend: Backend, route: Route, request: Request, item: Item, new: Data, warnings: Iterable[str], *, track: bool
+) -> Response:
+    kind, old = route.kind, decode(item)
+    if _expected(new) not in ("", str(item.revision)):
+        raise conflict(kind, route.name)
+    moment = timestamp(backend.now())
+    apply_defaults(kind, new, moment)
+    await backend.admission.fill(kind, new, old, route.subresource)
+    try:
+        prepare_update(kind, new, old, route.subresource, moment)
+    except MetadataError as error:
+        raise bad_request(str(error)) from None
+    size = len(request.body) + len(item.value)
+    if track:
+        new = await offload(size, managed.track, managed_write(route, request, moment), old, new)
+    if not route.subresource:
+        await allocate(backend, kind, new, old, dry=is_dry(request))
+    check_escalation(backend, route, request, new, old)
+    advice = await backend.admission.judge(kind, new, old, route.subresource, size=size)
+    value = encoded(new)
+    if is_dry(request) or value == item.value:
+        changed = item._replace(value=value)
+    elif is_over(kind, new):
+        changed = await backend.store.delete(item.key, item.revision)
+        changed = changed._replace(value=value)
+    else:
+        changed = await backend.store.update(item.key, value, item.revision)
+    return answers.stored(route, request, changed, [*warnings, *advice], 200)
+
+
+def _expected(data: Data) -> str:
+    """The resourceVersion that is to be replaced; empty when any will do, which `0` says too."""
+    version = data.get("metadata", {}).get("resourceVersion") or ""
+    return "" if version == "0" else version
