@@ -20,8 +20,8 @@ from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.api.requests import amounts, host_ports
 from moorage.features import ALL_ON, Gate, Gates
+from moorage.scheduler.cycle import Placement
 from moorage.scheduler.decisions import REJECTED, Decisions
-from moorage.scheduler.profile import Placement
 from moorage.scheduler.table.columns import Answers, Column
 from moorage.scheduler.table.nodes import ALL, NodeTable
 from tests.scheduler.engine import Engine, configured, node, pod
@@ -233,9 +233,9 @@ CONFIGURATIONS: tuple[Data, ...] = (
 def everything_is_small() -> Iterator[None]:
     """A table of two rows, a log of nine changes, four shapes remembered: so that all of it runs over soon."""
     with (
-        patch("moorage.scheduler.table.nodes._SIZE", 2),
-        patch("moorage.scheduler.table.nodes._LOG", 9),
-        patch("moorage.scheduler.decisions._KEPT", 4),
+        patch("moorage.scheduler.table.nodes.FIRST_SIZE", 2),
+        patch("moorage.scheduler.table.nodes.LOG_MAX", 9),
+        patch("moorage.scheduler.decisions.SHAPES_MAX", 4),
         patch.object(Column, "is_stale", lambda column, rows: len(column.values) > 5),
     ):
         yield
@@ -299,17 +299,17 @@ class Cluster(RuleBasedStateMachine):
         self._check(data.draw(st.sampled_from(self.asked)))
 
     @rule(data=st.data(), spec=specs, name=st.sampled_from(NODES))
-    def a_pod_is_placed_beside_one_that_was_promised_room(self, data: st.DataObject, spec: Data, name: str) -> None:
-        promised, given = pod(**spec, priority=5), data.draw(st.sampled_from(self.asked))
-        self.engine.handle.nominated = {name: {promised.metadata.uid: self.engine.info(promised)}}
+    def a_pod_is_placed_beside_a_nominated_one(self, data: st.DataObject, spec: Data, name: str) -> None:
+        nominated, given = pod(**spec, priority=5), data.draw(st.sampled_from(self.asked))
+        self.engine.handle.nominations.nominate(self.engine.info(nominated), name)
         node = self.truth.nodes.get(name)
         before = node is not None and self.truth.refusal(given, node) is None
-        self.truth.pods[promised.metadata.uid] = name, promised
+        self.truth.pods[nominated.metadata.uid] = name, nominated
         beside = node is not None and self.truth.refusal(given, node) is None
         found = self.engine.best(given)
         assert (name in found) <= (before and beside)
-        del self.truth.pods[promised.metadata.uid]
-        self.engine.handle.nominated = {}
+        del self.truth.pods[nominated.metadata.uid]
+        self.engine.handle.nominations.release(nominated.metadata.uid)
 
     def _check(self, given: Pod) -> None:
         engine, truth = self.engine, self.truth
@@ -322,9 +322,9 @@ class Cluster(RuleBasedStateMachine):
             if placement.rejected is None:
                 self._check_rejections(given, placement)
         cycle = engine.cycle(given)
-        known = engine.profile._decisions.of(cycle)
+        known = engine.runner.decisions.of(cycle)
         assert {engine.name(row) for row in (known.rank != REJECTED).nonzero()[0]} == feasible
-        fresh = Decisions(engine.table, engine.profile.filters, engine.profile._decisions._scores).of(cycle)
+        fresh = Decisions(engine.table, engine.profile.filters, engine.profile.scores).of(cycle)
         alive = engine.table.alive
         assert (known.rank == fresh.rank).all()
         assert all((mine[alive] == other[alive]).all() for mine, other in zip(known.raw, fresh.raw, strict=True))
@@ -445,7 +445,7 @@ def test_a_selector_over_so_many_labels_that_their_combinations_cannot_be_number
 
 
 def test_what_happened_too_long_ago_is_not_known_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("moorage.scheduler.table.nodes._LOG", 10)
+    monkeypatch.setattr("moorage.scheduler.table.nodes.LOG_MAX", 10)
     table = NodeTable()
     start = table.position
     table.set_node(node("a"))

@@ -34,7 +34,7 @@ def profile(plugins: Data | None = None, args: Mapping[str, Data] | None = None,
 
 
 def scores(of: Profile) -> dict[str, int]:
-    return {each.plugin.name: each.weight for each in of._decisions._scores}
+    return {each.plugin.name: each.weight for each in of.scores}
 
 
 def test_plugins_have_the_order_and_weights_of_kube_scheduler() -> None:
@@ -50,7 +50,7 @@ def test_plugins_have_the_order_and_weights_of_kube_scheduler() -> None:
         "NodeResourcesBalancedAllocation": 1, "ImageLocality": 1,
     }  # fmt: skip
     assert scores(default).items() >= expected.items()
-    assert default.binds[0].name == "DefaultBinder"
+    assert default.binder.name == "DefaultBinder"
 
 
 def test_a_plugin_can_be_left_out_at_one_point_and_stay_at_the_others() -> None:

@@ -11,7 +11,7 @@ import pytest
 from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.features import ALL_ON
-from moorage.scheduler.plugins.noderesources import _STATES, _Remembered
+from moorage.scheduler.plugins.resourceusage import STATES_MAX, SingleRowCache
 from moorage.scheduler.table.nodes import Mask, NodeTable
 from moorage.scheduler.table.shape import Shapes
 from tests.scheduler.engine import Asked, node, pod
@@ -248,10 +248,10 @@ def test_ignored_resources_are_not_looked_at_if_they_are_extended_ones() -> None
 def test_what_is_remembered_of_nodes_is_bounded_however_many_shapes_ask() -> None:
     table, shapes = NodeTable(), Shapes(ALL_ON)
     table.set_node(node("only"))
-    remembered: _Remembered[Mask] = _Remembered(table)
+    remembered: SingleRowCache[Mask] = SingleRowCache(table)
     asking = [shapes.info(asks({"cpu": str(number)})).shape for number in range(1, 9)]
-    for number in range(_STATES):
+    for number in range(STATES_MAX):
         table.requested[0, 0] = number
         for shape in asking:
             remembered.answer(shape, table.requested, np.array([0]), lambda *_: np.ones(1, np.bool_))
-    assert 0 < sum(map(len, remembered._kept.values())) <= _STATES
+    assert 0 < len(remembered) <= STATES_MAX

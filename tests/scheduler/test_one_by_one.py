@@ -16,8 +16,9 @@ from moorage.api.pod import Pod, PodAffinity, PodAffinityTerm, TopologySpreadCon
 from moorage.scheduler.plugins.interpodaffinity import NOT_FAR, NOT_NEAR, UNWANTED, InterPodAffinity
 from moorage.scheduler.plugins.podtopologyspread import MISSING, REASON, PodTopologySpread
 from moorage.scheduler.pods import counts
-from moorage.scheduler.pods.spread import HARD, HOSTNAME, SOFT
+from moorage.scheduler.pods.spread import HARD, SOFT
 from moorage.scheduler.table import nodes
+from moorage.scheduler.table.nodes import HOSTNAME
 from moorage.scheduler.table.shape import PodInfo
 from tests.scheduler.alone import Alone, Data, exists, far, near, one_of, pod, term, weighted
 
@@ -294,7 +295,7 @@ constraints = st.lists(
 def test_pods_are_spread_as_a_loop_spreads_them(
     happens: list[Any], spread: list[Data], labels: dict[str, str], selects: dict[str, str]
 ) -> None:
-    with patch.object(nodes, "_SIZE", 2):
+    with patch.object(nodes, "FIRST_SIZE", 2):
         alone = Alone(PodTopologySpread)
     given_pod = pod(labels, "a", topologySpreadConstraints=spread, nodeSelector=selects)
     for _ in played(alone, happens):
@@ -309,7 +310,7 @@ def test_pods_are_spread_as_a_loop_spreads_them(
 def test_pods_are_near_and_far_as_a_loop_says(
     happens: list[Any], affinity: Data, labels: dict[str, str], hard_weight: int, few: int
 ) -> None:
-    with patch.object(nodes, "_SIZE", 2), patch.object(counts, "_FEW", few):
+    with patch.object(nodes, "FIRST_SIZE", 2), patch.object(counts, "_FEW", few):
         alone = Alone(InterPodAffinity, hardPodAffinityWeight=hard_weight)
         for name, team in TEAMS.items():
             alone.namespace(name, team=team)

@@ -300,17 +300,16 @@ def test_images_that_are_there_already_make_a_better_score(
 
 
 def test_scheduling_gates_hold_a_pod_back() -> None:
-    profile = Engine().profile
     engine = Engine()
-    assert profile.waits(engine.info(pod())) == ""
+    assert engine.runner.pre_enqueue(engine.info(pod())) == ""
     held = pod(schedulingGates=[{"name": "foo"}, {"name": "bar"}])
-    assert profile.waits(engine.info(held)) == "waiting for scheduling gates: [foo bar]"
+    assert engine.runner.pre_enqueue(engine.info(held)) == "waiting for scheduling gates: [foo bar]"
 
 
 def test_priority_comes_first_then_the_time_of_waiting() -> None:
     engine = Engine()
     low, high = (engine.info(pod(priority=priority)) for priority in (10, 100))
-    key = engine.profile.sort_key
+    key = engine.profile.queue_sort.sort_key
     assert key(high, 2.0) < key(low, 1.0)
     assert key(low, 1.0) < key(low, 2.0)
     assert key(engine.info(pod()), 1.0) > key(low, 1.0)

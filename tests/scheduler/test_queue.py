@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from moorage.client.backoff import Backoff
 from moorage.scheduler.queue import LONGEST_WAIT, Queue, Queued
 from moorage.scheduler.table.shape import PodInfo
 from tests.scheduler.engine import Engine, pod
@@ -16,6 +17,7 @@ from tests.scheduler.test_truth import LONELY, Play, play
 
 Data = dict[str, Any]
 FIRST, LAST = 1.0, 10.0
+BACKOFF = Backoff(FIRST, LAST)
 
 
 class Model:
@@ -41,7 +43,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.time = 0.0
         self.engine = Engine()
         self.calls = self.number = 0
-        self.queue = Queue(lambda: self.time, lambda info, added: (-info.priority, added), FIRST, LAST, self._ready)
+        self.queue = Queue(lambda: self.time, lambda info, added: (-info.priority, added), BACKOFF, self._ready)
         self.model: dict[str, Model] = {}
         self.infos: dict[str, PodInfo] = {}
         self.tried: dict[str, Queued] = {}
@@ -184,7 +186,7 @@ TestQueue.settings = settings(max_examples=60, stateful_step_count=40, deadline=
 
 def test_backoff_doubles_up_to_its_limit() -> None:
     time = [0.0]
-    queue = Queue(lambda: time[0], lambda info, added: added, FIRST, LAST)
+    queue = Queue(lambda: time[0], lambda info, added: added, BACKOFF)
     info, waits = Engine().info(pod()), []
     queue.add(info)
     for _ in range(6):
@@ -199,7 +201,7 @@ def test_backoff_doubles_up_to_its_limit() -> None:
 
 def test_a_pod_that_is_woken_backs_off_from_when_it_failed() -> None:
     time = [0.0]
-    queue = Queue(lambda: time[0], lambda info, added: added, FIRST, LAST)
+    queue = Queue(lambda: time[0], lambda info, added: added, BACKOFF)
     queue.add(Engine().info(pod()))
     for moment in (0.0, 0.0, 2.5):
         entry = queue.pop()

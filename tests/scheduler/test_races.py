@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from moorage.api.pod import Pod
 from moorage.api.requests import amounts, pod_requests
 from moorage.client import ApiError, Client
 from moorage.scheduler.config import Configuration
@@ -71,7 +72,7 @@ async def test_a_node_that_vanishes_between_decision_and_binding(
         await here.pod("web", requests={"cpu": "900m"})
 
         async def asked_once() -> bool:
-            return bool(asked) and here.scheduler.table.count == 0 and not here.scheduler._assumed
+            return bool(asked) and here.scheduler.table.count == 0 and not here.scheduler.assumed
 
         assert await eventually(asked_once)
         await here.node("only", cpu="1")
@@ -138,5 +139,5 @@ async def test_a_pod_that_changes_while_its_binding_fails_is_judged_as_it_is_now
 
 async def seen(here: Stage) -> bool:
     """Whether the scheduler has heard of the toleration."""
-    found = here.scheduler._pods.get("default", "web")
+    found = here.scheduler.handle.informers.of(Pod).get("default", "web")
     return found is not None and any(each.key == "gpu" for each in found.spec.tolerations)

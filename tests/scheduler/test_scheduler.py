@@ -11,7 +11,7 @@ from moorage.api import kinds
 from moorage.client import Client, Unavailable
 from moorage.client.clock import FastClock
 from moorage.features import ALL_ON, NONE_ON
-from moorage.scheduler.plugins.queueing import DefaultBinder
+from moorage.scheduler.plugins.defaultbinder import DefaultBinder
 from tests.plane import create, eventually
 from tests.scheduler.stage import NODE, POD, stage
 
@@ -62,7 +62,7 @@ async def test_what_is_said_of_a_pod_that_still_fits_nowhere_follows_its_nodes(t
         await here.taint("only")
 
         async def is_seen() -> bool:
-            return bool(here.scheduler._stale)
+            return bool(here.scheduler.waking.outdated)
 
         await eventually(is_seen)
         await clock.run_fast(45)

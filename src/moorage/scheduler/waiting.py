@@ -7,9 +7,9 @@ from collections.abc import Hashable
 from moorage.api.meta import Object
 from moorage.api.pod import Pod
 from moorage.scheduler.framework import Handle
+from moorage.scheduler.table.shape import FINISHED
 
 _KEPT = 100_000
-_OVER = ("Succeeded", "Failed")
 
 
 class Waiting:
@@ -37,6 +37,6 @@ class Waiting:
 
 def leaves(old: Pod | None, new: Pod | None) -> bool:
     """Whether a pod was on a node and is there no more: what it had is free again."""
-    if old is None or not old.spec.node_name or old.status.phase in _OVER:
+    if old is None or not old.spec.node_name or old.status.phase in FINISHED:
         return False
-    return new is None or new.status.phase in _OVER
+    return new is None or new.status.phase in FINISHED

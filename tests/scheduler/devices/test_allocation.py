@@ -298,7 +298,7 @@ class TestTaints:
     def test_a_value_that_is_no_number_is_not_tolerated_and_is_made_known(self) -> None:
         shop = Shop("n")
         unclear = []
-        shop.handle.unclear = lambda tolerations, found: unclear.append(found.value)
+        shop.handle.parse_error = lambda tolerations, found: unclear.append(found.value)
         shop.offer(resource_slice("n", device("a", taint("high"))))
         wanted = exactly(tolerations=[{"key": "hours", "operator": "Gt", "value": "1"}])
         assert shop.why(shop.ask(claim("c", wanted))) == {"n": NOT_ENOUGH}

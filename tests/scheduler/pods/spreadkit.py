@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from moorage.scheduler.pods.spread import HARD, HOSTNAME
+from moorage.scheduler.pods.spread import HARD
+from moorage.scheduler.table.nodes import HOSTNAME
 from tests.scheduler.alone import Data, exists
 
 FOO, BAR = exists("foo"), exists("bar")

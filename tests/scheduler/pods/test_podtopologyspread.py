@@ -12,7 +12,8 @@ from moorage.api.decode import convert
 from moorage.api.pod import Pod
 from moorage.api.workload import ReplicaSet, StatefulSet
 from moorage.scheduler.plugins.podtopologyspread import MISSING, REASON, PodTopologySpread
-from moorage.scheduler.pods.spread import HOSTNAME, SOFT, ZONE
+from moorage.scheduler.pods.spread import SOFT
+from moorage.scheduler.table.nodes import HOSTNAME, ZONE
 from tests.scheduler.alone import Alone, Data, pod, pods
 from tests.scheduler.pods.spreadkit import (
     BAR,

@@ -185,7 +185,7 @@ class Devices:
         if known is None:
             plan = Plan(
                 [claim.spec.devices for claim in claims], lambda name: self.classes.get("", name),
-                self._handle.gates, self._handle.unclear,
+                self._handle.gates, self._handle.parse_error,
             )  # fmt: skip
             known = self._known[key] = Answers(plan, self.inventory, self.ledger)
             if len(self._known) > _KEPT:

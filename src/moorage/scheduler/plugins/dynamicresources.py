@@ -178,7 +178,7 @@ class DynamicResources(Plugin):
         for row in rows.tolist():
             by_sentence.setdefault(answers.fault(row).sentence(state.lacks), []).append(row)
         for sentence, found in by_sentence.items():
-            yield Rejection(sentence, np.array(found, np.intp), unclear=True)
+            yield Rejection(sentence, np.array(found, np.intp), parse_error=True)
 
     def post_filter(self, cycle: Cycle, rejections: Mapping[str, list[Rejection]]) -> Nomination:
         """Take the devices from a claim that nobody uses yet, when they are in the wrong place."""

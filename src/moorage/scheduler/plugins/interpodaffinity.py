@@ -18,13 +18,12 @@ from moorage.scheduler.framework import MAX_SCORE, SKIP, Cycle, Handle, Plugin, 
 from moorage.scheduler.pods.counts import Anchored, Counts, Held, by_value, holders, pod_counts
 from moorage.scheduler.pods.terms import Labels, Pick, PodTerms, Term, read_terms
 from moorage.scheduler.table.nodes import Mask, Rows, Scores
-from moorage.scheduler.table.shape import PodInfo
+from moorage.scheduler.table.shape import FINISHED, PodInfo
 
 NOT_NEAR = "node(s) didn't match pod affinity rules"
 NOT_FAR = "node(s) didn't match pod anti-affinity rules"
 UNWANTED = "node(s) didn't satisfy existing pods anti-affinity rules"
 _RESOLVABLE = {NOT_NEAR: False, NOT_FAR: True, UNWANTED: True}
-_FINISHED = ("Succeeded", "Failed")
 _KEPT = 1024
 _WAITING = 10_000
 
@@ -282,7 +281,7 @@ def _add(weights: dict[str, NDArray[np.float64]], key: str, values: NDArray[np.f
 
 def _running(pod: Pod | None) -> Pod | None:
     """A pod that runs somewhere, or is about to."""
-    return pod if pod is not None and pod.spec.node_name and pod.status.phase not in _FINISHED else None
+    return pod if pod is not None and pod.spec.node_name and pod.status.phase not in FINISHED else None
 
 
 def _matches(term: Term, pod: Pod | None) -> bool:

@@ -16,10 +16,10 @@ from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.scheduler.framework import MAX_SCORE, SKIP, Cycle, Handle, Plugin, Reject, Rejection, Scope, Skip
 from moorage.scheduler.pods.counts import Counts, by_value, pod_counts
-from moorage.scheduler.pods.spread import HOSTNAME, Constraint, Constraints, Spread
+from moorage.scheduler.pods.spread import Constraint, Constraints, Spread
 from moorage.scheduler.pods.terms import Labels
 from moorage.scheduler.table.columns import Codes
-from moorage.scheduler.table.nodes import ALL, Mask, Rows, Scores
+from moorage.scheduler.table.nodes import ALL, HOSTNAME, Mask, Rows, Scores
 from moorage.scheduler.table.shape import Shape
 
 REASON = "node(s) didn't match pod topology spread constraints"

@@ -12,18 +12,17 @@ from moorage.api.claims import WAIT_FOR_FIRST_CONSUMER, class_of
 from moorage.api.node import Node
 from moorage.api.volume import PersistentVolume, PersistentVolumeClaim, StorageClass
 from moorage.scheduler.framework import SKIP, Cycle, Handle, Plugin, Reject, Rejection, Scope, Skip
-from moorage.scheduler.table.nodes import Mask, Rows
+from moorage.scheduler.table.nodes import REGION, ZONE, Mask, Rows
 from moorage.scheduler.table.shape import PodInfo, Shape
 from moorage.scheduler.volumes.claims import key_of, shared_claims, volumes_of
 from moorage.scheduler.waiting import Waiting
 
 REASON = "node(s) had no available volume zone"
-_ZONE, _REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 _NEWER = {
-    "failure-domain.beta.kubernetes.io/zone": _ZONE,
-    "failure-domain.beta.kubernetes.io/region": _REGION,
-    _ZONE: _ZONE,
-    _REGION: _REGION,
+    "failure-domain.beta.kubernetes.io/zone": ZONE,
+    "failure-domain.beta.kubernetes.io/region": REGION,
+    ZONE: ZONE,
+    REGION: REGION,
 }
 """The labels that say where something is, and by what newer one nodes may say the same."""
 _SEVERAL = "__"

@@ -18,17 +18,15 @@ from moorage.client import Informers
 from moorage.scheduler.pods.owners import PodOwners
 from moorage.scheduler.pods.terms import Labels, Pick
 from moorage.scheduler.table.columns import Answers
-from moorage.scheduler.table.nodes import ALL, Mask, NodeTable
+from moorage.scheduler.table.nodes import ALL, HOSTNAME, ZONE, Mask, NodeTable
 from moorage.scheduler.table.selection import Selection
-from moorage.scheduler.table.shape import PodInfo, Shape
+from moorage.scheduler.table.shape import FINISHED, PodInfo, Shape
 
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
-HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 _SYSTEM = (
     TopologySpreadConstraint(topology_key=HOSTNAME, when_unsatisfiable=SOFT, max_skew=3),
     TopologySpreadConstraint(topology_key=ZONE, when_unsatisfiable=SOFT, max_skew=5),
 )
-_FINISHED = ("Succeeded", "Failed")
 _KEPT = 256
 
 
@@ -215,7 +213,7 @@ def _selector(constraint: TopologySpreadConstraint, labels: Labels) -> Selector:
 
 def _counts(pick: Pick, pod: Pod | None) -> bool:
     """Whether a pod is picked, runs somewhere and is not about to end."""
-    if pod is None or not pod.spec.node_name or pod.status.phase in _FINISHED:
+    if pod is None or not pod.spec.node_name or pod.status.phase in FINISHED:
         return False
     metadata = pod.metadata
     return metadata.deletion_timestamp is None and pick.matches(metadata.namespace, metadata.labels)
