@@ -68,11 +68,8 @@ def _check_kept(scheduler: Scheduler, truth: ClaimReference) -> None:
         if isinstance(kept, Devices):
             taken = {DeviceName(*name): number for name, number in kept.ledger.taken.items()}
             assert taken == dict.fromkeys(truth.holders(), 1)
-            assert not kept.ledger._assumed
-    volumes = volumes_of(scheduler.handle)
-    assert not volumes._promised
-    assert not volumes._given
-    assert not volumes._selected
+            assert not kept.ledger.assumed
+    assert not volumes_of(scheduler.handle).has_assumptions
 
 
 def _check_volumes(truth: ClaimReference) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from moorage.api.decode import convert
 from moorage.api.pod import Pod, PodDisruptionBudget
-from moorage.scheduler.plugins.defaultpreemption import Candidate, DefaultPreemption
+from moorage.scheduler.plugins.defaultpreemption import DefaultPreemption, PreemptionCandidate
 from tests.scheduler.engine import MINE, Engine, configured, node, pod
 
 Data = dict[str, Any]
@@ -59,7 +59,7 @@ class Scene:
             each.node: ({victim.uid for victim in each.victims}, each.violations) for each in self._candidates(given)
         }
 
-    def _candidates(self, given: Pod) -> list[Candidate]:
+    def _candidates(self, given: Pod) -> list[PreemptionCandidate]:
         cycle = self.engine.cycle(given)
         before = self.engine.table.requested.copy()
         rows = [row for row in range(self.engine.table.size) if self.engine.table.alive[row]]

@@ -22,7 +22,7 @@ from moorage.api.resource import (
 )
 from moorage.scheduler.devices import inventory
 from moorage.scheduler.devices.allocator import Search
-from moorage.scheduler.devices.answers import FAULTY, FITS, Answers, Devices
+from moorage.scheduler.devices.answers import FAULTY, FITS, Devices, PlanAnswers
 from moorage.scheduler.devices.answers import NOT_ENOUGH as LACKING
 from moorage.scheduler.devices.plan import Fault
 from moorage.scheduler.framework import Cycle
@@ -45,13 +45,13 @@ from tests.scheduler.shop import IS_A100, Shop, everything, exactly, place, ways
 def counted_searches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The groups of nodes about which is asked from now on."""
     asked: list[int] = []
-    answer = Answers._answer
+    answer = PlanAnswers._answer
 
-    def counted(self: Answers, number: int) -> int:
+    def counted(self: PlanAnswers, number: int) -> int:
         asked.append(number)
         return answer(self, number)
 
-    monkeypatch.setattr(Answers, "_answer", counted)
+    monkeypatch.setattr(PlanAnswers, "_answer", counted)
     return asked
 
 
@@ -170,7 +170,7 @@ def play(shop: Shop, changes: list[Any], give_back: bool) -> None:
                 assert answers.codes(np.array([row]))[0] == found_anew(known, answers, row), (node, asking.spec)
 
 
-def found_anew(known: Devices, answers: Answers, row: int) -> int:
+def found_anew(known: Devices, answers: PlanAnswers, row: int) -> int:
     """What can be said of a row, from all the devices that it can use."""
     views = known.inventory.supplies[known.inventory.of_row[row]].views
     try:
@@ -260,7 +260,7 @@ class Trade(RuleBasedStateMachine):
         return len(usable) >= count * claims
 
     def held(self) -> set[tuple[str, str]]:
-        """What is given away: written, or promised and not yet taken back."""
+        """What is given away: written, or reserved and not yet given back."""
         found = [each.status.allocation for each in self.api.values() if each.status.allocation]
         for cycle, _ in self.pending.values():
             found += self.shop.results(cycle)
@@ -332,7 +332,7 @@ class Trade(RuleBasedStateMachine):
         assert len(devices) == len(set(devices))
         assert {(each.pool, each.device) for each in self.ledger.taken} == set(devices)
         waiting = {each.metadata.name for cycle, _ in self.pending.values() for each in self.state(cycle).lacks}
-        assumed = {each.claim.metadata.name for each in self.ledger._assumed.values()}
+        assumed = {each.claim.metadata.name for each in self.ledger.assumed.values()}
         assert assumed == waiting | set(self.unseen), "nothing is remembered for longer than it must be"
 
 

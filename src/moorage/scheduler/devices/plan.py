@@ -29,7 +29,7 @@ MOST_WAYS = 8
 
 OnParseError = Callable[[Tolerations, Taint], None]
 Classes = Callable[[str], DeviceClass | None]
-_KEPT = 4096
+_TAINT_SETS_MAX = 4096
 _expression = lru_cache(maxsize=256)(DeviceExpression)
 
 
@@ -48,7 +48,7 @@ class Fault(Exception):
         return f"claim {metadata.namespace}/{metadata.name}{self}"
 
 
-class Test(NamedTuple):
+class SelectorTest(NamedTuple):
     """One selector of a class or of a request."""
 
     expression: DeviceExpression
@@ -103,7 +103,7 @@ class Want:
         """Whether nothing on a device keeps it from being given to this request."""
         tolerated = self._tolerated.get(taints)
         if tolerated is None:
-            if len(self._tolerated) > _KEPT:
+            if len(self._tolerated) > _TAINT_SETS_MAX:
                 self._tolerated = {(): True}
             taint = self.tolerations.first_untolerated(taints)
             if taint is not None:
@@ -112,12 +112,12 @@ class Want:
         return tolerated
 
 
-def _tests(selectors: Sequence[DeviceSelector], class_name: str = "") -> Iterator[Test]:
+def _tests(selectors: Sequence[DeviceSelector], class_name: str = "") -> Iterator[SelectorTest]:
     for number, each in enumerate(selectors):
-        yield Test(_expression(each.cel.expression if each.cel else ""), number, class_name)
+        yield SelectorTest(_expression(each.cel.expression if each.cel else ""), number, class_name)
 
 
-class Rule(NamedTuple):
+class AttributeConstraint(NamedTuple):
     """What the devices of some requests must have in common, or must not have in common."""
 
     requests: frozenset[str]
@@ -139,7 +139,7 @@ class ClaimPlan:
         self.devices = devices
         self.requests = tuple(tuple(_wants(number, request, classes, gates, on_error)) for request in devices.requests)
         """The ways to satisfy each request, the best first."""
-        self.rules = tuple(_rule(number, at, each) for at, each in enumerate(devices.constraints))
+        self.rules = tuple(_constraint(number, at, each) for at, each in enumerate(devices.constraints))
 
 
 class Plan:
@@ -178,8 +178,8 @@ def _wants(
         yield Want(request, way, class_, gates, on_error, 0 if exactly else MOST_WAYS - at)
 
 
-def _rule(claim: int, at: int, constraint: DeviceConstraint) -> Rule:
+def _constraint(claim: int, at: int, constraint: DeviceConstraint) -> AttributeConstraint:
     attribute = constraint.match_attribute or constraint.distinct_attribute
     if not attribute:
         raise Fault(f", constraint #{at}: empty constraint (unsupported constraint type?)", claim)
-    return Rule(frozenset(constraint.requests), attribute, constraint.match_attribute is None)
+    return AttributeConstraint(frozenset(constraint.requests), attribute, constraint.match_attribute is None)

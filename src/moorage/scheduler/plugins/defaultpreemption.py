@@ -30,7 +30,7 @@ _NOT_HELPFUL = "Preemption is not helpful for scheduling"
 _NO_VICTIMS = "No preemption victims found for incoming pod"
 
 
-class Candidate(NamedTuple):
+class PreemptionCandidate(NamedTuple):
     """A node, and the pods that would have to leave it, the most important first."""
 
     node: str
@@ -103,11 +103,11 @@ class DefaultPreemption(Plugin):
         )
         return "not eligible due to a terminating pod on the nominated node." if leaving else ""
 
-    def candidates(self, cycle: Cycle, rows: list[int]) -> tuple[list[Candidate], dict[str, int]]:
+    def candidates(self, cycle: Cycle, rows: list[int]) -> tuple[list[PreemptionCandidate], dict[str, int]]:
         """Some nodes where room can be made, beginning anywhere; and why not on the others that were tried."""
         wanted = min(len(rows), max(len(rows) * self._share // 100, self._least))
         begin = self.handle.random.randrange(len(rows)) if rows else 0
-        found: list[Candidate] = []
+        found: list[PreemptionCandidate] = []
         tried: dict[str, int] = {}
         for row in (*rows[begin:], *rows[:begin]):
             if len(found) >= wanted and any(not each.violations for each in found):
@@ -119,7 +119,7 @@ class DefaultPreemption(Plugin):
                 found.append(candidate)
         return found, tried
 
-    def _victims(self, cycle: Cycle, row: int) -> Candidate | str:
+    def _victims(self, cycle: Cycle, row: int) -> PreemptionCandidate | str:
         """Remove all pods of lower priority, then bring back as many as possible, the most important first."""
         lower = [info for info in self.handle.table.pods[row].values() if info.priority < cycle.pod.priority]
         if not lower:
@@ -137,7 +137,7 @@ class DefaultPreemption(Plugin):
                     removed.take(info)
                     violations += info in violating
             victims = sorted(removed.taken, key=_importance)
-        return Candidate(node, victims, violations) if victims else _NO_VICTIMS
+        return PreemptionCandidate(node, victims, violations) if victims else _NO_VICTIMS
 
     def _why_not(self, cycle: Cycle, row: int) -> str:
         """The first reason that is left when everybody who could go has gone."""
@@ -182,7 +182,7 @@ class DefaultPreemption(Plugin):
             and from_struct(budget.spec.selector).matches(labels)
         ]
 
-    async def _remove(self, cycle: Cycle, candidate: Candidate) -> None:
+    async def _remove(self, cycle: Cycle, candidate: PreemptionCandidate) -> None:
         """Delete the victims, and end the nominations of pods of lower priority to the node."""
         try:
             for info in list(self.handle.nominations.by_node.get(candidate.node, {}).values()):

@@ -126,8 +126,6 @@ class VolumeZone(Plugin):
         self._note(cycle.pod)
         yield Rejection(REASON, rows)
 
-    # -- what wakes pods ----------------------------------------------------------------------------------------
-
     def _note(self, info: PodInfo) -> None:
         self._waiting.note(_NODE)
         for key in shared_claims(info):
@@ -137,16 +135,16 @@ class VolumeZone(Plugin):
 
     def _claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         if new is not None:
-            self._waiting.told(old, new, key_of(new))
+            self._waiting.changed(old, new, key_of(new))
 
     def _volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
         if new is not None and (old is None or topologies_of(old) != topologies_of(new)):
-            self._waiting.told(old, new, (_VOLUME, new.metadata.name))
+            self._waiting.changed(old, new, (_VOLUME, new.metadata.name))
 
     def _class_changed(self, old: StorageClass | None, new: StorageClass | None) -> None:
         if old is None and new is not None and new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER:
-            self._waiting.told(old, new, (_CLASS, new.metadata.name))
+            self._waiting.changed(old, new, (_CLASS, new.metadata.name))
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         if new is not None and (old is None or old.metadata.labels != new.metadata.labels):
-            self._waiting.told(old, new, _NODE)
+            self._waiting.changed(old, new, _NODE)

@@ -84,8 +84,6 @@ class NodeTable:
         self._log: list[int] = []
         self._log_start = 0
 
-    # -- changes ------------------------------------------------------------------------------------------------
-
     @property
     def position(self) -> int:
         """How much has been changed so far."""
@@ -109,8 +107,6 @@ class NodeTable:
         if len(self._log) > LOG_MAX:
             self._log_start += len(self._log) - LOG_MAX // 2
             del self._log[: -(LOG_MAX // 2)]
-
-    # -- nodes --------------------------------------------------------------------------------------------------
 
     def set_node(self, node: Node) -> int:
         """Add a node, or change what is known of it. Returns its row."""
@@ -192,8 +188,6 @@ class NodeTable:
             self._label_sets = None
             self.epoch += 1
 
-    # -- columns ------------------------------------------------------------------------------------------------
-
     def labels(self, key: str) -> Column[str | None]:
         """The values of a label; None where a node has none."""
         column = self._labels.get(key)
@@ -223,8 +217,6 @@ class NodeTable:
             self.requested = np.vstack([self.requested, more])
             self.scored = np.vstack([self.scored, more])
         return column
-
-    # -- pods ---------------------------------------------------------------------------------------------------
 
     def add_pod(self, info: PodInfo) -> int:
         """Count a pod on its node. Returns the row."""
@@ -287,8 +279,6 @@ class NodeTable:
                 del used[port]
         if not used:
             del self.ports[row]
-
-    # -- rows ---------------------------------------------------------------------------------------------------
 
     def _row(self, name: str) -> int:
         row = self.rows.get(name)

@@ -13,7 +13,7 @@ from moorage.bounded import Bounded
 from moorage.features import Gates
 from moorage.match.selector import NAME_FIELD, compile_selector
 from moorage.scheduler.table.nodes import ALL, Index, Mask, NodeTable, Rows
-from moorage.scheduler.table.selection import Selection
+from moorage.scheduler.table.selection import RowSelection
 
 _FEW = 64
 """Up to so many rows that a selector names, it is asked about each of them instead of about each value of a label."""
@@ -86,7 +86,7 @@ class Reach:
     def __init__(self, table: NodeTable, selector: NodeSelector | None, gates: Gates, rows: LabelRows) -> None:
         self._table = table
         self._selector = compile_selector(selector, gates)
-        self._selection = Selection(table, self._ask, self._selector.keys, reads_name=self._selector.reads_name)
+        self._selection = RowSelection(table, self._ask, self._selector.keys, reads_name=self._selector.reads_name)
         self._named = _named(selector)
         self._rows = rows
         self._version = -1
