@@ -24,7 +24,7 @@ from moorage.scheduler.cycle import Placement
 from moorage.scheduler.decisions import REJECTED, Decisions
 from moorage.scheduler.table.columns import Answers, Column
 from moorage.scheduler.table.nodes import ALL, NodeTable
-from tests.scheduler.engine import Engine, configured, node, pod
+from tests.scheduler.profile_on_table import ProfileOnTable, configured, node, pod
 from tests.scheduler.reference import Reference
 
 Data = dict[str, Any]
@@ -249,7 +249,7 @@ class Cluster(RuleBasedStateMachine):
         self.patches = ExitStack()
         if small:
             self.patches.enter_context(everything_is_small())
-        self.engine = Engine(gates, configured(args))
+        self.engine = ProfileOnTable(gates, configured(args))
         self.truth = Reference(gates, args)
         self.asked: list[Pod] = [pod()]
 
@@ -387,7 +387,7 @@ TestCluster.settings = settings(
 def test_a_large_cluster_after_many_changes() -> None:
     """More rows than a table begins with, more changes than are worth repeating one by one, columns made anew."""
     chance = random.Random(3)
-    engine, truth = Engine(), Reference(ALL_ON)
+    engine, truth = ProfileOnTable(), Reference(ALL_ON)
     asked = [
         pod({"cpu": "1"}, tolerations=[{"key": "sla", "operator": "Gt", "value": "500"}]),
         pod({"memory": "1Gi"}, nodeSelector={"zone": "a"}, tolerations=[{"key": "*", "operator": "Exists"}]),
@@ -432,7 +432,7 @@ def test_a_value_is_asked_about_once_however_many_rows_have_it() -> None:
 
 
 def test_a_selector_over_so_many_labels_that_their_combinations_cannot_be_numbered() -> None:
-    engine = Engine()
+    engine = ProfileOnTable()
     keys = [f"key-{number:02}" for number in range(17)]
     same = dict.fromkeys(keys, "0")
     engine.table.set_node(node("good", same))
@@ -457,7 +457,7 @@ def test_what_happened_too_long_ago_is_not_known_row_by_row(monkeypatch: pytest.
 
 
 def test_a_pod_may_ask_for_what_no_node_has_heard_of_yet() -> None:
-    engine = Engine()
+    engine = ProfileOnTable()
     there = pod({"example.com/new": "3", "cpu": "1"})
     engine.table.add_pod(engine.info(there, "later"))
     engine.table.set_node(node("later", room={"cpu": "4", "pods": "9", "example.com/new": "4"}))

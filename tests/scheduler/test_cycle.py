@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from moorage.scheduler.config import Configuration
 from moorage.scheduler.cycle import NodeReason
-from tests.scheduler.engine import Engine, node, pod
+from tests.scheduler.profile_on_table import ProfileOnTable, node, pod
 
 ELSEWHERE = "node(s) didn't match the requested node name"
 GPU = {"key": "gpu", "value": "a100", "effect": "NoSchedule"}
 
 
-def with_nodes(*names: str) -> Engine:
-    engine = Engine()
+def with_nodes(*names: str) -> ProfileOnTable:
+    engine = ProfileOnTable()
     for name in names:
         engine.table.set_node(node(name))
     return engine
@@ -38,7 +38,7 @@ def test_every_node_has_a_score_or_the_reasons_of_the_plugin_that_rejects_it_fir
 
 
 def test_the_node_with_the_highest_score_is_the_one_that_the_pod_is_placed_on() -> None:
-    engine = Engine(configuration=Configuration())
+    engine = ProfileOnTable(configuration=Configuration())
     for name in ("empty", "used"):
         engine.table.set_node(node(name))
     engine.table.set_node(node("preferred", {"disk": "ssd"}))
@@ -52,7 +52,7 @@ def test_the_node_with_the_highest_score_is_the_one_that_the_pod_is_placed_on() 
 
 
 def test_a_value_that_cannot_be_parsed_is_told_apart() -> None:
-    engine = Engine()
+    engine = ProfileOnTable()
     engine.table.set_node(node("odd", {}, {"key": "sla", "value": "high", "effect": "NoSchedule"}))
     tolerations = [{"key": "sla", "operator": "Gt", "value": "900", "effect": "NoSchedule"}]
     (reason,) = engine.evaluate(pod(tolerations=tolerations)).reasons["odd"]
@@ -92,7 +92,7 @@ def test_a_pod_that_names_a_node_that_is_not_there_is_told_so() -> None:
 
 
 def test_pods_of_one_template_share_a_shape_whichever_node_they_are_on() -> None:
-    shapes = Engine().shapes
+    shapes = ProfileOnTable().shapes
     waiting = shapes.info(pod({"cpu": "1"}))
     assert {shapes.assigned(pod({"cpu": "1"}, nodeName=name)).shape for name in ("", "a", "b")} == {waiting.shape}
     assert shapes.info(pod({"cpu": "1"}, nodeName="a")).shape is not waiting.shape

@@ -9,7 +9,7 @@ import pytest
 from moorage.api.decode import convert
 from moorage.api.pod import Pod, PodDisruptionBudget
 from moorage.scheduler.plugins.defaultpreemption import DefaultPreemption, PreemptionCandidate
-from tests.scheduler.engine import MINE, Engine, configured, node, pod
+from tests.scheduler.profile_on_table import MINE, ProfileOnTable, configured, node, pod
 
 Data = dict[str, Any]
 SIZES = {"small": "100m", "medium": "200m", "large": "300m", "huge": "500m"}
@@ -28,7 +28,9 @@ class Scene:
     """Nodes of one size with pods on them, written as `name:priority size[start]`."""
 
     def __init__(self, *nodes: str, args: Data | None = None, **budgets: Data) -> None:
-        self.engine = Engine(configuration=configured({"DefaultPreemption": args or {}}, (*MINE, "InterPodAffinity")))
+        self.engine = ProfileOnTable(
+            configuration=configured({"DefaultPreemption": args or {}}, (*MINE, "InterPodAffinity"))
+        )
         for number, text in enumerate(nodes, 1):
             self.engine.table.set_node(node(f"node{number}", {"hostname": f"node{number}"}, room=NODE))
             for word in text.split(", ") if text else ():

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from moorage.client.backoff import Backoff
 from moorage.scheduler.queue import LONGEST_WAIT, Queue, Queued
 from moorage.scheduler.table.shape import PodInfo
-from tests.scheduler.engine import Engine, pod
+from tests.scheduler.profile_on_table import ProfileOnTable, pod
 from tests.scheduler.test_truth import LONELY, Play, play
 
 Data = dict[str, Any]
@@ -41,7 +41,7 @@ class QueueMachine(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.time = 0.0
-        self.engine = Engine()
+        self.engine = ProfileOnTable()
         self.calls = self.number = 0
         self.queue = Queue(lambda: self.time, lambda info, added: (-info.priority, added), BACKOFF, self._ready)
         self.model: dict[str, Model] = {}
@@ -187,7 +187,7 @@ TestQueue.settings = settings(max_examples=60, stateful_step_count=40, deadline=
 def test_backoff_doubles_up_to_its_limit() -> None:
     time = [0.0]
     queue = Queue(lambda: time[0], lambda info, added: added, BACKOFF)
-    info, waits = Engine().info(pod()), []
+    info, waits = ProfileOnTable().info(pod()), []
     queue.add(info)
     for _ in range(6):
         time[0] += 1000
@@ -202,7 +202,7 @@ def test_backoff_doubles_up_to_its_limit() -> None:
 def test_a_pod_that_is_woken_backs_off_from_when_it_failed() -> None:
     time = [0.0]
     queue = Queue(lambda: time[0], lambda info, added: added, BACKOFF)
-    queue.add(Engine().info(pod()))
+    queue.add(ProfileOnTable().info(pod()))
     for moment in (0.0, 0.0, 2.5):
         entry = queue.pop()
         assert entry is not None

@@ -13,15 +13,15 @@ from moorage.api.requests import amounts, pod_requests
 from moorage.client import ApiError, Client
 from moorage.scheduler.config import Configuration
 from tests.plane import eventually
-from tests.scheduler.quiet import fits_nowhere, pods
+from tests.scheduler.invariants import fits_nowhere, pods
+from tests.scheduler.placement_checker import PlacementChecker
 from tests.scheduler.stage import NODE, POD, Stage, stage
-from tests.scheduler.witness import Witness
 
 
 async def test_a_scheduler_that_is_stopped_again_and_again_under_load_binds_each_pod_once(tmp_path: Path) -> None:
     async with stage(tmp_path) as here:
         chance = random.Random(1)
-        witness = Witness(here.server.client("witness"))
+        witness = PlacementChecker(here.server.client("witness"))
         watching = asyncio.create_task(witness.run())
         for number in range(10):
             await here.node(f"node-{number}", cpu="8", pods="30")
@@ -32,7 +32,12 @@ async def test_a_scheduler_that_is_stopped_again_and_again_under_load_binds_each
 
         making = asyncio.gather(*(make(name) for name in names))
         for _ in range(12):
-            await asyncio.sleep(chance.random() * 0.05)
+            enough = min(len(names), len(witness.bound) + chance.randrange(16))
+
+            async def some_are_bound(enough: int = enough) -> bool:
+                return len(witness.bound) >= enough
+
+            await eventually(some_are_bound)
             await here.restart()
         await making
 

@@ -15,13 +15,13 @@ import pytest
 
 from moorage.api.node import Node
 from moorage.api.pod import Pod
-from moorage.client.clock import Clock
+from moorage.client.clock import Clock, Timer
 from moorage.features import ALL_ON, Gates
 from moorage.scheduler.config import Configuration
 from moorage.scheduler.queue import Queued
 from moorage.scheduler.scheduler import Scheduler
-from tests.scheduler.engine import MINE, configured
-from tests.scheduler.fakeapi import FakeAPI, Key
+from tests.scheduler.in_memory_api import InMemoryAPI, Key
+from tests.scheduler.profile_on_table import MINE, configured
 from tests.scheduler.reference import Reference, Refusal
 from tests.scheduler.test_columns import check_table
 
@@ -50,7 +50,17 @@ class Company(Reference):
 
 
 class Impatient(Clock):
-    """A clock for those who do not wait."""
+    """A clock on which nobody waits: whenever it is read a moment has passed, and every timer is due at once."""
+
+    def __init__(self) -> None:
+        self._seconds = 0.0
+
+    def monotonic(self) -> float:
+        self._seconds += 0.0001
+        return self._seconds
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        return asyncio.get_running_loop().call_soon(callback)
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(0)
@@ -87,7 +97,7 @@ class Play:
     """A scheduler on an API in memory, step by step."""
 
     def __init__(self, gates: Gates = ALL_ON, configuration: Configuration | None = None, slots: int = 512) -> None:
-        self.api = FakeAPI()
+        self.api = InMemoryAPI()
         self.gates, self.slots = gates, slots
         self.configuration = configuration or quick()
         self.task: asyncio.Task[None] | None = None
@@ -138,8 +148,6 @@ class Play:
             quiet = quiet + 1 if idle and not counts["backoff"] else 0
             if quiet > 3:
                 return
-            if counts["backoff"]:
-                await asyncio.sleep(0.001)
         raise AssertionError(f"it does not come to rest: {self.scheduler.queue.counts()}")
 
     def node(self, name: str, cpu: str = "4", *taints: Data, pods: str = "10", **labels: str) -> None:
@@ -260,7 +268,7 @@ STEPS = (
 )  # fmt: skip
 
 
-class Churn:
+class RandomChanges:
     """Random things that happen to a cluster."""
 
     def __init__(self, here: Play, chance: random.Random, trouble: bool) -> None:
@@ -339,7 +347,7 @@ class Churn:
 def test_no_pod_waits_in_vain_and_no_room_is_lost(trouble: bool, slots: int) -> None:
     async def run(seed: int) -> None:
         async with play(slots=slots) as here:
-            churn = Churn(here, random.Random(seed), trouble)
+            churn = RandomChanges(here, random.Random(seed), trouble)
             for number in range(90):
                 await churn.step("node" if number < 3 else churn.chance.choice(STEPS))
             here.api.trouble = lambda *_: ""

@@ -134,8 +134,6 @@ class ClaimReference(Reference):
                 return f"{name} has devices elsewhere"
         return ""
 
-    # -- volumes ------------------------------------------------------------------------------------------------
-
     def _no_volumes(self, pod: Pod, node: Node) -> str:
         waiting: dict[Key, PersistentVolumeClaim] = {}
         for use in claims_of(pod):
@@ -209,8 +207,6 @@ class ClaimReference(Reference):
         """Whether a pod on a node uses a claim."""
         users = (each for uid, (_, each) in self.pods.items() if uid != but)
         return any((each.metadata.namespace, use.claim) == key for each in users for use in claims_of(each))
-
-    # -- devices ------------------------------------------------------------------------------------------------
 
     def _no_devices(self, pod: Pod, node: Node) -> str:
         lacking, misplaced = [], []

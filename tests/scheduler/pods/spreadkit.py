@@ -6,7 +6,7 @@ from typing import Any
 
 from moorage.scheduler.pods.spread import HARD
 from moorage.scheduler.table.nodes import HOSTNAME
-from tests.scheduler.alone import Data, exists
+from tests.scheduler.plugin_on_table import Data, exists
 
 FOO, BAR = exists("foo"), exists("bar")
 TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}

@@ -19,7 +19,7 @@ from moorage.scheduler.plugins.volumebinding import VolumeBinding
 from moorage.scheduler.table.nodes import NodeTable
 from moorage.scheduler.table.reach import Reaches
 from moorage.scheduler.volumes.claims import volumes_of
-from tests.scheduler.alone import Alone, Data
+from tests.scheduler.plugin_on_table import Data, PluginOnTable
 from tests.scheduler.volumes.storage import affinity, claim, on, pod_with, storage_class, volume
 
 HOST = "kubernetes.io/hostname"
@@ -153,7 +153,7 @@ def _reachable(volume: PersistentVolume, labels: dict[str, str], node: str) -> b
 @settings(max_examples=200, deadline=None)
 @given(changes=st.lists(VOLUMES, max_size=14), wanted=st.lists(CLAIMS, min_size=1, max_size=3))
 def test_each_claim_gets_on_each_node_what_it_would_get_there_alone(changes: list[Kept], wanted: list[Data]) -> None:
-    here = Alone(VolumeBinding, NODES)
+    here = PluginOnTable(VolumeBinding, NODES)
     assert isinstance(here.plugin, VolumeBinding)
     here.told(storage_class())
     claims = [claim(name, **each) for name, each in zip("xyz", wanted, strict=False)]
@@ -188,7 +188,7 @@ def _promises(there: dict[str, PersistentVolume], wanted: PersistentVolumeClaim)
 
 
 def test_volumes_are_laid_out_anew_only_when_nodes_or_their_labels_change() -> None:
-    alone = Alone(VolumeBinding, NODES)
+    alone = PluginOnTable(VolumeBinding, NODES)
     alone.told(storage_class())
     alone.told(volume("v", **affinity(on(HOST, "a"))))
     known = volumes_of(alone.handle)

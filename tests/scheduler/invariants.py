@@ -15,9 +15,9 @@ from moorage.scheduler.scheduler import Scheduler
 from moorage.scheduler.volumes.claims import volumes_of
 from tests.plane import read_all
 from tests.scheduler.devices.claimreference import OVER, ClaimReference, DeviceName
+from tests.scheduler.placement_checker import KINDS
 from tests.scheduler.stage import Stage
 from tests.scheduler.test_columns import check_table
-from tests.scheduler.witness import KINDS
 
 
 async def fits_nowhere(here: Stage) -> bool:

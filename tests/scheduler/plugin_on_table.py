@@ -82,7 +82,7 @@ def pods(text: str) -> list[Pod]:
     return found
 
 
-class Alone:
+class PluginOnTable:
     """A plugin, the table, and what informers would tell."""
 
     def __init__(self, plugin: type[Plugin], nodes: Mapping[str, Mapping[str, str]] | None = None, **args: Any) -> None:

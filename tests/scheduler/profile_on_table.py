@@ -82,7 +82,7 @@ def configured(args: Mapping[str, Data] | None = None, plugins: tuple[str, ...] 
     )
 
 
-class Engine:
+class ProfileOnTable:
     """Decides about pods, and tells between which nodes chance decided."""
 
     def __init__(self, gates: Gates = ALL_ON, configuration: Configuration | None = None) -> None:
@@ -149,7 +149,7 @@ class Engine:
         return self.runner.evaluate(self.info(given))
 
 
-class Asked:
+class AskedPlugin:
     """One plugin of a profile, on nodes with pods on them."""
 
     def __init__(
@@ -160,7 +160,7 @@ class Asked:
         args: Data | None = None,
         gates: Gates = ALL_ON,
     ) -> None:
-        self.engine = Engine(gates, configured({plugin: args or {}}))
+        self.engine = ProfileOnTable(gates, configured({plugin: args or {}}))
         scores = [each.plugin for each in self.engine.profile.scores]
         self.plugin = next(each for each in (*self.engine.profile.filters, *scores) if each.name == plugin)
         for each in nodes:
