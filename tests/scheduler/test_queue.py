@@ -304,32 +304,32 @@ async def test_a_pod_that_leaves_wakes_only_those_that_its_room_is_enough_for() 
         assert here.attempts == ["small"]
 
 
-async def promised(here: Play, cpu: str) -> None:
-    """Somebody who does not come yet was promised room."""
-    here.pod("promised", cpu=cpu, priority=10, schedulingGates=[{"name": "later"}])
-    found = here.api.objects["Pod", "default", "promised"]
+async def nominated(here: Play, cpu: str) -> None:
+    """A pod that is not to be tried yet is nominated."""
+    here.pod("nominated", cpu=cpu, priority=10, schedulingGates=[{"name": "later"}])
+    found = here.api.objects["Pod", "default", "nominated"]
     found["status"]["nominatedNodeName"] = "only"
     here.api.put("Pod", found)
     await here.settle()
 
 
-async def test_a_pod_kept_out_by_a_promise_is_woken_when_the_promise_ends() -> None:
+async def test_a_pod_kept_out_by_a_nomination_is_woken_when_the_nomination_ends() -> None:
     async with play() as here:
         here.node("only", "4")
-        await promised(here, "3")
+        await nominated(here, "3")
         here.pod("web", cpu="2")
         await here.settle()
         assert not here.where("web")
-        here.finish("promised")
+        here.finish("nominated")
         assert await attempts_after(here, "web") == 1
         assert here.where("web") == "only"
 
 
-async def test_a_pod_kept_out_by_a_promise_is_woken_when_there_is_room_for_both() -> None:
+async def test_a_pod_kept_out_by_a_nomination_is_woken_when_there_is_room_for_both() -> None:
     async with play() as here:
         here.node("only", "4")
         here.pod("there")
-        await promised(here, "3")
+        await nominated(here, "3")
         here.pod("web")
         await here.settle()
         assert not here.where("web")
@@ -338,11 +338,11 @@ async def test_a_pod_kept_out_by_a_promise_is_woken_when_there_is_room_for_both(
         assert here.where("web") == "only"
 
 
-async def test_a_pod_kept_out_by_a_promise_is_not_woken_by_what_does_not_help() -> None:
+async def test_a_pod_kept_out_by_a_nomination_is_not_woken_by_what_does_not_help() -> None:
     async with play() as here:
         here.node("only", "4")
         here.pod("there", cpu="500m")
-        await promised(here, "3")
+        await nominated(here, "3")
         here.pod("web", cpu="2")
         await here.settle()
         here.finish("there")

@@ -264,7 +264,7 @@ STEPS = (
     "node", "node", "node goes", "taint", "taint", "pod", "pod", "pod", "pod", "pod", "urgent pod", "urgent pod",
     "pod goes", "pod goes", "pod goes", "pod ends", "pod changes", "pod is deleted", "news", "news", "turns", "turns",
     "settle", "settle", "other scheduler binds", "restart", "gated pod", "lonely pod", "lonely pod", "lonely pod",
-    "promise is withdrawn",
+    "nomination is withdrawn",
 )  # fmt: skip
 
 
@@ -335,7 +335,7 @@ class RandomChanges:
             pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         elif what == "other scheduler binds" and not pod["spec"].get("nodeName"):
             pod["spec"]["nodeName"] = chance.choice(NODES)
-        elif what == "promise is withdrawn" and not pod["spec"].get("nodeName"):
+        elif what == "nomination is withdrawn" and not pod["spec"].get("nodeName"):
             pod["status"].pop("nominatedNodeName", None)
         else:
             return

@@ -297,12 +297,12 @@ class TestTaints:
 
     def test_a_value_that_is_no_number_is_not_tolerated_and_is_made_known(self) -> None:
         shop = DevicesOnTable("n")
-        unclear = []
-        shop.handle.parse_error = lambda tolerations, found: unclear.append(found.value)
+        parse_errors = []
+        shop.handle.parse_error = lambda tolerations, found: parse_errors.append(found.value)
         shop.offer(resource_slice("n", device("a", taint("high"))))
         wanted = exactly(tolerations=[{"key": "hours", "operator": "Gt", "value": "1"}])
         assert shop.why(shop.ask(claim("c", wanted))) == {"n": NOT_ENOUGH}
-        assert unclear == ["high"]
+        assert parse_errors == ["high"]
 
     @pytest.mark.parametrize(
         ("selector", "expected"),
