@@ -13,8 +13,10 @@ from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.client import Client, Informers
 from moorage.features import ALL_ON, NONE_ON, Gates
-from moorage.scheduler.config import DEFAULT_NAME, Configuration
-from moorage.scheduler.framework import Cycle, Handle
+from moorage.scheduler.config import Configuration
+from moorage.scheduler.cycle import CycleRunner
+from moorage.scheduler.framework import Handle
+from moorage.scheduler.profile import DEFAULT_NAME
 from moorage.scheduler.table.nodes import NodeTable
 from moorage.scheduler.table.shape import PodInfo, Shapes
 
@@ -73,7 +75,7 @@ async def measure(case: str, nodes: int, gates: Gates = ALL_ON) -> list[float]:
     client = cast(Client, None)
     table = NodeTable()
     handle = Handle(table, client, Informers(client), gates, cast(Any, None))
-    profile = Configuration().profiles(handle)[DEFAULT_NAME]
+    runner = CycleRunner(Configuration().profiles(handle)[DEFAULT_NAME], handle)
     shapes = Shapes(gates)
     for number in range(nodes):
         table.set_node(node(number, case))
@@ -81,7 +83,7 @@ async def measure(case: str, nodes: int, gates: Gates = ALL_ON) -> list[float]:
     for number in range(PODS):
         info = shapes.info(pod(number, case))
         start = time.perf_counter()
-        placement = profile.place(Cycle(info, table, profile))
+        placement = runner.place(runner.start(info))
         taken.append(time.perf_counter() - start)
         assert placement.node
         table.add_pod(PodInfo(info.pod, info.shape, placement.node))

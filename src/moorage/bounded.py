@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -39,6 +39,10 @@ class Bounded(Generic[K, V]):
     def pop(self, key: K) -> V | None:
         """Drop a key; its value, if there was one."""
         return self._entries.pop(key, None)
+
+    def values(self) -> Iterable[V]:
+        """All values; that does not count as using them."""
+        return self._entries.values()
 
     def clear(self) -> None:
         """Drop everything."""

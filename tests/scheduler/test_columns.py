@@ -20,11 +20,11 @@ from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.api.requests import amounts, host_ports
 from moorage.features import ALL_ON, Gate, Gates
+from moorage.scheduler.cycle import Placement
 from moorage.scheduler.decisions import REJECTED, Decisions
-from moorage.scheduler.profile import Placement
 from moorage.scheduler.table.columns import Answers, Column
 from moorage.scheduler.table.nodes import ALL, NodeTable
-from tests.scheduler.engine import Engine, configured, node, pod
+from tests.scheduler.profile_on_table import ProfileOnTable, configured, node, pod
 from tests.scheduler.reference import Reference
 
 Data = dict[str, Any]
@@ -233,9 +233,9 @@ CONFIGURATIONS: tuple[Data, ...] = (
 def everything_is_small() -> Iterator[None]:
     """A table of two rows, a log of nine changes, four shapes remembered: so that all of it runs over soon."""
     with (
-        patch("moorage.scheduler.table.nodes._SIZE", 2),
-        patch("moorage.scheduler.table.nodes._LOG", 9),
-        patch("moorage.scheduler.decisions._KEPT", 4),
+        patch("moorage.scheduler.table.nodes.FIRST_SIZE", 2),
+        patch("moorage.scheduler.table.nodes.LOG_MAX", 9),
+        patch("moorage.scheduler.decisions.SHAPES_MAX", 4),
         patch.object(Column, "is_stale", lambda column, rows: len(column.values) > 5),
     ):
         yield
@@ -249,7 +249,7 @@ class Cluster(RuleBasedStateMachine):
         self.patches = ExitStack()
         if small:
             self.patches.enter_context(everything_is_small())
-        self.engine = Engine(gates, configured(args))
+        self.engine = ProfileOnTable(gates, configured(args))
         self.truth = Reference(gates, args)
         self.asked: list[Pod] = [pod()]
 
@@ -299,17 +299,17 @@ class Cluster(RuleBasedStateMachine):
         self._check(data.draw(st.sampled_from(self.asked)))
 
     @rule(data=st.data(), spec=specs, name=st.sampled_from(NODES))
-    def a_pod_is_placed_beside_one_that_was_promised_room(self, data: st.DataObject, spec: Data, name: str) -> None:
-        promised, given = pod(**spec, priority=5), data.draw(st.sampled_from(self.asked))
-        self.engine.handle.nominated = {name: {promised.metadata.uid: self.engine.info(promised)}}
+    def a_pod_is_placed_beside_a_nominated_one(self, data: st.DataObject, spec: Data, name: str) -> None:
+        nominated, given = pod(**spec, priority=5), data.draw(st.sampled_from(self.asked))
+        self.engine.handle.nominations.nominate(self.engine.info(nominated), name)
         node = self.truth.nodes.get(name)
         before = node is not None and self.truth.refusal(given, node) is None
-        self.truth.pods[promised.metadata.uid] = name, promised
+        self.truth.pods[nominated.metadata.uid] = name, nominated
         beside = node is not None and self.truth.refusal(given, node) is None
         found = self.engine.best(given)
         assert (name in found) <= (before and beside)
-        del self.truth.pods[promised.metadata.uid]
-        self.engine.handle.nominated = {}
+        del self.truth.pods[nominated.metadata.uid]
+        self.engine.handle.nominations.release(nominated.metadata.uid)
 
     def _check(self, given: Pod) -> None:
         engine, truth = self.engine, self.truth
@@ -322,9 +322,9 @@ class Cluster(RuleBasedStateMachine):
             if placement.rejected is None:
                 self._check_rejections(given, placement)
         cycle = engine.cycle(given)
-        known = engine.profile._decisions.of(cycle)
+        known = engine.runner.decisions.of(cycle)
         assert {engine.name(row) for row in (known.rank != REJECTED).nonzero()[0]} == feasible
-        fresh = Decisions(engine.table, engine.profile.filters, engine.profile._decisions._scores).of(cycle)
+        fresh = Decisions(engine.table, engine.profile.filters, engine.profile.scores).of(cycle)
         alive = engine.table.alive
         assert (known.rank == fresh.rank).all()
         assert all((mine[alive] == other[alive]).all() for mine, other in zip(known.raw, fresh.raw, strict=True))
@@ -387,7 +387,7 @@ TestCluster.settings = settings(
 def test_a_large_cluster_after_many_changes() -> None:
     """More rows than a table begins with, more changes than are worth repeating one by one, columns made anew."""
     chance = random.Random(3)
-    engine, truth = Engine(), Reference(ALL_ON)
+    engine, truth = ProfileOnTable(), Reference(ALL_ON)
     asked = [
         pod({"cpu": "1"}, tolerations=[{"key": "sla", "operator": "Gt", "value": "500"}]),
         pod({"memory": "1Gi"}, nodeSelector={"zone": "a"}, tolerations=[{"key": "*", "operator": "Exists"}]),
@@ -432,7 +432,7 @@ def test_a_value_is_asked_about_once_however_many_rows_have_it() -> None:
 
 
 def test_a_selector_over_so_many_labels_that_their_combinations_cannot_be_numbered() -> None:
-    engine = Engine()
+    engine = ProfileOnTable()
     keys = [f"key-{number:02}" for number in range(17)]
     same = dict.fromkeys(keys, "0")
     engine.table.set_node(node("good", same))
@@ -445,7 +445,7 @@ def test_a_selector_over_so_many_labels_that_their_combinations_cannot_be_number
 
 
 def test_what_happened_too_long_ago_is_not_known_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("moorage.scheduler.table.nodes._LOG", 10)
+    monkeypatch.setattr("moorage.scheduler.table.nodes.LOG_MAX", 10)
     table = NodeTable()
     start = table.position
     table.set_node(node("a"))
@@ -457,7 +457,7 @@ def test_what_happened_too_long_ago_is_not_known_row_by_row(monkeypatch: pytest.
 
 
 def test_a_pod_may_ask_for_what_no_node_has_heard_of_yet() -> None:
-    engine = Engine()
+    engine = ProfileOnTable()
     there = pod({"example.com/new": "3", "cpu": "1"})
     engine.table.add_pod(engine.info(there, "later"))
     engine.table.set_node(node("later", room={"cpu": "4", "pods": "9", "example.com/new": "4"}))

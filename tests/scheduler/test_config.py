@@ -16,7 +16,7 @@ from moorage.scheduler.framework import Cycle, Plugin
 from moorage.scheduler.profile import Profile
 from moorage.scheduler.table.nodes import Mask, Rows
 from moorage.scheduler.table.shape import PodInfo, Shape
-from tests.scheduler.engine import Engine, node, pod
+from tests.scheduler.profile_on_table import ProfileOnTable, node, pod
 from tests.scheduler.stage import stage
 
 Data = dict[str, Any]
@@ -30,15 +30,15 @@ def written(*profiles: Data, **more: Any) -> Data:
 def profile(plugins: Data | None = None, args: Mapping[str, Data] | None = None, **more: Any) -> Profile:
     given = [{"name": name, "args": told} for name, told in (args or {}).items()]
     configuration = Configuration.of(written({"plugins": plugins or {}, "pluginConfig": given, **more}))
-    return Engine(configuration=configuration).profile
+    return ProfileOnTable(configuration=configuration).profile
 
 
 def scores(of: Profile) -> dict[str, int]:
-    return {each.plugin.name: each.weight for each in of._decisions._scores}
+    return {each.plugin.name: each.weight for each in of.scores}
 
 
 def test_plugins_have_the_order_and_weights_of_kube_scheduler() -> None:
-    default = Engine(configuration=Configuration()).profile
+    default = ProfileOnTable(configuration=Configuration()).profile
     order = [
         "NodeName", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit",
         "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread",
@@ -50,7 +50,7 @@ def test_plugins_have_the_order_and_weights_of_kube_scheduler() -> None:
         "NodeResourcesBalancedAllocation": 1, "ImageLocality": 1,
     }  # fmt: skip
     assert scores(default).items() >= expected.items()
-    assert default.binds[0].name == "DefaultBinder"
+    assert default.binder.name == "DefaultBinder"
 
 
 def test_a_plugin_can_be_left_out_at_one_point_and_stay_at_the_others() -> None:
@@ -98,7 +98,7 @@ def test_most_allocated_packs_pods_together() -> None:
             }
         )
     )
-    engine = Engine(configuration=packed)
+    engine = ProfileOnTable(configuration=packed)
     for name in ("empty", "used"):
         engine.table.set_node(node(name))
     engine.table.add_pod(engine.info(pod({"cpu": "1"}), "used"))
@@ -211,7 +211,7 @@ def test_a_plugin_of_another_package_is_found_and_asked(monkeypatch: pytest.Monk
     assert registered()["EvenNames"] is EvenNames
     given = {"plugins": {"filter": {"enabled": [{"name": "EvenNames"}]}}}
     told = [{"name": "EvenNames", "args": {"even": True}}]
-    engine = Engine(configuration=Configuration.of(written({**given, "pluginConfig": told})))
+    engine = ProfileOnTable(configuration=Configuration.of(written({**given, "pluginConfig": told})))
     for name in ("abc", "abcd"):
         engine.table.set_node(node(name))
     assert engine.best(pod()) == {"abcd"}

@@ -72,10 +72,10 @@ async def test_preemption_by_pods_of_various_priorities_while_victims_take_their
         for number in range(6):
             await here.make(f"high-{number}", 1, priorityClassName="high")
 
-        async def all_promised() -> bool:
+        async def all_nominated() -> bool:
             return all(each["status"].get("nominatedNodeName") for each in await here.pods("high-"))
 
-        assert await eventually(all_promised)
+        assert await eventually(all_nominated)
         for name in lows:
             await here.delete(name)
         for number in range(6):
@@ -173,28 +173,28 @@ async def test_preemption_spares_pods_whose_disruption_budget_would_break(tmp_pa
         assert await here.run_pod("more-urgent", 1, priorityClassName="high") == "node-1"
 
 
-async def test_preemption_takes_a_promise_back_when_a_pod_of_higher_priority_comes(tmp_path: Path) -> None:
+async def test_preemption_ends_the_nomination_of_a_pod_of_lower_priority(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1) as here:
         await here.priorities()
         await here.fake("node-1", 1)
         await here.run_pod("low", 1, priorityClassName="low", terminationGracePeriodSeconds=80)
         await here.make("medium", 1, priorityClassName="medium")
 
-        async def promised(name: str) -> bool:
+        async def nominated(name: str) -> bool:
             return bool((await here.get(name))["status"].get("nominatedNodeName"))
 
-        assert await eventually(lambda: promised("medium"))
+        assert await eventually(lambda: nominated("medium"))
         await here.make("high", 1, priorityClassName="high")
-        assert await eventually(lambda: promised("high"))
+        assert await eventually(lambda: nominated("high"))
 
         async def withdrawn() -> bool:
-            return not await promised("medium")
+            return not await nominated("medium")
 
         assert await eventually(withdrawn)
         await here.delete("low")
         assert await here.runs("high") == "node-1"
         assert "Insufficient" in await here.unschedulable("medium")
-        assert not await promised("medium")
+        assert not await nominated("medium")
 
 
 async def test_preemption_removes_nobody_for_a_pod_whose_policy_is_never(tmp_path: Path) -> None:

@@ -141,10 +141,10 @@ async def test_with_the_gate_off_there_is_no_error_but_a_mismatch(tmp_path: Path
         assert evaluations(here, "TaintToleration", "Filter", "Error") == 0
         await here.restart(ALL_ON)
 
-        async def unclear() -> bool:
+        async def parse_error_is_counted() -> bool:
             return evaluations(here, "TaintToleration", "Filter", "Error") == 1
 
-        assert await eventually(unclear)
+        assert await eventually(parse_error_is_counted)
 
 
 async def test_bindings_that_fail_are_counted_as_errors() -> None:

@@ -11,10 +11,10 @@ import pytest
 from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.features import ALL_ON
-from moorage.scheduler.plugins.noderesources import _STATES, _Remembered
+from moorage.scheduler.plugins.resourceusage import STATES_MAX, SingleRowCache
 from moorage.scheduler.table.nodes import Mask, NodeTable
 from moorage.scheduler.table.shape import Shapes
-from tests.scheduler.engine import Asked, node, pod
+from tests.scheduler.profile_on_table import AskedPlugin, node, pod
 
 Data = dict[str, Any]
 Amounts = Mapping[str, str]
@@ -100,7 +100,7 @@ def test_room_left_or_used_makes_the_score(
     strategy: str, resources: list[Data] | None, nodes: list[Node], there: Any, asked: Pod, expected: list[int]
 ) -> None:
     args = {"scoringStrategy": {"type": strategy, "resources": resources}}
-    assert Asked("NodeResourcesFit", nodes, there, args).scores(asked) == expected
+    assert AskedPlugin("NodeResourcesFit", nodes, there, args).scores(asked) == expected
 
 
 RISING, FALLING = [(0, 0), (100, 10)], [(0, 10), (100, 0)]
@@ -143,7 +143,7 @@ def test_a_broken_line_says_how_good_it_is_to_use_so_much(
 ) -> None:
     shape = [{"utilization": used, "score": score} for used, score in line]
     ratio = {"type": "RequestedToCapacityRatio", "resources": resources, "requestedToCapacityRatio": {"shape": shape}}
-    assert Asked("NodeResourcesFit", nodes, there, {"scoringStrategy": ratio}).scores(asked) == expected
+    assert AskedPlugin("NodeResourcesFit", nodes, there, {"scoringStrategy": ratio}).scores(asked) == expected
 
 
 MILLI = asks(cpu_memory("1000m", "2000"), cpu_memory("2000m", "3000"))
@@ -176,7 +176,7 @@ def test_a_pod_that_evens_out_what_is_used_makes_a_better_score(
     resources: list[Data] | None, nodes: list[Node], there: Any, asked: Pod, expected: list[int] | None
 ) -> None:
     args = {"resources": resources} if resources else {}
-    assert Asked("NodeResourcesBalancedAllocation", nodes, there, args).scores(asked) == expected
+    assert AskedPlugin("NodeResourcesBalancedAllocation", nodes, there, args).scores(asked) == expected
 
 
 A, B, HUGE = "example.com/aaa", "example.com/bbb", "hugepages-2Mi"
@@ -226,12 +226,12 @@ def small(cpu: int = 0, memory: int = 0, **more: int) -> Amounts:
     ],
 )
 def test_a_node_without_enough_left_will_not_do(asked: Pod, used: Amounts, short: list[str], resolvable: bool) -> None:
-    here = Asked("NodeResourcesFit", sized(TIGHT), {"node1": [asks(used)]})
+    here = AskedPlugin("NodeResourcesFit", sized(TIGHT), {"node1": [asks(used)]})
     assert here.refusals(asked) == [([f"Insufficient {name}" for name in short], resolvable)]
 
 
 def test_one_pod_more_than_a_node_may_have_is_too_many() -> None:
-    here = Asked("NodeResourcesFit", [node("full", room={"pods": "1", "cpu": "4"})], {"full": [asks({})]})
+    here = AskedPlugin("NodeResourcesFit", [node("full", room={"pods": "1", "cpu": "4"})], {"full": [asks({})]})
     assert here.refusals(asks({})) == [(["Too many pods"], True)]
     assert here.refusals(asks({"cpu": "5"})) == [(["Too many pods", "Insufficient cpu"], False)]
 
@@ -239,19 +239,19 @@ def test_one_pod_more_than_a_node_may_have_is_too_many() -> None:
 def test_ignored_resources_are_not_looked_at_if_they_are_extended_ones() -> None:
     nodes = sized({"cpu": "1"})
     asked = asks({"cpu": "2", B: "1", CORE: "1"})
-    by_name = Asked("NodeResourcesFit", nodes, args={"ignoredResources": [B, "cpu"]})
+    by_name = AskedPlugin("NodeResourcesFit", nodes, args={"ignoredResources": [B, "cpu"]})
     assert by_name.reasons(asked) == [["Insufficient cpu", f"Insufficient {CORE}"]]
-    by_group = Asked("NodeResourcesFit", nodes, args={"ignoredResourceGroups": ["example.com", "kubernetes.io"]})
+    by_group = AskedPlugin("NodeResourcesFit", nodes, args={"ignoredResourceGroups": ["example.com", "kubernetes.io"]})
     assert by_group.reasons(asked) == [["Insufficient cpu", f"Insufficient {CORE}"]]
 
 
 def test_what_is_remembered_of_nodes_is_bounded_however_many_shapes_ask() -> None:
     table, shapes = NodeTable(), Shapes(ALL_ON)
     table.set_node(node("only"))
-    remembered: _Remembered[Mask] = _Remembered(table)
+    remembered: SingleRowCache[Mask] = SingleRowCache(table)
     asking = [shapes.info(asks({"cpu": str(number)})).shape for number in range(1, 9)]
-    for number in range(_STATES):
+    for number in range(STATES_MAX):
         table.requested[0, 0] = number
         for shape in asking:
             remembered.answer(shape, table.requested, np.array([0]), lambda *_: np.ones(1, np.bool_))
-    assert 0 < sum(map(len, remembered._kept.values())) <= _STATES
+    assert 0 < len(remembered) <= STATES_MAX

@@ -16,10 +16,11 @@ from moorage.api.pod import Pod, PodAffinity, PodAffinityTerm, TopologySpreadCon
 from moorage.scheduler.plugins.interpodaffinity import NOT_FAR, NOT_NEAR, UNWANTED, InterPodAffinity
 from moorage.scheduler.plugins.podtopologyspread import MISSING, REASON, PodTopologySpread
 from moorage.scheduler.pods import counts
-from moorage.scheduler.pods.spread import HARD, HOSTNAME, SOFT
+from moorage.scheduler.pods.spread import HARD, SOFT
 from moorage.scheduler.table import nodes
+from moorage.scheduler.table.nodes import HOSTNAME
 from moorage.scheduler.table.shape import PodInfo
-from tests.scheduler.alone import Alone, Data, exists, far, near, one_of, pod, term, weighted
+from tests.scheduler.plugin_on_table import Data, PluginOnTable, exists, far, near, one_of, pod, term, weighted
 
 TEAMS = {"a": "team1", "b": "team2", "c": "team1"}
 TAINT = {"key": "gpu", "effect": "NoSchedule"}
@@ -80,7 +81,7 @@ def changes(affinity: st.SearchStrategy[Data]) -> st.SearchStrategy[list[Any]]:
     return st.lists(st.one_of(nodes, nodes, pods, pods, pods, gone), min_size=20, max_size=60)
 
 
-def played(alone: Alone, given_changes: list[Any]) -> Iterator[None]:
+def played(alone: PluginOnTable, given_changes: list[Any]) -> Iterator[None]:
     """Do to the table what changes say, and stop now and then to look."""
     known: dict[int, PodInfo] = {}
     for step, change in enumerate(given_changes, 1):
@@ -104,7 +105,7 @@ def played(alone: Alone, given_changes: list[Any]) -> Iterator[None]:
 class OneByOne:
     """The nodes, and the pods that are on them."""
 
-    def __init__(self, alone: Alone, given_pod: Pod) -> None:
+    def __init__(self, alone: PluginOnTable, given_pod: Pod) -> None:
         self.given = given_pod
         self.there: list[tuple[Node, list[Pod]]] = []
         for row, node in enumerate(alone.table.nodes):
@@ -294,8 +295,8 @@ constraints = st.lists(
 def test_pods_are_spread_as_a_loop_spreads_them(
     happens: list[Any], spread: list[Data], labels: dict[str, str], selects: dict[str, str]
 ) -> None:
-    with patch.object(nodes, "_SIZE", 2):
-        alone = Alone(PodTopologySpread)
+    with patch.object(nodes, "FIRST_SIZE", 2):
+        alone = PluginOnTable(PodTopologySpread)
     given_pod = pod(labels, "a", topologySpreadConstraints=spread, nodeSelector=selects)
     for _ in played(alone, happens):
         loop = Spreading(alone, given_pod)
@@ -309,8 +310,8 @@ def test_pods_are_spread_as_a_loop_spreads_them(
 def test_pods_are_near_and_far_as_a_loop_says(
     happens: list[Any], affinity: Data, labels: dict[str, str], hard_weight: int, few: int
 ) -> None:
-    with patch.object(nodes, "_SIZE", 2), patch.object(counts, "_FEW", few):
-        alone = Alone(InterPodAffinity, hardPodAffinityWeight=hard_weight)
+    with patch.object(nodes, "FIRST_SIZE", 2), patch.object(counts, "_FEW", few):
+        alone = PluginOnTable(InterPodAffinity, hardPodAffinityWeight=hard_weight)
         for name, team in TEAMS.items():
             alone.namespace(name, team=team)
         given_pod = pod(labels, "a", affinity=affinity)

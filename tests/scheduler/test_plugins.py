@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from moorage.features import NONE_ON
-from tests.scheduler.engine import Asked, Engine, node, pod
+from tests.scheduler.profile_on_table import AskedPlugin, ProfileOnTable, node, pod
 
 Data = dict[str, Any]
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -56,15 +56,15 @@ def test_taints_that_ask_a_pod_to_go_elsewhere(
 ) -> None:
     nodes = [node(f"node{number}", {}, *map(taint, each)) for number, each in enumerate(taints)]
     asked = pod(tolerations=[*map(tolerates, tolerations)])
-    assert Asked("TaintToleration", nodes).scores(asked) == expected
+    assert AskedPlugin("TaintToleration", nodes).scores(asked) == expected
 
 
 @pytest.mark.parametrize("expression", ['taint.key == "sla"', "int(taint.value) > 950"])
 def test_an_expression_counts_for_taints_that_only_ask(expression: str) -> None:
     nodes = [node("asks", {}, taint("sla=999:P")), node("asks-more", {}, taint("sla=999:P"), taint("gpu:P"))]
     asked = pod(tolerations=[{"expression": expression}])
-    assert Asked("TaintToleration", nodes).scores(asked) == [100, 0]
-    assert Asked("TaintToleration", nodes, gates=NONE_ON).scores(asked) == [50, 0]
+    assert AskedPlugin("TaintToleration", nodes).scores(asked) == [100, 0]
+    assert AskedPlugin("TaintToleration", nodes, gates=NONE_ON).scores(asked) == [50, 0]
 
 
 @pytest.mark.parametrize(
@@ -91,13 +91,13 @@ def test_an_expression_counts_for_taints_that_only_ask(expression: str) -> None:
 def test_a_taint_that_is_not_tolerated_keeps_a_pod_away(
     tolerations: list[str], taints: list[str], untolerated: str
 ) -> None:
-    here = Asked("TaintToleration", [node("tainted", {}, *map(taint, taints))])
+    here = AskedPlugin("TaintToleration", [node("tainted", {}, *map(taint, taints))])
     expected = [f"node(s) had untolerated taint {untolerated}"] if untolerated else []
     assert here.refusals(pod(tolerations=[*map(tolerates, tolerations)])) == [(expected, not untolerated)]
 
 
 def test_a_cordoned_node_takes_only_pods_that_tolerate_it() -> None:
-    here = Asked("NodeUnschedulable", [node("open"), node("cordoned", unschedulable=True)])
+    here = AskedPlugin("NodeUnschedulable", [node("open"), node("cordoned", unschedulable=True)])
     assert here.refusals(pod()) == [([], True), (["node(s) were unschedulable"], False)]
     tolerant = pod(tolerations=[tolerates("node.kubernetes.io/unschedulable Exists -:N")])
     assert here.reasons(tolerant) == [[], []]
@@ -156,19 +156,19 @@ def required(*terms: Data) -> Data:
     ],
 )  # fmt: skip
 def test_a_node_must_have_what_a_pod_selects(spec: Data, labels: dict[str, str], matches: bool) -> None:
-    here = Asked("NodeAffinity", [node("node1", labels)])
+    here = AskedPlugin("NodeAffinity", [node("node1", labels)])
     assert here.refusals(pod(**spec)) == [([] if matches else [NO_MATCH], matches)]
 
 
 def test_two_names_at_once_match_no_node() -> None:
     both = term(name="node1")
     both["matchFields"].append(expression("metadata.name", "In", "node2"))
-    here = Asked("NodeAffinity", [node("node1"), node("node2")])
+    here = AskedPlugin("NodeAffinity", [node("node1"), node("node2")])
     assert here.reasons(pod(affinity=required(both))) == [[NO_MATCH], [NO_MATCH]]
 
 
 def test_a_pod_that_names_its_nodes_is_not_told_what_is_wrong_with_the_others() -> None:
-    engine = Engine()
+    engine = ProfileOnTable()
     tainted = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
     for each in (node("small", room={"cpu": "1", "pods": "10"}), node("tainted", {}, tainted), node("open")):
         engine.table.set_node(each)
@@ -182,7 +182,7 @@ def test_a_pod_that_names_its_nodes_is_not_told_what_is_wrong_with_the_others() 
 
 
 def test_names_that_no_node_can_have_at_once_are_told_as_a_conflict() -> None:
-    engine = Engine()
+    engine = ProfileOnTable()
     engine.table.set_node(node("node1"))
     both = term(name="node1")
     both["matchFields"].append(expression("metadata.name", "In", "node2"))
@@ -193,7 +193,7 @@ def test_names_that_no_node_can_have_at_once_are_told_as_a_conflict() -> None:
 
 def test_what_the_profile_adds_must_match_as_well() -> None:
     added = {"addedAffinity": {REQUIRED: {"nodeSelectorTerms": [term(expression("zone", "In", "bar"))]}}}
-    here = Asked(
+    here = AskedPlugin(
         "NodeAffinity", [node("a", {"zone": "bar"}), node("b", {"zone": "bar", "x": "1"}), node("c")], args=added
     )
     enforced = "node(s) didn't match scheduler-enforced node affinity"
@@ -229,7 +229,7 @@ LABELS: dict[int, dict[str, str]] = {
 )
 def test_preferred_terms_add_their_weights(mine: Any, added: Any, nodes: list[int], expected: list[int]) -> None:
     made = [node(f"node{number}", LABELS[number]) for number in nodes]
-    here = Asked("NodeAffinity", made, args={"addedAffinity": preferred(*added)})
+    here = AskedPlugin("NodeAffinity", made, args={"addedAffinity": preferred(*added)})
     assert here.scores(pod(affinity={"nodeAffinity": preferred(*mine)})) == expected
 
 
@@ -258,7 +258,7 @@ def ports(*texts: str) -> list[Data]:
 )
 def test_host_ports_that_are_taken_keep_a_pod_away(wanted: list[str], taken: list[str], conflict: bool) -> None:
     there = pod(containers=[{"ports": ports(*taken)}])
-    here = Asked("NodePorts", [node("only")], {"only": [there]})
+    here = AskedPlugin("NodePorts", [node("only")], {"only": [there]})
     reasons = ["node(s) didn't have free ports for the requested pod ports"] if conflict else []
     assert here.refusals(pod(containers=[{"ports": ports(*wanted)}])) == [(reasons, True)]
     sidecar = {"restartPolicy": "Always", "ports": ports(*wanted)}
@@ -296,21 +296,20 @@ def test_images_that_are_there_already_make_a_better_score(
         initContainers=[{"image": f"example.com/{size}"} for size in init],
         volumes=[{"name": f"v{size}", "image": {"reference": f"example.com/{size}"}} for size in volumes],
     )
-    assert Asked("ImageLocality", made).scores(asked) == expected
+    assert AskedPlugin("ImageLocality", made).scores(asked) == expected
 
 
 def test_scheduling_gates_hold_a_pod_back() -> None:
-    profile = Engine().profile
-    engine = Engine()
-    assert profile.waits(engine.info(pod())) == ""
+    engine = ProfileOnTable()
+    assert engine.runner.pre_enqueue(engine.info(pod())) == ""
     held = pod(schedulingGates=[{"name": "foo"}, {"name": "bar"}])
-    assert profile.waits(engine.info(held)) == "waiting for scheduling gates: [foo bar]"
+    assert engine.runner.pre_enqueue(engine.info(held)) == "waiting for scheduling gates: [foo bar]"
 
 
 def test_priority_comes_first_then_the_time_of_waiting() -> None:
-    engine = Engine()
+    engine = ProfileOnTable()
     low, high = (engine.info(pod(priority=priority)) for priority in (10, 100))
-    key = engine.profile.sort_key
+    key = engine.profile.queue_sort.sort_key
     assert key(high, 2.0) < key(low, 1.0)
     assert key(low, 1.0) < key(low, 2.0)
     assert key(engine.info(pod()), 1.0) > key(low, 1.0)

@@ -8,9 +8,8 @@ import pytest
 
 from moorage.api.decode import convert
 from moorage.api.pod import Pod, PodDisruptionBudget
-from moorage.scheduler.framework import Cycle
-from moorage.scheduler.plugins.defaultpreemption import Candidate, DefaultPreemption
-from tests.scheduler.engine import MINE, Engine, configured, node, pod
+from moorage.scheduler.plugins.defaultpreemption import DefaultPreemption, PreemptionCandidate
+from tests.scheduler.profile_on_table import MINE, ProfileOnTable, configured, node, pod
 
 Data = dict[str, Any]
 SIZES = {"small": "100m", "medium": "200m", "large": "300m", "huge": "500m"}
@@ -29,7 +28,9 @@ class Scene:
     """Nodes of one size with pods on them, written as `name:priority size[start]`."""
 
     def __init__(self, *nodes: str, args: Data | None = None, **budgets: Data) -> None:
-        self.engine = Engine(configuration=configured({"DefaultPreemption": args or {}}, (*MINE, "InterPodAffinity")))
+        self.engine = ProfileOnTable(
+            configuration=configured({"DefaultPreemption": args or {}}, (*MINE, "InterPodAffinity"))
+        )
         for number, text in enumerate(nodes, 1):
             self.engine.table.set_node(node(f"node{number}", {"hostname": f"node{number}"}, room=NODE))
             for word in text.split(", ") if text else ():
@@ -60,11 +61,11 @@ class Scene:
             each.node: ({victim.uid for victim in each.victims}, each.violations) for each in self._candidates(given)
         }
 
-    def _candidates(self, given: Pod) -> list[Candidate]:
-        cycle = Cycle(self.engine.info(given), self.engine.table, self.engine.profile)
+    def _candidates(self, given: Pod) -> list[PreemptionCandidate]:
+        cycle = self.engine.cycle(given)
         before = self.engine.table.requested.copy()
         rows = [row for row in range(self.engine.table.size) if self.engine.table.alive[row]]
-        found, _ = self.plugin._candidates(cycle, rows)
+        found, _ = self.plugin.candidates(cycle, rows)
         assert (self.engine.table.requested == before).all()
         return found
 
@@ -206,14 +207,14 @@ def test_a_pod_whose_policy_is_never_removes_nobody() -> None:
         ("DeletionByTaintManager", True, False),
     ],
 )
-def test_a_pod_that_was_promised_a_node_waits_for_the_victims_there(reason: str, leaving: bool, waits: bool) -> None:
+def test_a_nominated_pod_waits_for_the_victims_on_its_node(reason: str, leaving: bool, waits: bool) -> None:
     here = Scene("", "p2:low large")
     data: Data = {"name": "p1", "uid": "p1"} | ({"deletionTimestamp": "2026-01-01T00:00:00Z"} if leaving else {})
     condition = {"type": "DisruptionTarget", "status": "True", "reason": reason}
     victim = pod({"cpu": "500m"}, priority=0, metadata=data, status={"conditions": [condition]})
     here.engine.table.add_pod(here.engine.info(victim, "node1"))
     given = sized("high", "huge", "p")
-    here.engine.handle.nominated = {"node1": {"p": here.engine.info(given)}}
+    here.engine.handle.nominations.nominate(here.engine.info(given), "node1")
     nomination = here.engine.nomination(given)
     assert ("terminating pod on the nominated node" in nomination.message) == waits
     assert bool(nomination.node) != waits
@@ -233,10 +234,9 @@ def test_nodes_that_no_removal_could_open_are_told_apart() -> None:
     )
 
 
-def test_room_that_others_were_promised_is_not_room() -> None:
+def test_room_for_nominated_pods_is_not_free() -> None:
     here = Scene("p1:low large, p2:low medium")
-    promised = sized("high", "large", "first")
-    here.engine.handle.nominated = {"node1": {"first": here.engine.info(promised)}}
+    here.engine.handle.nominations.nominate(here.engine.info(sized("high", "large", "first")), "node1")
     assert here.candidates(sized("high", "large")) == {}
     assert here.candidates(sized("high", "medium")) == {"node1": ({"p1", "p2"}, 0)}
     assert here.candidates(sized("highest", "large")) == {"node1": ({"p1"}, 0)}

@@ -9,13 +9,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from moorage.client.backoff import Backoff
 from moorage.scheduler.queue import LONGEST_WAIT, Queue, Queued
 from moorage.scheduler.table.shape import PodInfo
-from tests.scheduler.engine import Engine, pod
+from tests.scheduler.profile_on_table import ProfileOnTable, pod
 from tests.scheduler.test_truth import LONELY, Play, play
 
 Data = dict[str, Any]
 FIRST, LAST = 1.0, 10.0
+BACKOFF = Backoff(FIRST, LAST)
 
 
 class Model:
@@ -39,9 +41,9 @@ class QueueMachine(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.time = 0.0
-        self.engine = Engine()
+        self.engine = ProfileOnTable()
         self.calls = self.number = 0
-        self.queue = Queue(lambda: self.time, lambda info, added: (-info.priority, added), FIRST, LAST, self._ready)
+        self.queue = Queue(lambda: self.time, lambda info, added: (-info.priority, added), BACKOFF, self._ready)
         self.model: dict[str, Model] = {}
         self.infos: dict[str, PodInfo] = {}
         self.tried: dict[str, Queued] = {}
@@ -184,8 +186,8 @@ TestQueue.settings = settings(max_examples=60, stateful_step_count=40, deadline=
 
 def test_backoff_doubles_up_to_its_limit() -> None:
     time = [0.0]
-    queue = Queue(lambda: time[0], lambda info, added: added, FIRST, LAST)
-    info, waits = Engine().info(pod()), []
+    queue = Queue(lambda: time[0], lambda info, added: added, BACKOFF)
+    info, waits = ProfileOnTable().info(pod()), []
     queue.add(info)
     for _ in range(6):
         time[0] += 1000
@@ -199,8 +201,8 @@ def test_backoff_doubles_up_to_its_limit() -> None:
 
 def test_a_pod_that_is_woken_backs_off_from_when_it_failed() -> None:
     time = [0.0]
-    queue = Queue(lambda: time[0], lambda info, added: added, FIRST, LAST)
-    queue.add(Engine().info(pod()))
+    queue = Queue(lambda: time[0], lambda info, added: added, BACKOFF)
+    queue.add(ProfileOnTable().info(pod()))
     for moment in (0.0, 0.0, 2.5):
         entry = queue.pop()
         assert entry is not None
@@ -302,32 +304,32 @@ async def test_a_pod_that_leaves_wakes_only_those_that_its_room_is_enough_for() 
         assert here.attempts == ["small"]
 
 
-async def promised(here: Play, cpu: str) -> None:
-    """Somebody who does not come yet was promised room."""
-    here.pod("promised", cpu=cpu, priority=10, schedulingGates=[{"name": "later"}])
-    found = here.api.objects["Pod", "default", "promised"]
+async def nominated(here: Play, cpu: str) -> None:
+    """A pod that is not to be tried yet is nominated."""
+    here.pod("nominated", cpu=cpu, priority=10, schedulingGates=[{"name": "later"}])
+    found = here.api.objects["Pod", "default", "nominated"]
     found["status"]["nominatedNodeName"] = "only"
     here.api.put("Pod", found)
     await here.settle()
 
 
-async def test_a_pod_kept_out_by_a_promise_is_woken_when_the_promise_ends() -> None:
+async def test_a_pod_kept_out_by_a_nomination_is_woken_when_the_nomination_ends() -> None:
     async with play() as here:
         here.node("only", "4")
-        await promised(here, "3")
+        await nominated(here, "3")
         here.pod("web", cpu="2")
         await here.settle()
         assert not here.where("web")
-        here.finish("promised")
+        here.finish("nominated")
         assert await attempts_after(here, "web") == 1
         assert here.where("web") == "only"
 
 
-async def test_a_pod_kept_out_by_a_promise_is_woken_when_there_is_room_for_both() -> None:
+async def test_a_pod_kept_out_by_a_nomination_is_woken_when_there_is_room_for_both() -> None:
     async with play() as here:
         here.node("only", "4")
         here.pod("there")
-        await promised(here, "3")
+        await nominated(here, "3")
         here.pod("web")
         await here.settle()
         assert not here.where("web")
@@ -336,11 +338,11 @@ async def test_a_pod_kept_out_by_a_promise_is_woken_when_there_is_room_for_both(
         assert here.where("web") == "only"
 
 
-async def test_a_pod_kept_out_by_a_promise_is_not_woken_by_what_does_not_help() -> None:
+async def test_a_pod_kept_out_by_a_nomination_is_not_woken_by_what_does_not_help() -> None:
     async with play() as here:
         here.node("only", "4")
         here.pod("there", cpu="500m")
-        await promised(here, "3")
+        await nominated(here, "3")
         here.pod("web", cpu="2")
         await here.settle()
         here.finish("there")

@@ -8,19 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from moorage.api.pod import Pod
 from moorage.api.requests import amounts, pod_requests
 from moorage.client import ApiError, Client
 from moorage.scheduler.config import Configuration
 from tests.plane import eventually
-from tests.scheduler.quiet import fits_nowhere, pods
+from tests.scheduler.invariants import fits_nowhere, pods
+from tests.scheduler.placement_checker import PlacementChecker
 from tests.scheduler.stage import NODE, POD, Stage, stage
-from tests.scheduler.witness import Witness
 
 
 async def test_a_scheduler_that_is_stopped_again_and_again_under_load_binds_each_pod_once(tmp_path: Path) -> None:
     async with stage(tmp_path) as here:
         chance = random.Random(1)
-        witness = Witness(here.server.client("witness"))
+        witness = PlacementChecker(here.server.client("witness"))
         watching = asyncio.create_task(witness.run())
         for number in range(10):
             await here.node(f"node-{number}", cpu="8", pods="30")
@@ -31,7 +32,12 @@ async def test_a_scheduler_that_is_stopped_again_and_again_under_load_binds_each
 
         making = asyncio.gather(*(make(name) for name in names))
         for _ in range(12):
-            await asyncio.sleep(chance.random() * 0.05)
+            enough = min(len(names), len(witness.bound) + chance.randrange(16))
+
+            async def some_are_bound(enough: int = enough) -> bool:
+                return len(witness.bound) >= enough
+
+            await eventually(some_are_bound)
             await here.restart()
         await making
 
@@ -71,7 +77,7 @@ async def test_a_node_that_vanishes_between_decision_and_binding(
         await here.pod("web", requests={"cpu": "900m"})
 
         async def asked_once() -> bool:
-            return bool(asked) and here.scheduler.table.count == 0 and not here.scheduler._assumed
+            return bool(asked) and here.scheduler.table.count == 0 and not here.scheduler.assumed
 
         assert await eventually(asked_once)
         await here.node("only", cpu="1")
@@ -138,5 +144,5 @@ async def test_a_pod_that_changes_while_its_binding_fails_is_judged_as_it_is_now
 
 async def seen(here: Stage) -> bool:
     """Whether the scheduler has heard of the toleration."""
-    found = here.scheduler._pods.get("default", "web")
+    found = here.scheduler.handle.informers.of(Pod).get("default", "web")
     return found is not None and any(each.key == "gpu" for each in found.spec.tolerations)

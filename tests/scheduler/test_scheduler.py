@@ -11,7 +11,7 @@ from moorage.api import kinds
 from moorage.client import Client, Unavailable
 from moorage.client.clock import FastClock
 from moorage.features import ALL_ON, NONE_ON
-from moorage.scheduler.plugins.queueing import DefaultBinder
+from moorage.scheduler.plugins.defaultbinder import DefaultBinder
 from tests.plane import create, eventually
 from tests.scheduler.stage import NODE, POD, stage
 
@@ -62,7 +62,7 @@ async def test_what_is_said_of_a_pod_that_still_fits_nowhere_follows_its_nodes(t
         await here.taint("only")
 
         async def is_seen() -> bool:
-            return bool(here.scheduler._stale)
+            return bool(here.scheduler.waking.outdated)
 
         await eventually(is_seen)
         await clock.run_fast(45)
@@ -161,7 +161,7 @@ async def test_a_pod_of_higher_priority_takes_the_place_of_a_lower_one(tmp_path:
         assert await here.node_of("urgent") == "only"
 
 
-async def test_a_promise_keeps_others_from_taking_the_room(tmp_path: Path) -> None:
+async def test_a_nomination_keeps_others_from_taking_the_room(tmp_path: Path) -> None:
     async with stage(tmp_path) as here:
         await create(
             here.client,
@@ -177,10 +177,10 @@ async def test_a_promise_keeps_others_from_taking_the_room(tmp_path: Path) -> No
         await here.node_of("low")
         await here.pod("urgent", requests={"cpu": "800m"}, priorityClassName="high")
 
-        async def promised() -> bool:
+        async def nominated() -> bool:
             return bool((await here.get("urgent"))["status"].get("nominatedNodeName") == "only")
 
-        assert await eventually(promised)
+        assert await eventually(nominated)
         await here.pod("sneaky", requests={"cpu": "250m"})
         await here.unschedulable("sneaky", "Insufficient cpu")
         await here.delete("low")

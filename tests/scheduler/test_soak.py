@@ -30,11 +30,11 @@ from moorage.controllers.storage.volumebinder import VolumeBinder
 from moorage.features import ALL_ON
 from moorage.scheduler.config import Configuration
 from tests.plane import api_server, eventually
-from tests.scheduler.churn import Churn
-from tests.scheduler.kept import weight
-from tests.scheduler.quiet import at_rest
+from tests.scheduler.invariants import at_rest
+from tests.scheduler.memory_size import weight
+from tests.scheduler.placement_checker import PlacementChecker
+from tests.scheduler.random_changes import RandomChanges
 from tests.scheduler.stage import POD, Stage
-from tests.scheduler.witness import Witness
 
 SECONDS = int(os.environ.get("MOORAGE_SOAK_SECONDS", "300"))
 SEED = int(os.environ.get("MOORAGE_SOAK_SEED", "1"))
@@ -82,8 +82,8 @@ class Soak:
 
     def __init__(self, here: Stage, clock: FastClock, chance: random.Random, shaky: Shaky) -> None:
         self.here, self.clock, self.chance, self.shaky = here, clock, chance, shaky
-        self.churn = Churn(here.client, chance)
-        self.witness = Witness(here.server.client("witness"))
+        self.churn = RandomChanges(here.client, chance)
+        self.witness = PlacementChecker(here.server.client("witness"))
         self.controllers = self._prepared()
 
     def _prepared(self) -> Controllers:

@@ -8,19 +8,20 @@ import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
 
 from moorage.api.node import Node
 from moorage.api.pod import Pod
-from moorage.client.clock import Clock
+from moorage.client.clock import Clock, Timer
 from moorage.features import ALL_ON, Gates
 from moorage.scheduler.config import Configuration
+from moorage.scheduler.queue import Queued
 from moorage.scheduler.scheduler import Scheduler
-from tests.scheduler.engine import MINE, configured
-from tests.scheduler.fakeapi import FakeAPI, Key
+from tests.scheduler.in_memory_api import InMemoryAPI, Key
+from tests.scheduler.profile_on_table import MINE, configured
 from tests.scheduler.reference import Reference, Refusal
 from tests.scheduler.test_columns import check_table
 
@@ -49,17 +50,54 @@ class Company(Reference):
 
 
 class Impatient(Clock):
-    """A clock for those who do not wait."""
+    """A clock on which nobody waits: whenever it is read a moment has passed, and every timer is due at once."""
+
+    def __init__(self) -> None:
+        self._seconds = 0.0
+
+    def monotonic(self) -> float:
+        self._seconds += 0.0001
+        return self._seconds
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        return asyncio.get_running_loop().call_soon(callback)
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(0)
+
+
+class Slots(asyncio.Semaphore):
+    """A semaphore that tells how many may still acquire it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+    async def acquire(self) -> Literal[True]:
+        await super().acquire()
+        self.number -= 1
+        return True
+
+    def release(self) -> None:
+        self.number += 1
+        super().release()
+
+
+class Recording(Scheduler):
+    """A scheduler that writes down which pods it tries."""
+
+    attempts: list[str]
+
+    def attempt(self, entry: Queued) -> bool:
+        self.attempts.append(entry.info.pod.metadata.name)
+        return super().attempt(entry)
 
 
 class Play:
     """A scheduler on an API in memory, step by step."""
 
     def __init__(self, gates: Gates = ALL_ON, configuration: Configuration | None = None, slots: int = 512) -> None:
-        self.api = FakeAPI()
+        self.api = InMemoryAPI()
         self.gates, self.slots = gates, slots
         self.configuration = configuration or quick()
         self.task: asyncio.Task[None] | None = None
@@ -68,26 +106,22 @@ class Play:
 
     def begin(self) -> None:
         """Start a scheduler that knows nothing but what is there."""
-        self.scheduler = Scheduler(self.api.client, self.gates, self.configuration, clock=Impatient(), seed=1)
-        self.scheduler._slots = asyncio.Semaphore(self.slots)
+        self.free_slots = Slots(self.slots)
+        self.scheduler = Recording(
+            self.api.client, self.gates, self.configuration, clock=Impatient(), seed=1, slots=self.free_slots
+        )
+        self.scheduler.attempts = self.attempts
         self.api.informers = [self.scheduler.handle.informers]
         self.api.news.clear()
         for (kind, _, _), data in list(self.api.objects.items()):
             self.api.put(kind, data)
-        whole = self.scheduler._try
-
-        def noted(entry: Any) -> bool:
-            self.attempts.append(entry.info.pod.metadata.name)
-            return whole(entry)
-
-        self.scheduler._try = noted  # type: ignore[method-assign]
-        self.task = asyncio.create_task(self.scheduler._schedule())
+        self.task = asyncio.create_task(self.scheduler.schedule())
 
     async def end(self) -> None:
         """Stop it in the middle of whatever it does."""
         assert self.task is not None
         self.task.cancel()
-        works = list(self.scheduler._tasks)
+        works = list(self.scheduler.tasks)
         for work in works:
             work.cancel()
         results = await asyncio.gather(self.task, *works, return_exceptions=True)
@@ -110,12 +144,10 @@ class Play:
             self.api.tell()
             await self.turns(1)
             counts = self.scheduler.queue.counts()
-            idle = not (self.api.news or self.scheduler._tasks or counts["active"] or self.scheduler._changed_rows)
-            quiet = quiet + 1 if idle and not counts["backoff"] and not self.scheduler._woken else 0
+            idle = not (self.api.news or self.scheduler.tasks or counts["active"] or self.scheduler.waking.pending)
+            quiet = quiet + 1 if idle and not counts["backoff"] else 0
             if quiet > 3:
                 return
-            if counts["backoff"]:
-                await asyncio.sleep(0.001)
         raise AssertionError(f"it does not come to rest: {self.scheduler.queue.counts()}")
 
     def node(self, name: str, cpu: str = "4", *taints: Data, pods: str = "10", **labels: str) -> None:
@@ -158,26 +190,26 @@ class Play:
         check_table(self.scheduler.table, truth)
         uids = [uid for uid, _ in self.api.bindings]
         assert len(uids) == len(set(uids))
-        assert set(self.scheduler._counted) == set(truth.pods)
-        assert not self.scheduler._assumed
-        assert self.scheduler._slots._value == self.slots
+        assert set(self.scheduler.counted) == set(truth.pods)
+        assert not self.scheduler.assumed
+        assert self.free_slots.number == self.slots
         waiting = [each for each in self.api.pods() if not each.spec.node_name and not each.status.phase]
         assert set(self.scheduler.queue.pods) == {each.metadata.uid for each in waiting}
-        promises = {
+        nominated = {
             uid: (node, info.pod)
-            for node, pods in self.scheduler.handle.nominated.items()
+            for node, pods in self.scheduler.handle.nominations.by_node.items()
             for uid, info in pods.items()
         }
         if not self.api.lost:
             written = {each.metadata.uid: each.status.nominated_node_name for each in waiting}
-            assert {uid: node for uid, (node, _) in promises.items()} == {
+            assert {uid: node for uid, (node, _) in nominated.items()} == {
                 u: node for u, node in written.items() if node
             }
         for each in waiting:
             if not each.spec.scheduling_gates:
-                assert not self.fits(truth, each, promises), f"{each.metadata.name} would fit and waits"
-                if each.metadata.uid not in promises:
-                    assert not self.fits(self.without(truth, each), each, promises), "room could be made and is not"
+                assert not self.fits(truth, each, nominated), f"{each.metadata.name} would fit and waits"
+                if each.metadata.uid not in nominated:
+                    assert not self.fits(self.without(truth, each), each, nominated), "room could be made and is not"
 
     def without(self, truth: Reference, pod: Pod) -> Reference:
         """The cluster without pods of lower priority than this one."""
@@ -188,17 +220,17 @@ class Play:
         }
         return Company(truth.gates, truth.args, truth.nodes, rest)
 
-    def fits(self, truth: Reference, pod: Pod, promises: dict[str, tuple[str, Pod]]) -> list[str]:
-        """The nodes that would do for a pod, also beside those that were promised room there."""
+    def fits(self, truth: Reference, pod: Pod, nominated: dict[str, tuple[str, Pod]]) -> list[str]:
+        """The nodes that a pod fits on, beside the pods that are nominated there."""
         found = []
         for feasible in truth.feasible(pod):
             name = feasible.metadata.name
-            promised = {
+            there = {
                 uid: (node, each)
-                for uid, (node, each) in promises.items()
+                for uid, (node, each) in nominated.items()
                 if node == name and (each.spec.priority or 0) >= (pod.spec.priority or 0) and uid != pod.metadata.uid
             }
-            beside = Company(truth.gates, truth.args, truth.nodes, {**truth.pods, **promised})
+            beside = Company(truth.gates, truth.args, truth.nodes, {**truth.pods, **there})
             if beside.refusal(pod, feasible) is None:
                 found.append(name)
         return found
@@ -232,11 +264,11 @@ STEPS = (
     "node", "node", "node goes", "taint", "taint", "pod", "pod", "pod", "pod", "pod", "urgent pod", "urgent pod",
     "pod goes", "pod goes", "pod goes", "pod ends", "pod changes", "pod is deleted", "news", "news", "turns", "turns",
     "settle", "settle", "other scheduler binds", "restart", "gated pod", "lonely pod", "lonely pod", "lonely pod",
-    "promise is withdrawn",
+    "nomination is withdrawn",
 )  # fmt: skip
 
 
-class Churn:
+class RandomChanges:
     """Random things that happen to a cluster."""
 
     def __init__(self, here: Play, chance: random.Random, trouble: bool) -> None:
@@ -303,7 +335,7 @@ class Churn:
             pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         elif what == "other scheduler binds" and not pod["spec"].get("nodeName"):
             pod["spec"]["nodeName"] = chance.choice(NODES)
-        elif what == "promise is withdrawn" and not pod["spec"].get("nodeName"):
+        elif what == "nomination is withdrawn" and not pod["spec"].get("nodeName"):
             pod["status"].pop("nominatedNodeName", None)
         else:
             return
@@ -315,7 +347,7 @@ class Churn:
 def test_no_pod_waits_in_vain_and_no_room_is_lost(trouble: bool, slots: int) -> None:
     async def run(seed: int) -> None:
         async with play(slots=slots) as here:
-            churn = Churn(here, random.Random(seed), trouble)
+            churn = RandomChanges(here, random.Random(seed), trouble)
             for number in range(90):
                 await churn.step("node" if number < 3 else churn.chance.choice(STEPS))
             here.api.trouble = lambda *_: ""

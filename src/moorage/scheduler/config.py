@@ -15,10 +15,9 @@ from moorage.api.decode import DecodeError, convert
 from moorage.api.meta import Wire
 from moorage.scheduler.framework import Handle, Plugin, overrides
 from moorage.scheduler.plugins.registry import DEFAULTS
-from moorage.scheduler.profile import POINTS, Profile
+from moorage.scheduler.profile import DEFAULT_NAME, POINTS, Profile
 from moorage.scheduler.queue import FIRST_BACKOFF, LAST_BACKOFF
 
-DEFAULT_NAME = "default-scheduler"
 ENTRY_POINTS = "moorage.scheduler.plugins"
 _API_VERSION, _KIND = "kubescheduler.config.k8s.io/v1", "KubeSchedulerConfiguration"
 _EVERY = "*"
@@ -164,7 +163,7 @@ class Configuration:
                 raise ConfigurationError(f"pluginConfig of {name}: {error}") from None
         weights = {each.name: each.weight or 1 for each in at["score"]}
         chosen = {point: [made[each.name] for each in given] for point, given in at.items()}
-        return Profile(spec.scheduler_name, handle, weights, chosen)
+        return Profile.of(spec.scheduler_name, weights, chosen)
 
 
 def _at_point(spec: ProfileSpec, point: str, registry: Mapping[str, type[Plugin]]) -> list[PluginRef]:

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
 from moorage.api.node import Node
-from moorage.scheduler.framework import Cycle, Plugin, Said, Scope, overrides, timed
+from moorage.bounded import Bounded
+from moorage.scheduler.framework import Cycle, Plugin, PluginStatus, Scope, overrides, timed
+from moorage.scheduler.profile import Weighted
 from moorage.scheduler.table.nodes import ALL, Index, Mask, NodeTable, Rows, Scores
 from moorage.scheduler.table.shape import Shape
 
-_KEPT = 256
+SHAPES_MAX = 256
 REJECTED = -1
 """The rank of a row that will not do."""
-
-
-class Weighted(NamedTuple):
-    """A plugin that scores, and how much its score counts."""
-
-    plugin: Plugin
-    weight: int
 
 
 @dataclass(slots=True)
@@ -37,8 +30,8 @@ class Known:
     cluster_filters: list[Plugin]
     """Those of scope CLUSTER that pods of this shape concern."""
     cluster_scores: list[Weighted]
-    said: tuple[Said, ...]
-    """What is counted when pods of this shape are placed and nobody else is asked."""
+    statuses: tuple[PluginStatus, ...]
+    """What is counted when a pod of this shape is placed and no plugin of scope CLUSTER took part."""
     position: int = 0
     epoch: int = -1
     nodes: list[Node | None] = field(default_factory=list)
@@ -66,18 +59,15 @@ class Decisions:
     def __init__(self, table: NodeTable, filters: Sequence[Plugin], scores: Sequence[Weighted]) -> None:
         self._table = table
         self._filters, self._scores = filters, scores
-        self._known: OrderedDict[Shape, Known] = OrderedDict()
+        self._known: Bounded[Shape, Known] = Bounded(SHAPES_MAX)
 
     def of(self, cycle: Cycle) -> Known:
         """What is known about a pod's shape, brought up to date for the rows that have changed."""
         shape = cycle.pod.shape
         known = self._known.get(shape)
         if known is None:
-            known = self._known[shape] = self._begin(shape)
-            if len(self._known) > _KEPT:
-                self._known.popitem(last=False)
-        else:
-            self._known.move_to_end(shape)
+            known = self._begin(shape)
+            self._known.put(shape, known)
         table = self._table
         position = table.position
         if known.epoch == table.epoch:
@@ -110,7 +100,7 @@ class Decisions:
         filters = [each for each in self._filters if each.applies(shape)]
         scores = [each for each in self._scores if each.plugin.applies(shape)]
         by_row = [each for each in scores if each.plugin.scope is not Scope.CLUSTER]
-        said = (
+        statuses = (
             *((each.name, "Filter", "Success") for each in filters if each.scope is not Scope.CLUSTER),
             *((each.plugin.name, "Score", "Success") for each in by_row),
         )
@@ -120,7 +110,7 @@ class Decisions:
             [each for each in by_row if overrides(type(each.plugin), "normalize")],
             [each for each in filters if each.scope is Scope.CLUSTER],
             [each for each in scores if each.plugin.scope is Scope.CLUSTER],
-            said,
+            statuses,
         )
 
     def _renew(self, known: Known, cycle: Cycle, rows: Rows) -> None:

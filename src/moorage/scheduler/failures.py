@@ -1,10 +1,14 @@
-"""Why a pod was not placed, in the words that people search for."""
+"""Why a pod was not placed: the message of the event and of the condition, in Kubernetes' words."""
 
 from __future__ import annotations
 
 from collections import Counter
+from datetime import datetime
+from typing import Any
 
-from moorage.scheduler.profile import Placement
+from moorage.api.pod import Pod
+from moorage.client.clock import timestamp
+from moorage.scheduler.cycle import Placement
 
 
 def message_of(nodes: int, placement: Placement, afterthought: str = "") -> str:
@@ -14,8 +18,8 @@ def message_of(nodes: int, placement: Placement, afterthought: str = "") -> str:
     message = f"0/{nodes} nodes are available:"
     if placement.rejected is not None:
         message += f" {placement.rejected.reason}."
-    elif placement.refused:
-        message = f"0/1 nodes are available: 1 {placement.refused[1]}."
+    elif placement.not_reserved:
+        message = f"0/1 nodes are available: 1 {placement.not_reserved[1]}."
     else:
         counts: Counter[str] = Counter()
         for rejections in placement.rejections.values():
@@ -23,3 +27,17 @@ def message_of(nodes: int, placement: Placement, afterthought: str = "") -> str:
                 counts[rejection.reason] += len(rejection.rows)
         message += f" {', '.join(sorted(f'{count} {reason}' for reason, count in counts.items()))}."
     return f"{message} {afterthought}" if afterthought else message
+
+
+def unschedulable_status(pod: Pod, message: str, nominated: str, now: datetime) -> dict[str, Any]:
+    """What must change in the status of a pod that was not placed; empty when it says all that already."""
+    status: dict[str, Any] = {}
+    old = next((condition for condition in pod.status.conditions if condition.type == "PodScheduled"), None)
+    if old is None or (old.status, old.reason, old.message) != ("False", "Unschedulable", message):
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+        if old is None or old.status != "False":
+            condition["lastTransitionTime"] = timestamp(now)
+        status["conditions"] = [condition]
+    if nominated != pod.status.nominated_node_name:
+        status["nominatedNodeName"] = nominated or None
+    return status

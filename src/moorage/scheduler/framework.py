@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, ParamSpec, TypeVar
+from typing import Any, ClassVar, NamedTuple, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,9 @@ from moorage.client.clock import Clock
 from moorage.client.events import Recorder
 from moorage.features import Gates
 from moorage.match.tolerations import Tolerations
+from moorage.scheduler.nominations import Nominations
 from moorage.scheduler.table.nodes import Mask, NodeTable, Rows, Scores
 from moorage.scheduler.table.shape import PodInfo, Shape
-
-if TYPE_CHECKING:
-    from moorage.scheduler.profile import Profile
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,15 +30,15 @@ MAX_SCORE = 100
 
 Timings = list[tuple[str, str, float]]
 """Extension points, plugins (empty for all of a point together) and the seconds they took."""
-Said = tuple[str, str, str]
-"""A plugin, an extension point, and what it said there."""
+PluginStatus = tuple[str, str, str]
+"""A plugin, an extension point, and the status code that it gave there."""
 
 
 class Scope(Enum):
     """What the answers of a plugin depend on."""
 
     NODE = "node"
-    """On the shape of the pod and on the node alone: pods that come and go make no difference."""
+    """On the shape of the pod and on the node alone, not on the pods there."""
     ROW = "row"
     """On the shape of the pod and on one row of the table: an answer is kept until that row changes."""
     CLUSTER = "cluster"
@@ -71,25 +69,25 @@ class Rejection(NamedTuple):
     rows: NDArray[np.intp]
     resolvable: bool = False
     """Whether the removal of pods from the node could help."""
-    unclear: bool = False
-    """Whether something could not be understood, and so was not accepted."""
+    parse_error: bool = False
+    """Whether the nodes are rejected because a value could not be parsed."""
 
 
 class Unbindable(Exception):
-    """What must be done before a pod is bound cannot be done: the pod is tried again later."""
+    """A pre-bind plugin cannot prepare the binding: the pod is tried again later."""
 
 
 class Nomination(NamedTuple):
     """How room could be made for a pod."""
 
     node: str = ""
-    """The node to promise it, if there is one."""
+    """The node to nominate the pod to, if there is one."""
     message: str = ""
-    """What to say about it."""
+    """What the event and the condition of the pod say about it."""
     act: Callable[[], Awaitable[None]] | None = None
     """Makes the room; started at once."""
     hopeless: bool = False
-    """Whether room can be made nowhere, so that a promise given before is void."""
+    """Whether room can be made nowhere, which ends an earlier nomination."""
 
 
 @dataclass(slots=True)
@@ -105,33 +103,44 @@ class Handle:
     random: random.Random = field(default_factory=random.Random)
     wake: Callable[[str, Object | None, Object | None], None] = lambda *_: None
     """Tell the queue of a change that pods rejected by a plugin (its name) may be waiting for: old and new object."""
-    unclear: Callable[[Tolerations, Taint], None] = lambda *_: None
-    """Note that a taint was not tolerated, perhaps because it could not be understood."""
+    parse_error: Callable[[Tolerations, Taint], None] = lambda *_: None
+    """Note that a taint was not tolerated; counted and logged if that is because a value could not be parsed."""
     wildcard_seconds: Callable[[float], None] = lambda _: None
     """Note how long a set of taints took to be matched by tolerations with wildcards."""
-    nominated: dict[str, dict[str, PodInfo]] = field(default_factory=dict)
-    """The pods, by uid, that were promised room on a node, by its name."""
-    promise: Callable[[PodInfo, str], None] = lambda *_: None
-    """Promise a pod room on a node and nowhere else, or, without a node, nowhere at all."""
+    nominations: Nominations = field(default_factory=Nominations)
+    """The pods for which room is kept on a node."""
     shared: dict[str, Any] = field(default_factory=dict)
     """What the plugins of one name keep together in all profiles, by that name."""
+
+
+class Fitting(Protocol):
+    """What a plugin may ask about the pod that is being placed: all plugins that filter are asked about one node."""
+
+    name: str
+    """The schedulerName of the profile."""
+
+    def fits(self, cycle: Cycle, row: int) -> bool:
+        """Whether the pod fits on one row as the table is now, beside the pods that are nominated there."""
+
+    def diagnose(self, cycle: Cycle, row: int) -> dict[str, list[Rejection]]:
+        """Why the pod does not fit on one row as the table is now, by plugin; nominated pods do not count."""
 
 
 class Cycle:
     """One attempt to place one pod, and what plugins keep for its duration."""
 
-    __slots__ = ("data", "pod", "profile", "rejected_by", "said", "table", "timings")
+    __slots__ = ("data", "fitting", "pod", "rejected_by", "statuses", "table", "timings")
 
-    def __init__(self, pod: PodInfo, table: NodeTable, profile: Profile, timings: Timings | None = None) -> None:
+    def __init__(self, pod: PodInfo, table: NodeTable, fitting: Fitting, timings: Timings | None = None) -> None:
         self.pod = pod
         self.table = table
-        self.profile = profile
+        self.fitting = fitting
         self.data: dict[str, Any] = {}
-        """What a plugin found out in an earlier step, by the plugin's name."""
+        """What a plugin keeps for a later step, by the plugin's name."""
         self.rejected_by = ""
-        """The plugin that rejected the pod before any node was looked at."""
-        self.said: tuple[Said, ...] = ()
-        """Who had a say in the decision."""
+        """The plugin that rejected the pod before any node was filtered."""
+        self.statuses: tuple[PluginStatus, ...] = ()
+        """The plugins that took part in the decision."""
         self.timings = timings
         """Where to write down how long things take, if somebody wants to know."""
 

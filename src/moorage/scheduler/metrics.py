@@ -10,7 +10,8 @@ import prometheus_client as prometheus
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from moorage.histogram import Histogram
-from moorage.scheduler.framework import Cycle, Said, Timings
+from moorage.scheduler.framework import Cycle, PluginStatus, Timings
+from moorage.scheduler.profile import scheduler_name
 from moorage.scheduler.queue import Queue, Queued
 
 _DURATIONS = tuple(0.001 * 2**exponent for exponent in range(15))
@@ -21,7 +22,7 @@ _SAMPLE = 10
 """Of so many decisions, one is timed plugin by plugin."""
 
 
-class Metrics:
+class SchedulerMetrics:
     """All that one scheduler counts."""
 
     def __init__(self) -> None:
@@ -50,9 +51,11 @@ class Metrics:
             "wildcard_match_duration_seconds", "How long a set of taints takes to be matched by wildcard tolerations.",
             _PLUGIN_STEPS,
         )  # fmt: skip
-        self.unclear = self._counter("unclear_verdicts", "Verdicts on taints that could not be understood.", "message")
+        self.parse_errors = self._counter(
+            "unclear_verdicts", "Verdicts on taints that could not be understood.", "message"
+        )
         self._preemptions = self._counter("preemption_attempts", "Attempts to make room by removing pods.")
-        self.evaluations: Counter[tuple[str, tuple[Said, ...]]] = Counter()
+        self.evaluations: Counter[tuple[str, tuple[PluginStatus, ...]]] = Counter()
         self._number = 0
 
     def follow(self, queue: Queue) -> None:
@@ -66,7 +69,7 @@ class Metrics:
 
     def decided(self, profile: str, start: float, cycle: Cycle) -> None:
         """A decision was made."""
-        self.evaluations[profile, cycle.said] += 1
+        self.evaluations[profile, cycle.statuses] += 1
         self._algorithm.observe(time.perf_counter() - start)
         for point, plugin, seconds in cycle.timings or ():
             if plugin:
@@ -99,7 +102,7 @@ class Metrics:
 class _Asked:
     """What is counted only when somebody asks."""
 
-    def __init__(self, metrics: Metrics, queue: Queue) -> None:
+    def __init__(self, metrics: SchedulerMetrics, queue: Queue) -> None:
         self._metrics = metrics
         self._queue = queue
 
@@ -137,6 +140,6 @@ class _Asked:
         counts: Counter[tuple[str, str]] = Counter()
         for entry in self._queue.pods.values():
             if entry.place == "unschedulable":
-                profile = entry.info.pod.spec.scheduler_name or "default-scheduler"
+                profile = scheduler_name(entry.info.pod)
                 counts.update((plugin, profile) for plugin in entry.plugins)
         return counts

@@ -8,6 +8,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from moorage.client.backoff import Backoff
 from moorage.scheduler.table.shape import PodInfo, Shape
 
 FIRST_BACKOFF, LAST_BACKOFF = 1.0, 10.0
@@ -43,8 +44,7 @@ class Queue:
 
     now: Callable[[], float]
     sort_key: Callable[[PodInfo, float], Any]
-    first_backoff: float = FIRST_BACKOFF
-    last_backoff: float = LAST_BACKOFF
+    backoff: Backoff
     ready: Callable[[], None] = lambda: None
     """Called when there is something to be tried."""
     pods: dict[str, Queued] = field(default_factory=dict)
@@ -172,9 +172,7 @@ class Queue:
 
     def backoff_of(self, entry: Queued) -> float:
         """How long a pod is left alone after it failed: twice as long each time."""
-        if not entry.attempts:
-            return 0.0
-        return min(self.first_backoff * 2.0 ** min(entry.attempts - 1, 30), self.last_backoff)
+        return self.backoff.delay(entry.attempts) if entry.attempts else 0.0
 
     def counts(self) -> dict[str, int]:
         """How many pods are where."""

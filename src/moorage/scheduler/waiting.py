@@ -1,4 +1,4 @@
-"""What the pods that a plugin has rejected wait for, so that only a change of just that wakes them."""
+"""What the pods that a plugin rejected wait for: only a change of that wakes them."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from collections.abc import Hashable
 from moorage.api.meta import Object
 from moorage.api.pod import Pod
 from moorage.scheduler.framework import Handle
+from moorage.scheduler.table.shape import FINISHED
 
-_KEPT = 100_000
-_OVER = ("Succeeded", "Failed")
+_SUBJECTS_MAX = 100_000
 
 
 class Waiting:
-    """Notes of one plugin. Waking wakes all pods that it has rejected, so that all notes are void then."""
+    """The subjects that the rejected pods of one plugin wait for, forgotten when those pods are woken."""
 
     def __init__(self, handle: Handle, plugin: str) -> None:
         self._handle, self._plugin = handle, plugin
         self._subjects: set[Hashable] = set()
 
     def note(self, *subjects: Hashable) -> None:
-        """A pod that is rejected waits for a change of one of these."""
+        """Note that a rejected pod waits for a change of one of these."""
         self._subjects.update(subjects)
-        if len(self._subjects) > _KEPT:
+        if len(self._subjects) > _SUBJECTS_MAX:
             self._wake(None, None)
 
-    def told(self, old: Object | None, new: Object | None, *subjects: Hashable) -> None:
-        """Something has changed that is a reason to try again for all who wait for one of these."""
+    def changed(self, old: Object | None, new: Object | None, *subjects: Hashable) -> None:
+        """Wake the rejected pods if one of these is waited for."""
         if not self._subjects.isdisjoint(subjects):
             self._wake(old, new)
 
@@ -37,6 +37,6 @@ class Waiting:
 
 def leaves(old: Pod | None, new: Pod | None) -> bool:
     """Whether a pod was on a node and is there no more: what it had is free again."""
-    if old is None or not old.spec.node_name or old.status.phase in _OVER:
+    if old is None or not old.spec.node_name or old.status.phase in FINISHED:
         return False
-    return new is None or new.status.phase in _OVER
+    return new is None or new.status.phase in FINISHED

@@ -111,7 +111,7 @@ class ClaimReference(Reference):
         return shelves[type(item)]
 
     def wronged(self, pod: Pod, node: Node) -> str:
-        """What a pod on a node has not got of what its claims promise, empty when it has everything."""
+        """What a pod on a node has not got of what its claims ask for, empty when it has everything."""
         for use in claims_of(pod):
             claim = self.claims.get((pod.metadata.namespace, use.claim))
             if claim is None:
@@ -133,8 +133,6 @@ class ClaimReference(Reference):
             if not self.matches(held_by.status.allocation.node_selector, node):
                 return f"{name} has devices elsewhere"
         return ""
-
-    # -- volumes ------------------------------------------------------------------------------------------------
 
     def _no_volumes(self, pod: Pod, node: Node) -> str:
         waiting: dict[Key, PersistentVolumeClaim] = {}
@@ -166,10 +164,10 @@ class ClaimReference(Reference):
                 if selected != node.metadata.name:
                     return "a volume is being made for another node"
                 continue
-            promised = [each for each in self.volumes.values() if is_for(each, claim) and self._suits(each, claim)]
-            if promised:
-                if not self.reaches(promised[0], node):
-                    return "a volume that is promised cannot be reached"
+            pre_bound = [each for each in self.volumes.values() if is_for(each, claim) and self._suits(each, claim)]
+            if pre_bound:
+                if not self.reaches(pre_bound[0], node):
+                    return "a volume that is pre-bound cannot be reached"
                 continue
             found = [each for each in self.free(claim) if each.metadata.name not in chosen and self.reaches(each, node)]
             if found:
@@ -209,8 +207,6 @@ class ClaimReference(Reference):
         """Whether a pod on a node uses a claim."""
         users = (each for uid, (_, each) in self.pods.items() if uid != but)
         return any((each.metadata.namespace, use.claim) == key for each in users for use in claims_of(each))
-
-    # -- devices ------------------------------------------------------------------------------------------------
 
     def _no_devices(self, pod: Pod, node: Node) -> str:
         lacking, misplaced = [], []

@@ -11,12 +11,12 @@ from moorage.api.resource import (
     DeviceTaintRule,
 )
 from tests.scheduler.devices.devicekit import DRIVER, Data, claim, device, device_class, resource_slice, taint
-from tests.scheduler.shop import IS_A100, NOT_ENOUGH, Shop, everything, exactly, ways
+from tests.scheduler.devices.devices_on_table import IS_A100, NOT_ENOUGH, DevicesOnTable, everything, exactly, ways
 
 
 class TestWhatAClaimGets:
     def test_devices_are_given_in_the_order_of_pools_slices_and_devices(self) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         shop.offer(
             resource_slice("n", device("x"), name="a", pool="second"),
             resource_slice("n", device("d"), device("c"), name="z", pool="first", count=2),
@@ -25,12 +25,12 @@ class TestWhatAClaimGets:
         assert shop.choose(shop.ask(claim("c", exactly(4))), "n") == [["e", "d", "c", "x"]]
 
     def test_a_count_that_is_not_there_is_not_enough(self) -> None:
-        shop = Shop("two", "one", "none")
+        shop = DevicesOnTable("two", "one", "none")
         shop.offer(resource_slice("two", device("a"), device("b")), resource_slice("one", device("a")))
         assert shop.why(shop.ask(claim("c", exactly(2)))) == {"one": NOT_ENOUGH, "none": NOT_ENOUGH}
 
     def test_selectors_of_the_class_and_of_the_request_must_both_hold(self) -> None:
-        shop = Shop("n", classes=[device_class("gpu", IS_A100)])
+        shop = DevicesOnTable("n", classes=[device_class("gpu", IS_A100)])
         shop.offer(
             resource_slice(
                 "n", device("old", model="k80", index=1), device("first", model="a100", index=0),
@@ -54,7 +54,7 @@ class TestWhatAClaimGets:
         ],
     )
     def test_what_expressions_can_read_of_a_device(self, expression: str) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         attributes = {
             "model": {"string": "a100"}, "count": {"int": 8}, "version": {"version": "1.10.0"},
             "other.example.com/healthy": {"bool": True},
@@ -64,7 +64,7 @@ class TestWhatAClaimGets:
         assert shop.choose(shop.ask(claim("c", exactly(selector=expression))), "n") == [["a"]]
 
     def test_an_expression_that_fails_says_so_where_it_fails(self) -> None:
-        shop = Shop("good", "bad")
+        shop = DevicesOnTable("good", "bad")
         shop.offer(resource_slice("good", device("a", model="a100")), resource_slice("bad", device("a")))
         sentence = f"claim default/c: selector #0 on device {DRIVER}/bad/a: CEL runtime error: no such key: model"
         assert shop.why(shop.ask(claim("c", exactly(selector=IS_A100)))) == {"bad": sentence}
@@ -79,36 +79,36 @@ class TestWhatAClaimGets:
         ],
     )
     def test_a_class_that_does_not_compile_says_so(self, expression: str, problem: str) -> None:
-        shop = Shop("n", classes=[device_class("gpu", expression)])
+        shop = DevicesOnTable("n", classes=[device_class("gpu", expression)])
         shop.offer(resource_slice("n", device("a")))
         (sentence,) = shop.why(shop.ask(claim("c", exactly()))).values()
         assert sentence.startswith(f"class gpu: selector #0: CEL compile error: {problem}")
 
     def test_a_device_whose_version_is_none_is_an_error_for_every_selector(self) -> None:
-        shop = Shop("n", classes=[device_class("gpu", "true")])
+        shop = DevicesOnTable("n", classes=[device_class("gpu", "true")])
         shop.offer(resource_slice("n", {"name": "a", "attributes": {"driver": {"version": "1.x"}}}))
         (sentence,) = shop.why(shop.ask(claim("c", exactly()))).values()
         assert f"on device {DRIVER}/n/a: CEL runtime error: attribute driver: parse semantic version: " in sentence
 
     def test_two_claims_of_a_pod_and_two_requests_of_a_claim_get_different_devices(self) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         shop.offer(resource_slice("n", *(device(name) for name in "abc")))
         given = shop.ask(claim("c", exactly(name="x"), exactly(name="y")), claim("d", exactly()))
         assert shop.choose(given, "n") == [["a", "b"], ["c"]]
 
     def test_a_request_gives_way_so_that_another_can_be_satisfied(self) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         shop.offer(resource_slice("n", device("a", model="a100"), device("b", model="k80")))
         given = shop.ask(claim("c", exactly(name="any"), exactly(name="special", selector=IS_A100)))
         assert shop.choose(given, "n") == [["b", "a"]]
 
     def test_a_device_that_needs_conditions_before_binding_is_given_to_nobody(self) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         shop.offer(resource_slice("n", device("a") | {"bindingConditions": ["Attached"]}))
         assert shop.why(shop.ask(claim("c", exactly()))) == {"n": NOT_ENOUGH}
 
     def test_pools_with_such_devices_are_used_last(self) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         shop.offer(
             resource_slice("n", device("slow") | {"bindingConditions": ["Attached"]}, device("a"), name="first"),
             resource_slice("n", device("b"), name="second"),
@@ -116,14 +116,14 @@ class TestWhatAClaimGets:
         assert shop.choose(shop.ask(claim("c", exactly(2))), "n") == [["b", "a"]]
 
     def test_a_device_that_cannot_be_judged_counts_before_one_that_is_lacking(self) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         shop.offer(resource_slice("n", device("good", model="a100"), device("odd")))
         given = shop.ask(claim("c", exactly(name="x", selector=IS_A100), exactly(5, name="y")))
         (sentence,) = shop.why(given).values()
         assert f"on device {DRIVER}/n/odd: CEL runtime error" in sentence
 
     def test_parts_of_a_device_by_capacity_are_refused_with_a_reason(self) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         given = shop.ask(claim("c", exactly(capacity={"requests": {"memory": "1Gi"}})))
         (sentence,) = shop.why(given).values()
         assert sentence.startswith("claim default/c, request gpu: has capacity requests")
@@ -131,23 +131,23 @@ class TestWhatAClaimGets:
 
 class TestAll:
     def test_all_devices_that_match_are_given(self) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         shop.offer(resource_slice("n", device("a", model="a100"), device("b", model="k80"), device("c", model="a100")))
         assert shop.choose(shop.ask(claim("c", everything(selector=IS_A100))), "n") == [["a", "c"]]
 
     def test_all_of_nothing_is_not_enough(self) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         assert shop.why(shop.ask(claim("c", everything()))) == {"n": NOT_ENOUGH}
 
     def test_one_device_in_use_or_tainted_spoils_it(self) -> None:
-        shop = Shop("used", "tainted")
+        shop = DevicesOnTable("used", "tainted")
         shop.offer(resource_slice("used", device("a"), device("b")))
         shop.offer(resource_slice("tainted", device("a"), device("b", taint("1"))))
         shop.choose(shop.ask(claim("first", exactly())), "used")
         assert shop.why(shop.ask(claim("c", everything()))) == {"used": NOT_ENOUGH, "tainted": NOT_ENOUGH}
 
     def test_a_pool_that_is_being_updated_must_be_waited_for(self) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         shop.offer(resource_slice("n", device("a"), count=2))
         assert shop.why(shop.ask(claim("c", everything()))) == {
             "n": f"claim default/c, request gpu: asks for all devices, but resource pool {DRIVER}/n is currently "
@@ -155,20 +155,20 @@ class TestAll:
         }
 
     def test_even_one_whose_devices_do_not_match_as_far_as_they_are_known(self) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         shop.offer(resource_slice("n", device("a", model="a100"), name="whole"))
         shop.offer(resource_slice("n", device("b", model="k80"), name="part", count=2))
         (sentence,) = shop.why(shop.ask(claim("c", everything(selector=IS_A100)))).values()
         assert sentence.endswith(f"resource pool {DRIVER}/part is currently being updated")
 
     def test_the_first_pool_that_is_in_the_way_is_named(self) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         shop.offer(resource_slice("n", device("x"), name="first"), resource_slice("n", name="second", count=2))
         (sentence,) = shop.why(shop.ask(claim("c", everything(selector=IS_A100)))).values()
         assert f"on device {DRIVER}/first/x: CEL runtime error" in sentence
 
     def test_a_claim_can_have_32_devices_at_most(self) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         shop.offer(resource_slice("n", *(device(f"d{number}") for number in range(33))))
         assert shop.why(shop.ask(claim("c", everything()))) == {
             "n": "claim default/c: number of requested devices 33 exceeds the claim limit of 32"
@@ -179,7 +179,7 @@ class TestAll:
         }
 
     def test_devices_that_contradict_a_constraint_are_an_error(self) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         shop.offer(resource_slice("n", device("a", numa=0), device("b", numa=1)))
         given = shop.ask(claim("c", everything(), constraints=[{"matchAttribute": f"{DRIVER}/numa"}]))
         assert shop.why(given) == {
@@ -192,7 +192,7 @@ class TestWays:
     CLASSES = (device_class("best", IS_A100), device_class("any"))
 
     def test_the_first_way_that_can_be_had_is_taken(self) -> None:
-        shop = Shop("both", "one", classes=self.CLASSES)
+        shop = DevicesOnTable("both", "one", classes=self.CLASSES)
         shop.offer(resource_slice("both", device("k", model="k80"), device("a", model="a100")))
         shop.offer(resource_slice("one", device("k", model="k80")))
         given = shop.ask(claim("c", ways("best", "any")))
@@ -204,7 +204,7 @@ class TestWays:
         assert shop.choose(given, "one") == [["k"]]
 
     def test_nodes_with_a_better_way_score_more(self) -> None:
-        shop = Shop("both", "one", classes=self.CLASSES)
+        shop = DevicesOnTable("both", "one", classes=self.CLASSES)
         shop.offer(resource_slice("both", device("a", model="a100")), resource_slice("one", device("k", model="k80")))
         cycle = shop.begin(shop.ask(claim("c", ways("best", "any"))))
         rows = shop.table.alive.nonzero()[0]
@@ -216,13 +216,13 @@ class TestWays:
         }
 
     def test_a_second_way_is_taken_when_the_first_leaves_nothing_for_another_request(self) -> None:
-        shop = Shop("n", classes=self.CLASSES)
+        shop = DevicesOnTable("n", classes=self.CLASSES)
         shop.offer(resource_slice("n", device("a", model="a100"), device("k", model="k80")))
         given = shop.ask(claim("c", ways("best", "any"), exactly(name="second", class_name="best")))
         assert shop.choose(given, "n") == [["k", "a"]]
 
     def test_a_way_that_needs_too_many_devices_is_passed_over(self) -> None:
-        shop = Shop("n", classes=self.CLASSES)
+        shop = DevicesOnTable("n", classes=self.CLASSES)
         shop.offer(resource_slice("n", *(device(f"d{number}", model="a100") for number in range(40))))
         given = shop.ask(claim("c", exactly(30, class_name="any"), ways("best", "any", best=5, any=2)))
         (devices,) = shop.choose(given, "n")
@@ -231,32 +231,32 @@ class TestWays:
 
 class TestConstraints:
     def test_all_devices_have_the_attribute_in_common(self) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         shop.offer(resource_slice("n", device("a", numa=0), device("b", numa=1), device("none"), device("c", numa=1)))
         given = shop.ask(claim("c", exactly(2), constraints=[{"matchAttribute": f"{DRIVER}/numa"}]))
         assert shop.choose(given, "n") == [["b", "c"]]
 
     def test_all_devices_differ_in_the_attribute(self) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         shop.offer(resource_slice("n", device("a", numa=0), device("b", numa=0), device("c", numa=1)))
         given = shop.ask(claim("c", exactly(2), constraints=[{"distinctAttribute": f"{DRIVER}/numa"}]))
         assert shop.choose(given, "n") == [["a", "c"]]
 
     def test_a_constraint_on_some_requests_leaves_the_others_alone(self) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         shop.offer(resource_slice("n", device("a", numa=0), device("b", numa=1), device("c", numa=0)))
         constraint = {"requests": ["x", "z"], "matchAttribute": f"{DRIVER}/numa"}
         given = shop.ask(claim("c", exactly(name="x"), exactly(name="y"), exactly(name="z"), constraints=[constraint]))
         assert shop.choose(given, "n") == [["a", "b", "c"]]
 
     def test_the_same_number_as_text_is_something_else(self) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         shop.offer(resource_slice("n", device("a", numa=1), device("b", numa="1")))
         given = shop.ask(claim("c", exactly(2), constraints=[{"matchAttribute": f"{DRIVER}/numa"}]))
         assert shop.why(given) == {"n": NOT_ENOUGH}
 
     def test_a_search_in_vain_ends(self) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         shop.offer(resource_slice("n", *(device(f"d{number}", id=number // 7) for number in range(28))))
         rules = [{"matchAttribute": f"{DRIVER}/id"}, {"requests": ["b"], "distinctAttribute": f"{DRIVER}/id"}]
         given = shop.ask(claim("c", exactly(5, name="a"), exactly(2, name="b"), constraints=rules))
@@ -266,14 +266,14 @@ class TestConstraints:
 class TestTaints:
     @pytest.mark.parametrize("effect", ["NoSchedule", "NoExecute"])
     def test_a_tainted_device_needs_a_toleration(self, effect: str) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         shop.offer(resource_slice("n", device("a", taint("1", effect))))
         assert shop.why(shop.ask(claim("c", exactly()))) == {"n": NOT_ENOUGH}
         tolerated = exactly(tolerations=[{"key": "hours", "operator": "Exists", "effect": effect}])
         assert shop.choose(shop.ask(claim("d", tolerated)), "n") == [["a"]]
 
     def test_a_taint_without_effect_is_only_a_remark(self) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         shop.offer(resource_slice("n", device("a", taint("1", "None"))))
         assert shop.choose(shop.ask(claim("c", exactly())), "n") == [["a"]]
 
@@ -288,7 +288,7 @@ class TestTaints:
         ],
     )
     def test_every_operator_works_on_devices(self, toleration: Data) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         shop.offer(resource_slice("n", device("a", taint("7000")), device("b", taint("25", key="other"))))
         shop.offer(resource_slice("n", device("c", taint("25")), name="more"))
         wanted = [toleration, {"key": "hours", "operator": "Equal", "value": "25", "effect": "NoExecute"}]
@@ -296,13 +296,13 @@ class TestTaints:
         assert shop.choose(shop.ask(claim("c", exactly(tolerations=wanted))), "n") == [["c"]]
 
     def test_a_value_that_is_no_number_is_not_tolerated_and_is_made_known(self) -> None:
-        shop = Shop("n")
-        unclear = []
-        shop.handle.unclear = lambda tolerations, found: unclear.append(found.value)
+        shop = DevicesOnTable("n")
+        parse_errors = []
+        shop.handle.parse_error = lambda tolerations, found: parse_errors.append(found.value)
         shop.offer(resource_slice("n", device("a", taint("high"))))
         wanted = exactly(tolerations=[{"key": "hours", "operator": "Gt", "value": "1"}])
         assert shop.why(shop.ask(claim("c", wanted))) == {"n": NOT_ENOUGH}
-        assert unclear == ["high"]
+        assert parse_errors == ["high"]
 
     @pytest.mark.parametrize(
         ("selector", "expected"),
@@ -317,7 +317,7 @@ class TestTaints:
         ],
     )
     def test_rules_add_taints(self, selector: Data | None, expected: Mapping[str, str]) -> None:
-        shop = Shop("n", "m")
+        shop = DevicesOnTable("n", "m")
         shop.offer(resource_slice("n", device("a")), resource_slice("m", device("a")))
         given = shop.ask(claim("c", exactly()))
         assert not shop.why(given)
@@ -331,7 +331,7 @@ class TestTaints:
 
 class TestAdministration:
     def test_devices_in_use_can_be_looked_after_and_stay_in_use(self) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         shop.offer(resource_slice("n", device("a"), device("b")))
         assert shop.choose(shop.ask(claim("c", exactly())), "n") == [["a"]]
         admin = shop.ask(claim("admin", everything(adminAccess=True)))
@@ -339,7 +339,7 @@ class TestAdministration:
         assert shop.choose(shop.ask(claim("d", exactly())), "n") == [["b"]]
 
     def test_one_claim_gets_a_device_once(self) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         shop.offer(resource_slice("n", device("a")))
         given = shop.ask(claim("c", exactly(name="x", adminAccess=True), exactly(name="y", adminAccess=True)))
         assert shop.why(given) == {"n": NOT_ENOUGH}

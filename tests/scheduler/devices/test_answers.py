@@ -22,12 +22,11 @@ from moorage.api.resource import (
 )
 from moorage.scheduler.devices import inventory
 from moorage.scheduler.devices.allocator import Search
-from moorage.scheduler.devices.answers import FAULTY, FITS, Answers, Devices
+from moorage.scheduler.devices.answers import FAULTY, FITS, Devices, PlanAnswers
 from moorage.scheduler.devices.answers import NOT_ENOUGH as LACKING
 from moorage.scheduler.devices.plan import Fault
 from moorage.scheduler.framework import Cycle
 from moorage.scheduler.plugins.dynamicresources import DynamicResources
-from tests.scheduler.alone import pod
 from tests.scheduler.devices.devicekit import (
     DRIVER,
     Data,
@@ -39,24 +38,25 @@ from tests.scheduler.devices.devicekit import (
     taint,
     using,
 )
-from tests.scheduler.shop import IS_A100, Shop, everything, exactly, place, ways
+from tests.scheduler.devices.devices_on_table import IS_A100, DevicesOnTable, everything, exactly, place, ways
+from tests.scheduler.plugin_on_table import pod
 
 
 def counted_searches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The groups of nodes about which is asked from now on."""
     asked: list[int] = []
-    answer = Answers._answer
+    answer = PlanAnswers._answer
 
-    def counted(self: Answers, number: int) -> int:
+    def counted(self: PlanAnswers, number: int) -> int:
         asked.append(number)
         return answer(self, number)
 
-    monkeypatch.setattr(Answers, "_answer", counted)
+    monkeypatch.setattr(PlanAnswers, "_answer", counted)
     return asked
 
 
 def test_a_pod_like_the_last_one_costs_only_what_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    shop = Shop(*(f"n{number}" for number in range(50)))
+    shop = DevicesOnTable(*(f"n{number}" for number in range(50)))
     shop.offer(*(resource_slice(f"n{number}", device("a"), device("b")) for number in range(40)))
     searches = counted_searches(monkeypatch)
     assert len(shop.why(shop.ask(claim("c", exactly())))) == 10
@@ -71,7 +71,7 @@ def test_nodes_that_differ_only_in_devices_that_nobody_asks_for_are_asked_about_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     is_net = f'device.attributes["{DRIVER}"].model == "net"'
-    shop = Shop(*(f"n{number}" for number in range(20)), classes=[device_class("net", is_net)])
+    shop = DevicesOnTable(*(f"n{number}" for number in range(20)), classes=[device_class("net", is_net)])
     shop.offer(*(resource_slice(f"n{number}", device("gpu", model="a100")) for number in range(10)))
     shop.offer(resource_slice("", device("a", model="net"), device("b", model="net"), name="net", allNodes=True))
     searches = counted_searches(monkeypatch)
@@ -84,7 +84,7 @@ def test_nodes_that_differ_only_in_devices_that_nobody_asks_for_are_asked_about_
 
 
 def test_what_takes_long_can_be_done_before_in_small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    shop = Shop(*(f"n{number}" for number in range(20)))
+    shop = DevicesOnTable(*(f"n{number}" for number in range(20)))
     shop.offer(*(resource_slice(f"n{number}", device("a"), device("b")) for number in range(20)))
     given = shop.ask(claim("c", exactly()))
     steps = shop.plugin.warm(shop.shapes.info(given))
@@ -101,7 +101,7 @@ def test_what_takes_long_can_be_done_before_in_small_steps(monkeypatch: pytest.M
 
 
 def test_pods_that_cannot_be_placed_yet_are_not_prepared() -> None:
-    shop = Shop("n")
+    shop = DevicesOnTable("n")
     for given in (
         pod(**using("missing")),
         shop.ask(claim("c", request(class_name="unknown"))),
@@ -140,10 +140,10 @@ CHANGES = st.one_of(
 @given_any(changes=st.lists(CHANGES, max_size=8), give_back=st.booleans(), spare=st.sampled_from([-3, 1024]))
 def test_what_is_known_is_what_a_new_search_would_find(changes: list[Any], give_back: bool, spare: int) -> None:
     with patch.object(inventory, "_SPARE", spare):
-        play(Shop("n0", "n1", "n2"), changes, give_back)
+        play(DevicesOnTable("n0", "n1", "n2"), changes, give_back)
 
 
-def play(shop: Shop, changes: list[Any], give_back: bool) -> None:
+def play(shop: DevicesOnTable, changes: list[Any], give_back: bool) -> None:
     """Make changes, and see after each that nothing is remembered that is not true any more."""
     plugin = shop.plugin
     assert isinstance(plugin, DynamicResources)
@@ -170,7 +170,7 @@ def play(shop: Shop, changes: list[Any], give_back: bool) -> None:
                 assert answers.codes(np.array([row]))[0] == found_anew(known, answers, row), (node, asking.spec)
 
 
-def found_anew(known: Devices, answers: Answers, row: int) -> int:
+def found_anew(known: Devices, answers: PlanAnswers, row: int) -> int:
     """What can be said of a row, from all the devices that it can use."""
     views = known.inventory.supplies[known.inventory.of_row[row]].views
     try:
@@ -187,7 +187,7 @@ class Trade(RuleBasedStateMachine):
 
     @initialize()
     def open(self) -> None:
-        self.shop = Shop(*self.NODES)
+        self.shop = DevicesOnTable(*self.NODES)
         self.slices: dict[str, ResourceSlice] = {}
         self.api: dict[str, ResourceClaim] = {}
         """The claims as the API has them; informers may not know yet."""
@@ -260,7 +260,7 @@ class Trade(RuleBasedStateMachine):
         return len(usable) >= count * claims
 
     def held(self) -> set[tuple[str, str]]:
-        """What is given away: written, or promised and not yet taken back."""
+        """What is given away: written, or reserved and not yet given back."""
         found = [each.status.allocation for each in self.api.values() if each.status.allocation]
         for cycle, _ in self.pending.values():
             found += self.shop.results(cycle)
@@ -332,7 +332,7 @@ class Trade(RuleBasedStateMachine):
         assert len(devices) == len(set(devices))
         assert {(each.pool, each.device) for each in self.ledger.taken} == set(devices)
         waiting = {each.metadata.name for cycle, _ in self.pending.values() for each in self.state(cycle).lacks}
-        assumed = {each.claim.metadata.name for each in self.ledger._assumed.values()}
+        assumed = {each.claim.metadata.name for each in self.ledger.assumed.values()}
         assert assumed == waiting | set(self.unseen), "nothing is remembered for longer than it must be"
 
 

@@ -23,8 +23,8 @@ from moorage.scheduler.config import Configuration, ProfileSpec
 from moorage.scheduler.devices import writing
 from moorage.scheduler.devices.writing import ClaimWriter
 from moorage.scheduler.framework import Cycle
+from moorage.scheduler.plugins.defaultbinder import DefaultBinder
 from moorage.scheduler.plugins.dynamicresources import DynamicResources
-from moorage.scheduler.plugins.queueing import DefaultBinder
 from moorage.scheduler.table.shape import PodInfo
 from tests.plane import Data, create, eventually, read, read_all
 from tests.scheduler.devices.devicekit import (

@@ -15,20 +15,29 @@ from moorage.api.resource import (
 )
 from moorage.scheduler.devices import inventory
 from moorage.scheduler.plugins.dynamicresources import DynamicResources
-from tests.scheduler.alone import pod
 from tests.scheduler.devices.devicekit import DRIVER, Data, claim, device, device_class, resource_slice, taint, using
-from tests.scheduler.shop import ELSEWHERE, IS_A100, NOT_ENOUGH, Shop, exactly, place, plain, ways
+from tests.scheduler.devices.devices_on_table import (
+    ELSEWHERE,
+    IS_A100,
+    NOT_ENOUGH,
+    DevicesOnTable,
+    exactly,
+    place,
+    plain,
+    ways,
+)
+from tests.scheduler.plugin_on_table import pod
 
 
 class TestPools:
     def test_only_the_newest_generation_counts(self) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         shop.offer(resource_slice("n", device("old"), name="s1", pool="p"))
         shop.offer(resource_slice("n", device("new"), name="s2", pool="p", generation=2))
         assert shop.choose(shop.ask(claim("c", exactly())), "n") == [["new"]]
 
     def test_a_pool_that_is_not_complete_is_not_used(self) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         given = shop.ask(claim("c", exactly()))
         shop.offer(resource_slice("n", device("a"), name="s1", pool="p", count=2))
         assert shop.why(given) == {"n": NOT_ENOUGH}
@@ -36,13 +45,13 @@ class TestPools:
         assert not shop.why(given)
 
     def test_names_that_are_not_unique_make_a_pool_invalid(self) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         shop.offer(resource_slice("n", device("a"), name="s1", pool="p", count=2))
         shop.offer(resource_slice("n", device("a"), name="s2", pool="p", count=2))
         assert shop.why(shop.ask(claim("c", exactly()))) == {"n": "invalid resource pools were encountered"}
 
     def test_devices_can_be_used_from_where_their_slice_says(self) -> None:
-        shop = Shop("n", "m", "o")
+        shop = DevicesOnTable("n", "m", "o")
         shop.offer(
             resource_slice("n", device("local")),
             resource_slice("", device("some"), name="some", nodeSelector=place("name", "m", "n")),
@@ -54,7 +63,7 @@ class TestPools:
         assert shop.why(shop.ask(claim("d", exactly(3)))) == {"m": NOT_ENOUGH, "o": NOT_ENOUGH}
 
     def test_devices_can_each_say_from_where_they_can_be_used(self) -> None:
-        shop = Shop("n", "m", "o")
+        shop = DevicesOnTable("n", "m", "o")
         devices = (
             device("x") | {"nodeName": "n"}, device("y") | {"nodeSelector": place("name", "m")},
             device("z") | {"allNodes": True},
@@ -65,7 +74,7 @@ class TestPools:
         assert shop.choose(shop.ask(claim("e", exactly())), "m") == [["y"]]
 
     def test_a_node_that_changes_its_labels_reaches_other_devices(self) -> None:
-        shop = Shop("n", "m")
+        shop = DevicesOnTable("n", "m")
         shop.offer(resource_slice("", device("a"), name="p", nodeSelector=place("zone", "a")))
         given = shop.ask(claim("c", exactly()))
         assert set(shop.why(given)) == {"n", "m"}
@@ -77,7 +86,7 @@ class TestPools:
 
     def test_nodes_that_come_and_go_leave_nothing_behind(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(inventory, "_SPARE", 4)
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         shop.offer(resource_slice("n", device("a")))
         given = shop.ask(claim("c", exactly()))
         for number in range(20):
@@ -93,7 +102,7 @@ class TestPools:
 
     @pytest.mark.parametrize("model", ["a100", "k80"])
     def test_devices_that_come_and_go_leave_nothing_behind(self, model: str) -> None:
-        shop = Shop("n", classes=[device_class("gpu", IS_A100)])
+        shop = DevicesOnTable("n", classes=[device_class("gpu", IS_A100)])
         given = shop.ask(claim("c", exactly()))
         for number in range(200):
             shop.offer(resource_slice("n", device("a", model=model, number=number), generation=number + 1))
@@ -108,7 +117,7 @@ class TestPools:
             taken = {"counterSet": "gpu-0", "counters": {"memory": {"value": memory}}}
             return device(name) | {"consumesCounters": [taken]}
 
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         shared = [{"name": "gpu-0", "counters": {"memory": {"value": "40Gi"}}}]
         shop.offer(
             resource_slice("n", name="counters", pool="p", count=2, sharedCounters=shared),
@@ -124,7 +133,7 @@ class TestPools:
     def test_what_a_partition_takes_is_gone_for_other_nodes_too(self) -> None:
         taken = {"counterSet": "links", "counters": {"links": {"value": "1"}}}
         parts = [device(f"to-{node}") | {"nodeName": node, "consumesCounters": [taken]} for node in ("n0", "n1", "n2")]
-        shop = Shop("n0", "n1", "n2")
+        shop = DevicesOnTable("n0", "n1", "n2")
         shared = [{"name": "links", "counters": {"links": {"value": "2"}}}]
         shop.offer(
             resource_slice("", name="counters", pool="p", count=2, allNodes=True, sharedCounters=shared),
@@ -138,7 +147,7 @@ class TestPools:
         assert sorted(shop.why(given)) == ["n0", "n1", "n2"]
 
     def test_a_partition_of_something_unknown_makes_a_pool_invalid(self) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         taken = {"counterSet": "nothing", "counters": {"memory": {"value": "1"}}}
         shop.offer(resource_slice("n", device("a") | {"consumesCounters": [taken]}))
         assert shop.why(shop.ask(claim("c", exactly()))) == {"n": "invalid resource pools were encountered"}
@@ -146,7 +155,7 @@ class TestPools:
 
 class TestResults:
     def test_the_nodes_are_those_from_where_all_devices_can_be_used(self) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         shop.node("n", {"zone": "a", "rack": "1"})
         zone, rack = place("zone", "a"), place("rack", "1")
         zone["nodeSelectorTerms"][0]["matchCELExpressions"] = ['node.labels["rack"] != ""']
@@ -170,7 +179,9 @@ class TestResults:
         def opaque(value: str) -> Data:
             return {"driver": DRIVER, "parameters": {"kind": value}}
 
-        shop = Shop("n", classes=[device_class("gpu", config=[{"opaque": opaque("class")}]), device_class("plain")])
+        shop = DevicesOnTable(
+            "n", classes=[device_class("gpu", config=[{"opaque": opaque("class")}]), device_class("plain")]
+        )
         shop.offer(resource_slice("n", *(device(name) for name in "abc")))
         config = [
             {"opaque": opaque("all")},
@@ -196,17 +207,17 @@ class TestClaimsThatHaveDevices:
         return {"allocation": {"devices": {"results": [result]}, **selector}, "reservedFor": reserved}
 
     def test_a_pod_goes_where_the_devices_can_be_used(self) -> None:
-        shop = Shop("n", "m")
+        shop = DevicesOnTable("n", "m")
         assert shop.why(shop.ask(claim("c"), **self.allocated(node="n"))) == {"m": ELSEWHERE}
         assert not shop.why(shop.ask(claim("d"), **self.allocated()))
 
     def test_256_pods_can_share_a_claim(self) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         assert not shop.why(shop.ask(claim("c"), **self.allocated(users=255)))
         assert shop.why(shop.ask(claim("d"), **self.allocated(users=256))) == {"": "resourceclaim in use"}
 
     def test_their_devices_are_taken_also_when_no_slice_has_them_yet(self) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         shop.ask(claim("c"), **self.allocated(node="n"))
         shop.offer(resource_slice("n", device("a")))
         assert shop.why(shop.ask(claim("d", exactly()))) == {"n": NOT_ENOUGH}
@@ -215,7 +226,7 @@ class TestClaimsThatHaveDevices:
     def test_devices_in_the_wrong_place_are_taken_from_a_claim_that_nobody_uses(
         self, users: int, is_freed: bool
     ) -> None:
-        shop = Shop("m")
+        shop = DevicesOnTable("m")
         given = shop.ask(claim("c"), **self.allocated(node="n", users=users))
         cycle = shop.begin(given)
         rows = shop.table.alive.nonzero()[0]
@@ -227,7 +238,7 @@ class TestClaimsThatHaveDevices:
 
 class TestBeforeNodes:
     def test_a_pod_without_claims_costs_nothing(self) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         assert not shop.plugin.applies(shop.cycle(pod()).shape)
 
     @pytest.mark.parametrize(
@@ -238,14 +249,14 @@ class TestBeforeNodes:
         ],
     )
     def test_a_claim_that_cannot_be_used_keeps_the_pod_waiting(self, metadata: Data, reason: str) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         manifest = claim("c")
         manifest["metadata"] |= metadata
         shop.ask(manifest)
         assert shop.why(pod(**using("c"))) == {"": reason}
 
     def test_a_claim_made_from_a_template_must_be_the_pods_own(self) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         shop.offer(resource_slice("n", device("a")))
         shop.ask(claim("made"))
         given = pod(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "t"}])
@@ -258,19 +269,19 @@ class TestBeforeNodes:
         assert shop.why(given) == {"": f"ResourceClaim default/made was not created for Pod {name} (Pod is not owner)"}
 
     def test_a_claim_whose_devices_are_being_written_must_be_waited_for(self) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         shop.offer(resource_slice("n", device("a")))
         shop.choose(shop.ask(claim("c", exactly())), "n")
         assert shop.why(pod(**using("c"))) == {"": "resource claim default/c is in the process of being allocated"}
 
 
 class TestWaking:
-    def woken(self, shop: Shop) -> bool:
+    def woken(self, shop: DevicesOnTable) -> bool:
         found, shop.woken = bool(shop.woken), []
         return found
 
     def test_only_changes_that_could_matter_wake_pods(self) -> None:
-        shop = Shop("n")
+        shop = DevicesOnTable("n")
         shop.offer(resource_slice("n", device("a")))
         first = shop.ask(claim("c", exactly()))
         assert self.woken(shop)

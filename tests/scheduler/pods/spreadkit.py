@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from moorage.scheduler.pods.spread import HARD, HOSTNAME
-from tests.scheduler.alone import Data, exists
+from moorage.scheduler.pods.spread import HARD
+from moorage.scheduler.table.nodes import HOSTNAME
+from tests.scheduler.plugin_on_table import Data, exists
 
 FOO, BAR = exists("foo"), exists("bar")
 TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}

@@ -14,7 +14,7 @@ from moorage.scheduler.pods.counts import PodCounts, holders, pod_counts
 from moorage.scheduler.pods.terms import Pick
 from moorage.scheduler.table.nodes import NodeTable
 from moorage.scheduler.table.shape import PodInfo, Shapes
-from tests.scheduler.alone import exists, far, near, pod, pods, term, weighted
+from tests.scheduler.plugin_on_table import exists, far, near, pod, pods, term, weighted
 
 SHAPES = Shapes(NONE_ON)
 WEB = Pick.of(["default"], parse("app=web"))

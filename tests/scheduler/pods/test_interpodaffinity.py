@@ -8,7 +8,7 @@ import pytest
 
 from moorage.api.pod import Pod
 from moorage.scheduler.plugins.interpodaffinity import NOT_FAR, NOT_NEAR, UNWANTED, InterPodAffinity
-from tests.scheduler.alone import Alone, Data, exists, far, near, one_of, pod, pods, term, weighted
+from tests.scheduler.plugin_on_table import Data, PluginOnTable, exists, far, near, one_of, pod, pods, term, weighted
 from tests.scheduler.pods.affinitykit import BAR, FOO, FOOBAR, HOSTNAME, HOSTS, TEAM1, holding, world
 
 
@@ -424,7 +424,7 @@ def test_what_is_preferred(case: Scored) -> None:
 @pytest.mark.parametrize("weight", [-1, 101])
 def test_a_weight_that_cannot_be_is_refused(weight: int) -> None:
     with pytest.raises(ValueError, match="hardPodAffinityWeight"):
-        Alone(InterPodAffinity, hardPodAffinityWeight=weight)
+        PluginOnTable(InterPodAffinity, hardPodAffinityWeight=weight)
 
 
 def test_labels_of_namespaces_count_as_they_are_now() -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from moorage.api.pod import Pod
-from tests.scheduler.alone import Alone, exists, far, near, pod, pods, term
+from tests.scheduler.plugin_on_table import PluginOnTable, exists, far, near, pod, pods, term
 from tests.scheduler.pods.affinitykit import BAR, FOO, HOSTNAME, HOSTS, TEAM1, holding, world
 
 
-def waiting(given_pod: Pod, *there: Pod) -> Alone:
+def waiting(given_pod: Pod, *there: Pod) -> PluginOnTable:
     """A pod was rejected, and waits."""
     alone = world(HOSTS, [])
     for each in there:

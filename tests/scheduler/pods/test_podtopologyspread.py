@@ -12,8 +12,9 @@ from moorage.api.decode import convert
 from moorage.api.pod import Pod
 from moorage.api.workload import ReplicaSet, StatefulSet
 from moorage.scheduler.plugins.podtopologyspread import MISSING, REASON, PodTopologySpread
-from moorage.scheduler.pods.spread import HOSTNAME, SOFT, ZONE
-from tests.scheduler.alone import Alone, Data, pod, pods
+from moorage.scheduler.pods.spread import SOFT
+from moorage.scheduler.table.nodes import HOSTNAME, ZONE
+from tests.scheduler.plugin_on_table import Data, PluginOnTable, pod, pods
 from tests.scheduler.pods.spreadkit import (
     BAR,
     FOO,
@@ -177,7 +178,7 @@ def incoming(labels: str, constraints: list[Data], spec: Data) -> Pod:
 
 @pytest.mark.parametrize("case", HARD_CASES, ids=lambda case: case.name)
 def test_what_must_hold(case: Case) -> None:
-    alone = Alone(PodTopologySpread, case.nodes)
+    alone = PluginOnTable(PodTopologySpread, case.nodes)
     for name in case.tainted:
         alone.node(name, case.nodes[name], TAINT)
     alone.add(*pods(case.there))
@@ -289,7 +290,7 @@ SOFT_CASES = [
 
 @pytest.mark.parametrize("case", SOFT_CASES, ids=lambda case: case.name)
 def test_what_is_preferred(case: Scored) -> None:
-    alone = Alone(PodTopologySpread, case.nodes)
+    alone = PluginOnTable(PodTopologySpread, case.nodes)
     for name in case.tainted:
         alone.node(name, case.nodes[name], TAINT)
     alone.add(*pods(case.there))
@@ -315,7 +316,7 @@ def workload(struct: type[ReplicaSet] | type[StatefulSet], selector: Data) -> Re
 
 
 def test_pods_of_a_service_are_spread_though_nobody_asked() -> None:
-    alone = Alone(PodTopologySpread, HOSTS)
+    alone = PluginOnTable(PodTopologySpread, HOSTS)
     alone.add(*pods(STEPS))
     assert alone.scores(pod({"foo": ""})) is None
     alone.told(service(foo=""))
@@ -328,7 +329,7 @@ def test_pods_of_a_service_are_spread_though_nobody_asked() -> None:
 def test_pods_of_a_workload_are_spread_though_nobody_asked(
     kind: str, struct: type[ReplicaSet] | type[StatefulSet]
 ) -> None:
-    alone = Alone(PodTopologySpread, HOSTS)
+    alone = PluginOnTable(PodTopologySpread, HOSTS)
     alone.add(*pods(STEPS))
     given = owned(kind, {"foo": ""})
     assert alone.scores(given) is None
@@ -341,7 +342,7 @@ def test_pods_of_a_workload_are_spread_though_nobody_asked(
 
 
 def test_the_selectors_of_service_and_workload_must_both_match() -> None:
-    alone = Alone(PodTopologySpread, HOSTS)
+    alone = PluginOnTable(PodTopologySpread, HOSTS)
     alone.add(*pods("a:foo a:foo,bar b:foo"))
     alone.told(service(foo=""))
     alone.told(workload(ReplicaSet, BAR))
@@ -349,7 +350,7 @@ def test_the_selectors_of_service_and_workload_must_both_match() -> None:
 
 
 def test_a_service_without_selector_spreads_nobody() -> None:
-    alone = Alone(PodTopologySpread, HOSTS)
+    alone = PluginOnTable(PodTopologySpread, HOSTS)
     alone.told(convert({"metadata": {"name": "all", "namespace": "default"}}, Service))
     alone.told(service())
     assert alone.scores(pod({"foo": ""})) is None
@@ -362,7 +363,7 @@ def test_system_defaults_know_zones_too_and_do_without_them() -> None:
         "x": {HOSTNAME: "x", ZONE: "2"},
         "n": {HOSTNAME: "n"},
     }
-    alone = Alone(PodTopologySpread, nodes)
+    alone = PluginOnTable(PodTopologySpread, nodes)
     alone.add(*pods("a:foo a:foo b:foo x:foo n:foo"))
     alone.told(service(foo=""))
     host, zone = math.log(4 + 2), math.log(3 + 2)
@@ -378,14 +379,14 @@ def test_system_defaults_know_zones_too_and_do_without_them() -> None:
 
 
 def test_a_pod_with_constraints_of_its_own_gets_no_others() -> None:
-    alone = Alone(PodTopologySpread, HOSTS)
+    alone = PluginOnTable(PodTopologySpread, HOSTS)
     alone.told(service(foo=""))
     assert alone.scores(pod({"foo": ""}, topologySpreadConstraints=[constraint(HOSTNAME)])) is None
 
 
 def test_a_list_of_default_constraints_replaces_those_of_the_system() -> None:
     defaults = [constraint("node", None), constraint("zone", None, action=SOFT)]
-    alone = Alone(PodTopologySpread, ZONES, defaultingType="List", defaultConstraints=defaults)
+    alone = PluginOnTable(PodTopologySpread, ZONES, defaultingType="List", defaultConstraints=defaults)
     alone.add(*pods("a:foo b:foo"))
     assert alone.reasons(pod({"foo": ""})) == {}
     alone.told(service(foo=""))
@@ -396,7 +397,7 @@ def test_a_list_of_default_constraints_replaces_those_of_the_system() -> None:
 
 
 def test_an_empty_list_of_default_constraints_turns_them_off() -> None:
-    alone = Alone(PodTopologySpread, HOSTS, defaultingType="List")
+    alone = PluginOnTable(PodTopologySpread, HOSTS, defaultingType="List")
     assert not alone.plugin.applies(alone.cycle(pod()).shape)
 
 
@@ -413,11 +414,11 @@ def test_an_empty_list_of_default_constraints_turns_them_off() -> None:
 )
 def test_arguments_that_cannot_be_meant_are_refused(args: Data, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
-        Alone(PodTopologySpread, **args)
+        PluginOnTable(PodTopologySpread, **args)
 
 
 def test_a_selector_that_cannot_be_read_rejects_the_pod() -> None:
-    alone = Alone(PodTopologySpread, ZONES)
+    alone = PluginOnTable(PodTopologySpread, ZONES)
     wrong = {"matchLabels": {"foo": "{{wrong}}"}}
     reason, resolvable = alone.reasons(pod({}, topologySpreadConstraints=[constraint("zone", wrong)]))[""]
     assert 'Invalid value: "{{wrong}}"' in reason
@@ -425,7 +426,7 @@ def test_a_selector_that_cannot_be_read_rejects_the_pod() -> None:
 
 
 def test_pods_that_come_and_go_for_a_moment_count_for_that_moment() -> None:
-    alone = Alone(PodTopologySpread, ZONES)
+    alone = PluginOnTable(PodTopologySpread, ZONES)
     (there,) = alone.add(*pods("a:foo"))
     given = pod({"foo": ""}, topologySpreadConstraints=[ZONE_FOO])
     assert sorted(alone.reasons(given)) == ["a", "b"]

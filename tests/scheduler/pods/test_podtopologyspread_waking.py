@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from moorage.scheduler.plugins.podtopologyspread import PodTopologySpread
-from tests.scheduler.alone import Alone, Data, pod, pods
+from tests.scheduler.plugin_on_table import Data, PluginOnTable, pod, pods
 from tests.scheduler.pods.spreadkit import HONOR_TAINTS, NODE_FOO, TAINT, ZONES, constraint, in_terms
 
 
-def waiting(*constraints: Data, **spec: Any) -> Alone:
+def waiting(*constraints: Data, **spec: Any) -> PluginOnTable:
     """A pod was rejected, and waits."""
-    alone = Alone(PodTopologySpread, ZONES)
+    alone = PluginOnTable(PodTopologySpread, ZONES)
     alone.add(*pods("a:foo b:foo x:bar y:foo y:foo y:foo"))
     assert alone.reasons(pod({"foo": ""}, topologySpreadConstraints=list(constraints) or [NODE_FOO], **spec))
     alone.woken.clear()
@@ -77,7 +77,7 @@ def test_taints_and_selected_labels_wake_those_who_honor_them() -> None:
 
 
 def test_labels_that_change_all_the_time_do_not_confuse() -> None:
-    alone = Alone(PodTopologySpread, ZONES)
+    alone = PluginOnTable(PodTopologySpread, ZONES)
     alone.add(*pods("a:foo b:foo x:foo"))
     given = pod({"foo": ""}, topologySpreadConstraints=[NODE_FOO])
     assert sorted(alone.reasons(given)) == ["a", "b", "x"]

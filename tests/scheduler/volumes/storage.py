@@ -8,7 +8,7 @@ from moorage.api.claims import BIND_COMPLETED, WAIT_FOR_FIRST_CONSUMER
 from moorage.api.decode import convert
 from moorage.api.pod import Pod
 from moorage.api.volume import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
-from tests.scheduler.alone import Data, pod
+from tests.scheduler.plugin_on_table import Data, pod
 
 WAIT, NOW = "wait", "now"
 """Classes whose claims wait for their pod, and whose do not."""

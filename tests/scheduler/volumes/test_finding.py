@@ -19,7 +19,7 @@ from moorage.scheduler.plugins.volumebinding import VolumeBinding
 from moorage.scheduler.table.nodes import NodeTable
 from moorage.scheduler.table.reach import Reaches
 from moorage.scheduler.volumes.claims import volumes_of
-from tests.scheduler.alone import Alone, Data
+from tests.scheduler.plugin_on_table import Data, PluginOnTable
 from tests.scheduler.volumes.storage import affinity, claim, on, pod_with, storage_class, volume
 
 HOST = "kubernetes.io/hostname"
@@ -127,9 +127,9 @@ def one_by_one(
     """What each claim gets on a node; None when one gets nothing."""
     found: dict[str, str] = {}
     for each in sorted(claims, key=request_of):
-        promised = [volume for volume in volumes if is_for(volume, each) and _suits(volume, each, given=True)]
+        pre_bound = [volume for volume in volumes if is_for(volume, each) and _suits(volume, each, given=True)]
         free = [volume for volume in volumes if not volume.spec.claim_ref and _suits(volume, each, given=False)]
-        left = [volume for volume in promised or free if volume.metadata.name not in found.values()]
+        left = [volume for volume in pre_bound or free if volume.metadata.name not in found.values()]
         left = [volume for volume in left if _reachable(volume, labels, node)]
         if not left:
             return None
@@ -153,7 +153,7 @@ def _reachable(volume: PersistentVolume, labels: dict[str, str], node: str) -> b
 @settings(max_examples=200, deadline=None)
 @given(changes=st.lists(VOLUMES, max_size=14), wanted=st.lists(CLAIMS, min_size=1, max_size=3))
 def test_each_claim_gets_on_each_node_what_it_would_get_there_alone(changes: list[Kept], wanted: list[Data]) -> None:
-    here = Alone(VolumeBinding, NODES)
+    here = PluginOnTable(VolumeBinding, NODES)
     assert isinstance(here.plugin, VolumeBinding)
     here.told(storage_class())
     claims = [claim(name, **each) for name, each in zip("xyz", wanted, strict=False)]
@@ -173,8 +173,8 @@ def test_each_claim_gets_on_each_node_what_it_would_get_there_alone(changes: lis
         will_do = here.plugin.filter(cycle, rows)
         for node, fits in zip(NODES, will_do, strict=True):
             expected = one_by_one(claims, list(there.values()), NODES[node], node)
-            if any(_promises(there, each) > 1 for each in claims):
-                continue  # which of several promised volumes it is, nobody says
+            if any(_pre_bound_number(there, each) > 1 for each in claims):
+                continue  # which of several pre-bound volumes it is, nobody says
             assert fits == (expected is not None)
             if expected is not None:
                 here.plugin.reserve(cycle, node)
@@ -183,12 +183,12 @@ def test_each_claim_gets_on_each_node_what_it_would_get_there_alone(changes: lis
                 here.plugin.unreserve(cycle, node)
 
 
-def _promises(there: dict[str, PersistentVolume], wanted: PersistentVolumeClaim) -> int:
+def _pre_bound_number(there: dict[str, PersistentVolume], wanted: PersistentVolumeClaim) -> int:
     return sum(is_for(each, wanted) for each in there.values())
 
 
 def test_volumes_are_laid_out_anew_only_when_nodes_or_their_labels_change() -> None:
-    alone = Alone(VolumeBinding, NODES)
+    alone = PluginOnTable(VolumeBinding, NODES)
     alone.told(storage_class())
     alone.told(volume("v", **affinity(on(HOST, "a"))))
     known = volumes_of(alone.handle)

@@ -6,7 +6,7 @@ from moorage.api.decode import convert
 from moorage.api.meta import Object
 from moorage.api.volume import PersistentVolume, VolumeAttachment
 from moorage.scheduler.plugins.nodevolumelimits import REASON, NodeVolumeLimits
-from tests.scheduler.alone import Alone, pod
+from tests.scheduler.plugin_on_table import PluginOnTable, pod
 from tests.scheduler.volumes.storage import claim, csi_node, ephemeral, owned, pod_with, storage_class, volume
 
 FULL = {"a": (REASON, True)}
@@ -21,9 +21,9 @@ def attachment(name: str, volume_name: str, node: str = "a", driver: str = "ebs"
     return convert({"metadata": {"name": name}, "spec": spec}, VolumeAttachment)
 
 
-def alone(*there: Object, **limits: int | None) -> Alone:
+def alone(*there: Object, **limits: int | None) -> PluginOnTable:
     """A node with limits and one without, and claims 1 to 5 on disks of one driver."""
-    here = Alone(NodeVolumeLimits, {"a": {}, "b": {}})
+    here = PluginOnTable(NodeVolumeLimits, {"a": {}, "b": {}})
     here.told(csi_node("a", **limits))
     for name in "12345":
         here.told(disk(f"disk-{name}"))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from moorage.scheduler.plugins.volumerestrictions import CLAIM_IN_USE, DISK_CONFLICT, VolumeRestrictions
-from tests.scheduler.alone import Alone, Data, pod
+from tests.scheduler.plugin_on_table import Data, PluginOnTable, pod
 from tests.scheduler.volumes.storage import claim, pod_with
 
 NODES: dict[str, dict[str, str]] = {"a": {}, "b": {}}
@@ -58,13 +58,13 @@ def with_disk(disk: Data, **more: Any) -> Any:
     ],
 )
 def test_a_disk_is_written_to_by_one_pod_a_node(wanted: Data, there: Data, conflict: bool) -> None:
-    here = Alone(VolumeRestrictions, NODES)
+    here = PluginOnTable(VolumeRestrictions, NODES)
     here.add(with_disk(there, node="a"))
     assert here.reasons(with_disk(wanted)) == ({"a": (DISK_CONFLICT, True)} if conflict else {})
 
 
 def test_a_disk_is_free_again_when_all_pods_that_use_it_are_gone() -> None:
-    here = Alone(VolumeRestrictions, NODES)
+    here = PluginOnTable(VolumeRestrictions, NODES)
     first, second = here.add(with_disk(gce(read_only=True), node="a"), with_disk(gce(read_only=True), node="a"))
     assert set(here.reasons(with_disk(gce()))) == {"a"}
     here.table.remove_pod(first)
@@ -77,7 +77,7 @@ def test_a_disk_is_free_again_when_all_pods_that_use_it_are_gone() -> None:
 
 
 def test_a_claim_for_one_pod_is_used_by_one_pod_anywhere() -> None:
-    here = Alone(VolumeRestrictions, NODES)
+    here = PluginOnTable(VolumeRestrictions, NODES)
     here.told(claim("mine", **ONE_POD))
     here.told(claim("shared"))
     assert not here.reasons(pod_with("mine", "shared"))
@@ -89,7 +89,7 @@ def test_a_claim_for_one_pod_is_used_by_one_pod_anywhere() -> None:
 
 
 def test_a_claim_of_the_same_name_elsewhere_is_another() -> None:
-    here = Alone(VolumeRestrictions, NODES)
+    here = PluginOnTable(VolumeRestrictions, NODES)
     here.told(claim("mine", meta={"namespace": "other"}, **ONE_POD))
     here.told(claim("mine", **ONE_POD))
     here.add(pod_with("mine", node="a", namespace="other"))
@@ -97,7 +97,7 @@ def test_a_claim_of_the_same_name_elsewhere_is_another() -> None:
 
 
 def test_disk_conflicts_are_told_before_claims_in_use() -> None:
-    here = Alone(VolumeRestrictions, NODES)
+    here = PluginOnTable(VolumeRestrictions, NODES)
     here.told(claim("mine", **ONE_POD))
     here.add(pod_with("mine", node="b"), with_disk(gce(), node="a"))
     both = pod(volumes=[{"name": "d", **gce()}, {"name": "c", "persistentVolumeClaim": {"claimName": "mine"}}])
@@ -105,7 +105,7 @@ def test_disk_conflicts_are_told_before_claims_in_use() -> None:
 
 
 def test_a_pod_whose_claim_is_not_there_waits_for_it() -> None:
-    here = Alone(VolumeRestrictions, NODES)
+    here = PluginOnTable(VolumeRestrictions, NODES)
     assert here.reasons(pod_with("mine")) == {"": ('persistentvolumeclaim "mine" not found', False)}
     here.told(claim("other"))
     assert not here.woken
@@ -114,7 +114,7 @@ def test_a_pod_whose_claim_is_not_there_waits_for_it() -> None:
 
 
 def test_a_pod_that_waits_for_a_claim_wakes_when_its_user_ends() -> None:
-    here = Alone(VolumeRestrictions, NODES)
+    here = PluginOnTable(VolumeRestrictions, NODES)
     here.told(claim("mine", **ONE_POD))
     users = pod_with("mine", node="a"), pod_with("other", node="a"), pod_with("mine", node="a", namespace="other")
     for user in users:
@@ -129,6 +129,6 @@ def test_a_pod_that_waits_for_a_claim_wakes_when_its_user_ends() -> None:
 
 
 def test_pods_without_claims_or_such_disks_are_not_asked_about() -> None:
-    here = Alone(VolumeRestrictions, NODES)
+    here = PluginOnTable(VolumeRestrictions, NODES)
     assert not here.plugin.applies(here.cycle(pod(volumes=[{"name": "tmp", "emptyDir": {}}])).shape)
     assert here.plugin.applies(here.cycle(with_disk(rbd())).shape)

@@ -20,7 +20,7 @@ from moorage.scheduler.plugins.volumebinding import (
     UNBOUND,
     VolumeBinding,
 )
-from tests.scheduler.alone import Alone, Data, pod
+from tests.scheduler.plugin_on_table import Data, PluginOnTable, pod
 from tests.scheduler.volumes.storage import (
     GONE,
     NOW,
@@ -45,14 +45,14 @@ def host(*names: str) -> Data:
     return affinity(on(HOST, *names))
 
 
-def alone(*there: Object, nodes: dict[str, dict[str, str]] = NODES, **args: Any) -> Alone:
-    here = Alone(VolumeBinding, nodes, **args)
+def alone(*there: Object, nodes: dict[str, dict[str, str]] = NODES, **args: Any) -> PluginOnTable:
+    here = PluginOnTable(VolumeBinding, nodes, **args)
     for each in (storage_class(), storage_class(NOW, "Immediate"), MADE, *there):
         here.told(each)
     return here
 
 
-def answers(here: Alone, given: Pod) -> str | dict[str, set[str]]:
+def answers(here: PluginOnTable, given: Pod) -> str | dict[str, set[str]]:
     """Why no node will do, or the reasons against each node."""
     cycle = here.cycle(given)
     answer = here.plugin.pre_filter(cycle)
@@ -70,14 +70,14 @@ def answers(here: Alone, given: Pod) -> str | dict[str, set[str]]:
     return found
 
 
-def fits(here: Alone, given: Pod) -> str:
+def fits(here: PluginOnTable, given: Pod) -> str:
     """The nodes that will do."""
     found = answers(here, given)
     assert isinstance(found, dict), found
     return "".join(sorted(name for name, reasons in found.items() if not reasons))
 
 
-def reserved(here: Alone, given: Pod, node: str) -> tuple[dict[str, str], list[str]]:
+def reserved(here: PluginOnTable, given: Pod, node: str) -> tuple[dict[str, str], list[str]]:
     """Which claims get which volumes on a node, and for which one is made."""
     assert isinstance(here.plugin, VolumeBinding)
     cycle = here.cycle(given)
@@ -164,11 +164,11 @@ CASES = [
          [claim("x", selector={"matchLabels": {"tier": "gold"}}), volume("v", labels={"tier": "tin"})], NOWHERE),
     Case("a volume with these labels",
          [claim("x", selector={"matchLabels": {"tier": "gold"}}), volume("v", labels={"tier": "gold"})], ALL),
-    Case("a volume that is promised to another claim",
+    Case("a volume that is pre-bound to another claim",
          [claim("x"), volume("v", claimRef={"namespace": "default", "name": "y"})], NOWHERE),
-    Case("a volume that is promised to a claim of this name that was before",
+    Case("a volume that is pre-bound to a claim of this name that was before",
          [claim("x"), volume("v", claimRef={"namespace": "default", "name": "x", "uid": "before"})], NOWHERE),
-    Case("a promised volume, whatever others there are",
+    Case("a pre-bound volume, whatever others there are",
          [claim("x"), volume("v", claimRef={"namespace": "default", "name": "x"}, **host("c")), volume("w")], "c"),
     Case("two claims and one volume", [claim("x"), claim("y"), volume("v")], NOWHERE, pod_with("x", "y")),
     Case("two claims and two volumes", [claim("x"), claim("y"), volume("v"), volume("w")], ALL, pod_with("x", "y")),

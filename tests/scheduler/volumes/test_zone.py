@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moorage.scheduler.plugins.volumezone import REASON, VolumeZone
-from tests.scheduler.alone import Alone, pod
+from tests.scheduler.plugin_on_table import PluginOnTable, pod
 from tests.scheduler.volumes.storage import NOW, claim, pod_with, storage_class, volume
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
@@ -37,14 +37,14 @@ Labels = dict[str, str]
     ],
 )
 def test_a_node_must_be_where_the_volume_is(labels: Labels, node: Labels, fits: bool) -> None:
-    here = Alone(VolumeZone, {"a": node})
+    here = PluginOnTable(VolumeZone, {"a": node})
     here.told(claim("mine", bound="v"))
     here.told(volume("v", labels=labels))
     assert here.reasons(pod_with("mine")) == ({} if fits else {"a": (REASON, False)})
 
 
 def test_all_volumes_of_a_pod_count() -> None:
-    here = Alone(VolumeZone, {"a": {ZONE: "z1", REGION: "r1"}, "b": {ZONE: "z2", REGION: "r1"}})
+    here = PluginOnTable(VolumeZone, {"a": {ZONE: "z1", REGION: "r1"}, "b": {ZONE: "z2", REGION: "r1"}})
     for name, labels in (("v", {REGION: "r1"}), ("w", {ZONE: "z2"})):
         here.told(claim(f"claim-{name}", bound=name))
         here.told(volume(name, labels=labels))
@@ -63,7 +63,7 @@ def test_all_volumes_of_a_pod_count() -> None:
     ],
 )
 def test_a_pod_waits_while_nobody_knows_where_its_volume_is(storage: tuple[object, ...], reason: str) -> None:
-    here = Alone(VolumeZone, {"a": {ZONE: "z1"}})
+    here = PluginOnTable(VolumeZone, {"a": {ZONE: "z1"}})
     for each in storage:
         here.told(each)  # type: ignore[arg-type]
     assert here.reasons(pod_with("mine")) == {"": (reason, False)}
@@ -72,7 +72,7 @@ def test_a_pod_waits_while_nobody_knows_where_its_volume_is(storage: tuple[objec
 
 
 def test_a_claim_that_waits_for_its_pod_is_anywhere() -> None:
-    here = Alone(VolumeZone, {"a": {ZONE: "z1"}})
+    here = PluginOnTable(VolumeZone, {"a": {ZONE: "z1"}})
     here.told(claim("mine"))
     here.told(storage_class())
     assert not here.reasons(pod_with("mine"))
@@ -80,7 +80,7 @@ def test_a_claim_that_waits_for_its_pod_is_anywhere() -> None:
 
 
 def test_a_pod_wakes_when_its_volume_or_a_node_moves() -> None:
-    here = Alone(VolumeZone, {"a": {ZONE: "z1"}})
+    here = PluginOnTable(VolumeZone, {"a": {ZONE: "z1"}})
     here.told(claim("mine", bound="v"))
     here.told(volume("v", labels={ZONE: "z2"}))
     assert here.reasons(pod_with("mine"))

@@ -7,25 +7,25 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from moorage.scheduler.devices.plan import MOST_DEVICES, ClaimPlan, Fault, Plan, Want
-from moorage.scheduler.devices.pools import Counters, DeviceId, Offer, PoolId, View
+from moorage.scheduler.devices.pools import CounterAmounts, DeviceId, Offer, PoolId, View
 
 _MOST_STEPS = 50_000
 """After so many devices tried a search is given up: nothing else happens while it lasts."""
 
 
-class Pick(NamedTuple):
+class DevicePick(NamedTuple):
     """A device for a request."""
 
     want: Want
     offer: Offer
 
 
-def allocate(plan: Plan, views: Sequence[View], taken: Mapping[DeviceId, int]) -> list[list[Pick]] | None:
+def allocate(plan: Plan, views: Sequence[View], taken: Mapping[DeviceId, int]) -> list[list[DevicePick]] | None:
     """Devices for each claim, or None when there are not enough. Raises Fault."""
     only = plan.only
     if only is None or any(view.pool.counters for view in views):
         return Search(plan, views, taken).run()
-    picks = [Pick(only, offer) for offer in islice(usable(0, only, views, taken), only.count)]
+    picks = [DevicePick(only, offer) for offer in islice(usable(0, only, views, taken), only.count)]
     return [picks] if len(picks) == only.count else None
 
 
@@ -38,7 +38,7 @@ def usable(claim: int, want: Want, views: Iterable[View], taken: Mapping[DeviceI
                 yield offer
 
 
-def preference(picks: list[list[Pick]]) -> int:
+def preference(picks: list[list[DevicePick]]) -> int:
     """How good the ways are by which requests are satisfied: earlier ones count more."""
     return sum(rank for claim in picks for rank in {pick.want.request: pick.want.rank for pick in claim}.values())
 
@@ -51,18 +51,18 @@ class Search:
         self._views = views
         self._taken = taken
         self._offers = [offer for view in views if not view.problem for offer in view.offers]
-        self._picks: list[list[Pick]] = [[] for _ in plan.claims]
+        self._picks: list[list[DevicePick]] = [[] for _ in plan.claims]
         self._users: dict[DeviceId, list[int]] = {}
         """The claims that the devices picked so far are for."""
         self._values: list[list[list[Any]]] = [[[] for _ in claim.rules] for claim in plan.claims]
         """The attributes of the devices picked so far, by claim and rule."""
-        self._left: dict[PoolId, Counters] = {}
+        self._left: dict[PoolId, CounterAmounts] = {}
         self._all: dict[Want, list[Offer]] = {}
         self._steps = 0
         self._is_clear = True
         """Whether every device can be judged: else even one that is of no use must be looked at, to say so."""
 
-    def run(self) -> list[list[Pick]] | None:
+    def run(self) -> list[list[DevicePick]] | None:
         """Devices for each claim, or None when there are not enough. Raises Fault."""
         for claim in self._plan.claims:
             self._check_size(claim)
@@ -178,7 +178,7 @@ class Search:
             self._values[claim][at].append(value)
         self._count(offer, 1)
         self._users.setdefault(offer.id, []).append(claim)
-        self._picks[claim].append(Pick(want, offer))
+        self._picks[claim].append(DevicePick(want, offer))
         return True
 
     def _drop(self, claim: int, want: Want, offer: Offer) -> None:
@@ -201,7 +201,7 @@ class Search:
             for counter, amount in offer.counters.items():
                 left[counter] -= sign * amount
 
-    def _counters(self, offer: Offer) -> Counters:
+    def _counters(self, offer: Offer) -> CounterAmounts:
         whole = PoolId(offer.id.driver, offer.id.pool)
         if whole not in self._left:
             pool = next(view.pool for view in self._views if view.pool.id == whole)

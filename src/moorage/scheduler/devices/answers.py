@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from weakref import WeakKeyDictionary
 
@@ -12,8 +11,9 @@ from numpy.typing import NDArray
 
 from moorage.api.node import Node
 from moorage.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
-from moorage.scheduler.devices.allocator import Pick, allocate, preference
-from moorage.scheduler.devices.inventory import Inventory, Supply
+from moorage.bounded import Bounded
+from moorage.scheduler.devices.allocator import DevicePick, allocate, preference
+from moorage.scheduler.devices.inventory import DeviceSupply, Inventory
 from moorage.scheduler.devices.ledger import Ledger
 from moorage.scheduler.devices.plan import Fault, Plan, Want
 from moorage.scheduler.devices.pools import INVALID, Offer, View
@@ -23,11 +23,12 @@ from moorage.scheduler.waiting import Waiting
 
 FITS, NOT_ENOUGH, INVALID_POOLS, FAULTY = range(4)
 """What can be said of the devices that nodes can use."""
-_KEPT = 64
+_PLANS_MAX = 64
+_SPARE_GROUPS = 64
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
-class Answers:
+class PlanAnswers:
     """What is known about the devices for one plan.
 
     Nodes that differ only in devices that nobody asks for are one group, and are asked about once. What is known of a
@@ -78,7 +79,7 @@ class Answers:
         """What is wrong in a row that is faulty."""
         return self._faults[int(self._group_at[row])]
 
-    def picks(self, row: int) -> list[list[Pick]] | None:
+    def picks(self, row: int) -> list[list[DevicePick]] | None:
         """The devices that a pod in a row would get. Raises Fault."""
         self._renew()
         return allocate(self.plan, self._groups[self._group_at[row]], self._ledger.taken)
@@ -86,7 +87,7 @@ class Answers:
     def steps(self) -> Iterator[None]:
         """Ask again about what has changed, little by little: more may change in between."""
         inventory = self._inventory
-        if self._epoch != inventory.epoch or len(self._groups) > 2 * len(inventory.supplies) + _KEPT:
+        if self._epoch != inventory.epoch or len(self._groups) > 2 * len(inventory.supplies) + _SPARE_GROUPS:
             self._begin()
         if self._version != inventory.version:
             version = inventory.version
@@ -117,7 +118,7 @@ class Answers:
         moved: list[int] = (asked & (self._contents != inventory.contents)).nonzero()[0].tolist()
         return moved
 
-    def _group(self, supply: Supply) -> int:
+    def _group(self, supply: DeviceSupply) -> int:
         views = tuple(filter(self._is_asked_for, supply.views))
         number = self._numbers.get(views)
         if number is None:
@@ -169,7 +170,7 @@ class Devices:
         self.inventory = Inventory(handle.table, informers, handle.gates, self._touched)
         self.ledger = Ledger(informers.of(ResourceClaim), self.inventory.touch)
         self.classes = informers.of(DeviceClass)
-        self._known: OrderedDict[tuple[bytes, ...], Answers] = OrderedDict()
+        self._known: Bounded[tuple[bytes, ...], PlanAnswers] = Bounded(_PLANS_MAX)
         self.waiting = Waiting(handle, plugin)
         """For changes of claims, by namespace and name."""
         informers.of(ResourceClaim).on_change(self._claim_changed)
@@ -178,19 +179,17 @@ class Devices:
         informers.of(DeviceTaintRule).on_change(self._rule_changed)
         informers.of(Node).on_change(self._node_changed)
 
-    def answers(self, claims: Sequence[ResourceClaim]) -> Answers:
+    def answers(self, claims: Sequence[ResourceClaim]) -> PlanAnswers:
         """What is known about devices for claims that have none. Raises Fault."""
         key = tuple(_encode(claim.spec.devices) for claim in claims)
         known = self._known.get(key)
         if known is None:
             plan = Plan(
                 [claim.spec.devices for claim in claims], lambda name: self.classes.get("", name),
-                self._handle.gates, self._handle.unclear,
+                self._handle.gates, self._handle.parse_error,
             )  # fmt: skip
-            known = self._known[key] = Answers(plan, self.inventory, self.ledger)
-            if len(self._known) > _KEPT:
-                self._known.popitem(last=False)
-        self._known.move_to_end(key)
+            known = PlanAnswers(plan, self.inventory, self.ledger)
+            self._known.put(key, known)
         return known
 
     def _touched(self, view: View) -> None:
@@ -207,7 +206,7 @@ class Devices:
         if old is not None and old.status.allocation and (new is None or new.status.allocation is None):
             self._handle.wake(self._plugin, old, new)
         elif old is None or new is None or old.status != new.status:
-            self.waiting.told(old, new, (either.metadata.namespace, either.metadata.name))
+            self.waiting.changed(old, new, (either.metadata.namespace, either.metadata.name))
 
     def _class_changed(self, old: DeviceClass | None, new: DeviceClass | None) -> None:
         if old is None or new is None or old.spec != new.spec:

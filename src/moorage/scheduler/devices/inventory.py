@@ -12,19 +12,31 @@ from numpy.typing import NDArray
 from moorage.api.resource import DeviceTaintRule, ResourceSlice
 from moorage.client import Informers
 from moorage.features import Gates
-from moorage.scheduler.devices.pools import DeviceId, Offers, Place, Pool, PoolId, View, applies, offers_of, pool_of
+from moorage.scheduler.devices.pools import (
+    DeviceId,
+    DevicePlace,
+    Offers,
+    Pool,
+    PoolId,
+    View,
+    applies,
+    offers_of,
+    pool_of,
+)
 from moorage.scheduler.table.nodes import ALL, Index, NodeTable
 from moorage.scheduler.table.reach import Reach, Reaches, Relabelled
 
 _BY_POOL = "by pool"
 _SPARE = 1024
-_NOWHERE: frozenset[Place] = frozenset()
+_NOWHERE: frozenset[DevicePlace] = frozenset()
 
 
-class Supply:
+class DeviceSupply:
     """What can be used from some nodes, which all can use the same."""
 
-    def __init__(self, pools: dict[PoolId, Pool], at: dict[Place, set[PoolId]], places: frozenset[Place]) -> None:
+    def __init__(
+        self, pools: dict[PoolId, Pool], at: dict[DevicePlace, set[PoolId]], places: frozenset[DevicePlace]
+    ) -> None:
         self._pools, self._at = pools, at
         self.places = places
 
@@ -54,15 +66,15 @@ class Inventory:
         self._rules.on_change(self._rule_changed)
         self._slices.on_batch(self._renew_all)
         self.pools: dict[PoolId, Pool] = {}
-        self._at: dict[Place, set[PoolId]] = {}
+        self._at: dict[DevicePlace, set[PoolId]] = {}
         """The pools that have devices at a place."""
-        self._wide: set[Place] = set()
+        self._wide: set[DevicePlace] = set()
         """Those of the places that are not just one node."""
         self._offers: dict[str, Offers] = {}
         """The devices of each slice, by its name."""
         self._stale: set[PoolId] = set()
         self._stale_nodes: set[str] = set()
-        self._reaches: dict[Place, Reach] = {}
+        self._reaches: dict[DevicePlace, Reach] = {}
         self.epoch = 0
         """Changes when the numbers of supplies mean something else."""
         self.version = 0
@@ -71,13 +83,13 @@ class Inventory:
 
     def _begin(self) -> None:
         """Forget the supplies: those of nodes that are gone are never used again."""
-        self.supplies: list[Supply] = []
+        self.supplies: list[DeviceSupply] = []
         self.contents: NDArray[np.int64] = np.zeros(64, np.int64)
         """How often the devices of a supply have changed."""
         self.of_row: NDArray[np.int32] = np.zeros(self._table.size, np.int32)
         """The number of each row's supply; 0 is where there is nothing."""
-        self._numbers: dict[frozenset[Place], int] = {}
-        self._by_place: dict[Place, list[int]] = {}
+        self._numbers: dict[frozenset[DevicePlace], int] = {}
+        self._by_place: dict[DevicePlace, list[int]] = {}
         self._relabelled = Relabelled(self._table)
         self._number(frozenset())
 
@@ -104,8 +116,6 @@ class Inventory:
         """Take in what has changed."""
         for _ in self.steps():
             pass
-
-    # -- pools --------------------------------------------------------------------------------------------------
 
     def _slice_changed(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
         if old is not None and new is not None and old.spec == new.spec:
@@ -165,7 +175,7 @@ class Inventory:
                 self._wide.discard(place)
         self._forget(pool.places)
 
-    def _forget(self, places: Iterable[Place]) -> None:
+    def _forget(self, places: Iterable[DevicePlace]) -> None:
         """Other devices can be used at some places."""
         for place in places:
             for number in self._by_place.get(place, ()):
@@ -173,8 +183,6 @@ class Inventory:
                 self.supplies[number].forget()
             if place.node:
                 self._stale_nodes.add(place.node)
-
-    # -- rows ---------------------------------------------------------------------------------------------------
 
     def _renew_rows(self) -> None:
         table = self._table
@@ -195,11 +203,11 @@ class Inventory:
             if node is None:
                 self.of_row[row] = 0
                 continue
-            here = Place(node.metadata.name)
+            here = DevicePlace(node.metadata.name)
             places = selected[at] if selected else _NOWHERE
             self.of_row[row] = self._number(places | {here} if here in self._at else places)
 
-    def _selected(self, rows: Index) -> list[frozenset[Place]]:
+    def _selected(self, rows: Index) -> list[frozenset[DevicePlace]]:
         """The places of several nodes that each row is among; nothing when there are no such places."""
         if not self._reaches:
             return []
@@ -207,7 +215,7 @@ class Inventory:
         picked = np.array([each.mask(chosen) for each in self._reaches.values()])
         packed = np.ascontiguousarray(np.packbits(picked, axis=0).T)
         places = list(self._reaches)
-        known: dict[bytes, frozenset[Place]] = {}
+        known: dict[bytes, frozenset[DevicePlace]] = {}
         found = []
         for at, bits in enumerate(packed):
             key = bits.tobytes()
@@ -216,11 +224,11 @@ class Inventory:
             found.append(known[key])
         return found
 
-    def _number(self, places: frozenset[Place]) -> int:
+    def _number(self, places: frozenset[DevicePlace]) -> int:
         number = self._numbers.get(places)
         if number is None:
             number = self._numbers[places] = len(self.supplies)
-            self.supplies.append(Supply(self.pools, self._at, places))
+            self.supplies.append(DeviceSupply(self.pools, self._at, places))
             if number >= len(self.contents):
                 self.contents = np.concatenate([self.contents, np.zeros_like(self.contents)])
             for place in places:

@@ -1,4 +1,4 @@
-"""Who has which device: what the API says, and what was decided here and is not written or not seen yet."""
+"""Which devices are taken: by the claims as the API has them, and by decisions that are not written or seen yet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from moorage.client import Informer
 from moorage.scheduler.devices.pools import DeviceId
 
 
-class _Assumed(NamedTuple):
+class AssumedClaim(NamedTuple):
     """A claim as it will be once a write of ours is seen."""
 
     claim: ResourceClaim
@@ -25,45 +25,46 @@ class Ledger:
     def __init__(self, claims: Informer[ResourceClaim], changed: Callable[[DeviceId], None]) -> None:
         self._claims = claims
         self._changed = changed
-        self._assumed: dict[str, _Assumed] = {}
+        self.assumed: dict[str, AssumedClaim] = {}
+        """The claims that are decided or written here and not seen yet, by uid."""
         self._counted: dict[str, ResourceClaim] = {}
-        """The claims whose devices are taken because the API says so: a deletion tells of the end only."""
+        """The claims with devices as the API has them: the last state of a deleted claim need not have its devices."""
         self.taken: dict[DeviceId, int] = {}
-        """How many times each device was given away, which should never be more than once."""
+        """How many claims have each device; more than one would be a defect."""
         claims.on_change(self._seen)
 
     def get(self, namespace: str, name: str) -> ResourceClaim | None:
         """A claim as the API has it, after the writes that were made here."""
         claim = self._claims.get(namespace, name)
-        assumed = self._assumed.get(claim.metadata.uid) if claim is not None else None
+        assumed = self.assumed.get(claim.metadata.uid) if claim is not None else None
         return assumed.claim if assumed is not None and assumed.is_written else claim
 
-    def is_promised(self, uid: str) -> bool:
+    def is_reserved(self, uid: str) -> bool:
         """Whether devices were chosen for a claim and that is not written yet."""
-        assumed = self._assumed.get(uid)
+        assumed = self.assumed.get(uid)
         return assumed is not None and not assumed.is_written
 
-    def promise(self, claim: ResourceClaim, allocation: AllocationResult) -> None:
-        """Devices were chosen for a claim: nobody else gets them."""
+    def reserve(self, claim: ResourceClaim, allocation: AllocationResult) -> None:
+        """Keep the devices that were chosen for a claim from all others."""
         status = msgspec.structs.replace(claim.status, allocation=allocation)
-        self._assume(_Assumed(msgspec.structs.replace(claim, status=status), False))
+        self._assume(AssumedClaim(msgspec.structs.replace(claim, status=status), False))
 
     def withdraw(self, uid: str) -> bool:
-        """What was promised is not written, and never will be: others may have the devices."""
-        if not self.is_promised(uid):
+        """Free devices that were reserved and will not be written into the claim. Whether there were any."""
+        if not self.is_reserved(uid):
             return False
-        self._release(self._assumed.pop(uid).claim)
+        self._release(self.assumed.pop(uid).claim)
         return True
 
     def written(self, claim: ResourceClaim) -> None:
         """A claim was written: it counts from now on, and until it is seen."""
-        self._assume(_Assumed(claim, True))
+        self._assume(AssumedClaim(claim, True))
         self._settle(claim.metadata.uid, self._claims.get(claim.metadata.namespace, claim.metadata.name))
 
-    def _assume(self, assumed: _Assumed) -> None:
+    def _assume(self, assumed: AssumedClaim) -> None:
         uid = assumed.claim.metadata.uid
-        before = self._assumed.get(uid)
-        self._assumed[uid] = assumed
+        before = self.assumed.get(uid)
+        self.assumed[uid] = assumed
         self._take(assumed.claim)
         if before is not None:
             self._release(before.claim)
@@ -81,13 +82,13 @@ class Ledger:
         self._settle(uid, new)
 
     def _settle(self, uid: str, seen: ResourceClaim | None) -> None:
-        """Believe the API again once it has told of our write; of a claim that is gone nothing more is told."""
-        assumed = self._assumed.get(uid)
+        """Drop an assumed claim once the informer has seen our write, or the end of the claim."""
+        assumed = self.assumed.get(uid)
         if assumed is None:
             return
         is_gone = seen is None or seen.metadata.uid != uid
         if is_gone or (assumed.is_written and revision_of(seen) >= revision_of(assumed.claim)):
-            self._release(self._assumed.pop(uid).claim)
+            self._release(self.assumed.pop(uid).claim)
 
     def _take(self, claim: ResourceClaim) -> None:
         for device in devices_of(claim):

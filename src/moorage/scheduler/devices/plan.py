@@ -27,9 +27,9 @@ MOST_DEVICES = 32
 MOST_WAYS = 8
 """How many ways to satisfy a request can be given."""
 
-Unclear = Callable[[Tolerations, Taint], None]
+OnParseError = Callable[[Tolerations, Taint], None]
 Classes = Callable[[str], DeviceClass | None]
-_KEPT = 4096
+_TAINT_SETS_MAX = 4096
 _expression = lru_cache(maxsize=256)(DeviceExpression)
 
 
@@ -48,7 +48,7 @@ class Fault(Exception):
         return f"claim {metadata.namespace}/{metadata.name}{self}"
 
 
-class Test(NamedTuple):
+class SelectorTest(NamedTuple):
     """One selector of a class or of a request."""
 
     expression: DeviceExpression
@@ -67,12 +67,12 @@ class Test(NamedTuple):
 class Want:
     """One way to satisfy a request."""
 
-    __slots__ = ("_tests", "_tolerated", "_unclear", "admin", "all", "class_", "count", "name", "rank", "request",
+    __slots__ = ("_parse_error", "_tests", "_tolerated", "admin", "all", "class_", "count", "name", "rank", "request",
                  "tolerations")  # fmt: skip
 
     def __init__(
         self, request: DeviceRequest, way: ExactDeviceRequest | DeviceSubRequest, class_: DeviceClass, gates: Gates,
-        unclear: Unclear, rank: int = 0,
+        on_error: OnParseError, rank: int = 0,
     ) -> None:  # fmt: skip
         self.request = request.name
         self.name = f"{request.name}/{way.name}" if isinstance(way, DeviceSubRequest) else request.name
@@ -85,7 +85,7 @@ class Want:
         self.tolerations = Tolerations(way.tolerations, gates)
         self._tests = (*_tests(class_.spec.selectors, class_.metadata.name), *_tests(way.selectors))
         self._tolerated: dict[tuple[Taint, ...], bool] = {(): True}
-        self._unclear = unclear
+        self._parse_error = on_error
 
     def selects(self, claim: int, offer: Offer) -> bool:
         """Whether a device is of the sort that is asked for. Raises Fault."""
@@ -103,21 +103,21 @@ class Want:
         """Whether nothing on a device keeps it from being given to this request."""
         tolerated = self._tolerated.get(taints)
         if tolerated is None:
-            if len(self._tolerated) > _KEPT:
+            if len(self._tolerated) > _TAINT_SETS_MAX:
                 self._tolerated = {(): True}
             taint = self.tolerations.first_untolerated(taints)
             if taint is not None:
-                self._unclear(self.tolerations, taint)
+                self._parse_error(self.tolerations, taint)
             tolerated = self._tolerated[taints] = taint is None
         return tolerated
 
 
-def _tests(selectors: Sequence[DeviceSelector], class_name: str = "") -> Iterator[Test]:
+def _tests(selectors: Sequence[DeviceSelector], class_name: str = "") -> Iterator[SelectorTest]:
     for number, each in enumerate(selectors):
-        yield Test(_expression(each.cel.expression if each.cel else ""), number, class_name)
+        yield SelectorTest(_expression(each.cel.expression if each.cel else ""), number, class_name)
 
 
-class Rule(NamedTuple):
+class AttributeConstraint(NamedTuple):
     """What the devices of some requests must have in common, or must not have in common."""
 
     requests: frozenset[str]
@@ -132,20 +132,22 @@ class Rule(NamedTuple):
 class ClaimPlan:
     """What one claim asks for."""
 
-    def __init__(self, number: int, devices: DeviceClaim, classes: Classes, gates: Gates, unclear: Unclear) -> None:
+    def __init__(
+        self, number: int, devices: DeviceClaim, classes: Classes, gates: Gates, on_error: OnParseError
+    ) -> None:
         self.number = number
         self.devices = devices
-        self.requests = tuple(tuple(_wants(number, request, classes, gates, unclear)) for request in devices.requests)
+        self.requests = tuple(tuple(_wants(number, request, classes, gates, on_error)) for request in devices.requests)
         """The ways to satisfy each request, the best first."""
-        self.rules = tuple(_rule(number, at, each) for at, each in enumerate(devices.constraints))
+        self.rules = tuple(_constraint(number, at, each) for at, each in enumerate(devices.constraints))
 
 
 class Plan:
     """What the claims of a pod that have no devices yet ask for."""
 
-    def __init__(self, devices: Sequence[DeviceClaim], classes: Classes, gates: Gates, unclear: Unclear) -> None:
+    def __init__(self, devices: Sequence[DeviceClaim], classes: Classes, gates: Gates, on_error: OnParseError) -> None:
         """Raises Fault when something is asked for that nobody can give."""
-        self.claims = tuple(ClaimPlan(at, each, classes, gates, unclear) for at, each in enumerate(devices))
+        self.claims = tuple(ClaimPlan(at, each, classes, gates, on_error) for at, each in enumerate(devices))
         self.has_choices = any(want.rank for claim in self.claims for ways in claim.requests for want in ways)
         """Whether some ways to satisfy a request are better than others."""
         ways = [way for claim in self.claims for each in claim.requests for way in each]
@@ -154,7 +156,9 @@ class Plan:
         """All that is asked for, when it is so little that devices need only be counted."""
 
 
-def _wants(claim: int, request: DeviceRequest, classes: Classes, gates: Gates, unclear: Unclear) -> Iterator[Want]:
+def _wants(
+    claim: int, request: DeviceRequest, classes: Classes, gates: Gates, on_error: OnParseError
+) -> Iterator[Want]:
     exactly = request.exactly
     ways: Sequence[ExactDeviceRequest | DeviceSubRequest] = request.first_available if exactly is None else (exactly,)
     for at, way in enumerate(ways):
@@ -171,11 +175,11 @@ def _wants(claim: int, request: DeviceRequest, classes: Classes, gates: Gates, u
         class_ = classes(way.device_class_name)
         if class_ is None:
             raise Fault(f", request {name}: could not retrieve device class {way.device_class_name}", claim)
-        yield Want(request, way, class_, gates, unclear, 0 if exactly else MOST_WAYS - at)
+        yield Want(request, way, class_, gates, on_error, 0 if exactly else MOST_WAYS - at)
 
 
-def _rule(claim: int, at: int, constraint: DeviceConstraint) -> Rule:
+def _constraint(claim: int, at: int, constraint: DeviceConstraint) -> AttributeConstraint:
     attribute = constraint.match_attribute or constraint.distinct_attribute
     if not attribute:
         raise Fault(f", constraint #{at}: empty constraint (unsupported constraint type?)", claim)
-    return Rule(frozenset(constraint.requests), attribute, constraint.match_attribute is None)
+    return AttributeConstraint(frozenset(constraint.requests), attribute, constraint.match_attribute is None)

@@ -41,7 +41,7 @@ class PoolId(NamedTuple):
         return "/".join(self)
 
 
-class Place(NamedTuple):
+class DevicePlace(NamedTuple):
     """From where a device can be used: one node, the nodes that a selector picks, or, when nothing is said, all."""
 
     node: str = ""
@@ -78,9 +78,9 @@ def _traits(driver: str, device: Device) -> Traits:
     return found
 
 
-Counters = dict[tuple[str, str], int]
+CounterAmounts = dict[tuple[str, str], int]
 """Amounts, in billionths, by the name of a counter set and of a counter in it."""
-_NO_COUNTERS: Counters = {}
+_NO_COUNTERS: CounterAmounts = {}
 
 
 class Offer:
@@ -88,7 +88,7 @@ class Offer:
 
     __slots__ = ("_traits", "counters", "device", "id", "place", "taints")
 
-    def __init__(self, pool: PoolId, device: Device, place: Place | None, taints: tuple[Taint, ...]) -> None:
+    def __init__(self, pool: PoolId, device: Device, place: DevicePlace | None, taints: tuple[Taint, ...]) -> None:
         self.id = DeviceId(*pool, device.name)
         self.device = device
         self.place = place
@@ -133,7 +133,7 @@ class Pool:
         self.problem = "" if len(current) == current[0].spec.pool.resource_slice_count else INCOMPLETE
         """Why no device of it can be had."""
         self.offers: Offers = ()
-        self.counters: Counters = {}
+        self.counters: CounterAmounts = {}
         """What the devices share."""
         self.places = frozenset(place for each in current for place in _places(each) if place is not None)
         try:
@@ -145,10 +145,10 @@ class Pool:
             self.problem = self.problem or INVALID
         self.comes_last = any(offer.device.binding_conditions for offer in self.offers)
         """Whether others are to be used up first."""
-        self.views: dict[frozenset[Place], View] = {}
+        self.views: dict[frozenset[DevicePlace], View] = {}
         """What can be used of it, by the places of it that are within reach."""
 
-    def view(self, places: frozenset[Place]) -> View:
+    def view(self, places: frozenset[DevicePlace]) -> View:
         """What can be used from nodes that reach some places."""
         here = self.places & places
         view = self.views.get(here)
@@ -162,13 +162,13 @@ class Pool:
         return (view for here, view in self.views.items() if not here.isdisjoint(where))
 
     @cached_property
-    def _places_of(self) -> dict[DeviceId, set[Place | None]]:
-        found: dict[DeviceId, set[Place | None]] = {}
+    def _places_of(self) -> dict[DeviceId, set[DevicePlace | None]]:
+        found: dict[DeviceId, set[DevicePlace | None]] = {}
         for offer in self.offers:
             found.setdefault(offer.id, set()).add(offer.place)
         return found
 
-    def left(self, taken: Mapping[DeviceId, int]) -> Counters:
+    def left(self, taken: Mapping[DeviceId, int]) -> CounterAmounts:
         """How much is left of what the devices share."""
         left = dict(self.counters)
         for offer in self.offers:
@@ -183,7 +183,7 @@ class View:
 
     __slots__ = ("__weakref__", "offers", "pool", "problem")
 
-    def __init__(self, pool: Pool, places: frozenset[Place]) -> None:
+    def __init__(self, pool: Pool, places: frozenset[DevicePlace]) -> None:
         self.pool = pool
         self.offers = [offer for offer in pool.offers if offer.place in places]
         names = {offer.id for offer in self.offers}
@@ -218,7 +218,7 @@ def pool_of(item: ResourceSlice) -> PoolId:
     return PoolId(item.spec.driver, item.spec.pool.name)
 
 
-def _places(item: ResourceSlice) -> tuple[Place | None, ...]:
+def _places(item: ResourceSlice) -> tuple[DevicePlace | None, ...]:
     """From where each device of a slice can be used; at least one place, for slices without devices."""
     spec = item.spec
     if spec.per_device_node_selection:
@@ -226,15 +226,15 @@ def _places(item: ResourceSlice) -> tuple[Place | None, ...]:
     return (_place(spec.node_name, spec.node_selector, all_nodes=spec.all_nodes),) * max(1, len(spec.devices))
 
 
-def _place(node: str | None, selector: NodeSelector | None, *, all_nodes: bool | None) -> Place | None:
+def _place(node: str | None, selector: NodeSelector | None, *, all_nodes: bool | None) -> DevicePlace | None:
     if node:
-        return Place(node)
+        return DevicePlace(node)
     if all_nodes:
-        return Place()
-    return Place("", selector) if selector is not None else None
+        return DevicePlace()
+    return DevicePlace("", selector) if selector is not None else None
 
 
-def _shared(slices: Iterable[ResourceSlice]) -> Counters:
+def _shared(slices: Iterable[ResourceSlice]) -> CounterAmounts:
     sets: dict[str, CounterSet] = {}
     for each in slices:
         for counters in each.spec.shared_counters:
@@ -244,7 +244,7 @@ def _shared(slices: Iterable[ResourceSlice]) -> Counters:
     return _amounts((each.name, each.counters) for each in sets.values())
 
 
-def _amounts(sets: Iterable[tuple[str, Mapping[str, Any]]]) -> Counters:
+def _amounts(sets: Iterable[tuple[str, Mapping[str, Any]]]) -> CounterAmounts:
     return {
         (name, counter): Quantity.of(amount.value).nano
         for name, counters in sets

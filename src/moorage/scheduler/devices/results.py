@@ -14,7 +14,7 @@ from moorage.api.resource import (
     OpaqueDeviceConfiguration,
 )
 from moorage.match.selector import NAME_FIELD
-from moorage.scheduler.devices.allocator import Pick
+from moorage.scheduler.devices.allocator import DevicePick
 from moorage.scheduler.devices.plan import ClaimPlan, Fault, Want
 
 _FROM_CLASS, _FROM_CLAIM = "FromClass", "FromClaim"
@@ -25,7 +25,7 @@ class _Configuration(Protocol):
     def opaque(self) -> OpaqueDeviceConfiguration | None: ...
 
 
-def result_of(plan: ClaimPlan, picks: list[Pick], node: str) -> AllocationResult:
+def result_of(plan: ClaimPlan, picks: list[DevicePick], node: str) -> AllocationResult:
     """The allocation of one claim for a pod that goes to a node."""
     results = tuple(
         DeviceRequestAllocationResult(
@@ -38,7 +38,7 @@ def result_of(plan: ClaimPlan, picks: list[Pick], node: str) -> AllocationResult
     return AllocationResult(DeviceAllocationResult(results, config), _selector(plan, picks, node))
 
 
-def _config(plan: ClaimPlan, picks: list[Pick]) -> Iterator[DeviceAllocationConfiguration]:
+def _config(plan: ClaimPlan, picks: list[DevicePick]) -> Iterator[DeviceAllocationConfiguration]:
     """What classes say, each once with the requests it is for, then what the claim says about what was chosen."""
     chosen: dict[str, Want] = {}
     for pick in picks:
@@ -64,7 +64,7 @@ def _applied(
     return DeviceAllocationConfiguration(source, () if is_for_all else requests, given.opaque)
 
 
-def _selector(plan: ClaimPlan, picks: list[Pick], node: str) -> NodeSelector | None:
+def _selector(plan: ClaimPlan, picks: list[DevicePick], node: str) -> NodeSelector | None:
     """The nodes from which all devices can be used; None when that is everywhere."""
     parts: list[NodeSelectorTerm] = []
     for pick in picks:

@@ -8,10 +8,12 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from moorage.api import kinds
+from moorage.api.meta import Data
 from moorage.api.pod import Pod
 from moorage.api.resource import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
 from moorage.client import Client, Conflict, Unavailable
-from moorage.client.client import STRATEGIC, Data
+from moorage.client.backoff import Backoff
+from moorage.client.client import STRATEGIC
 from moorage.client.clock import Clock, timestamp
 from moorage.scheduler.devices.ledger import Ledger
 from moorage.scheduler.framework import Unbindable
@@ -22,7 +24,8 @@ _CLAIM = kinds.row("resource.k8s.io/v1", "ResourceClaim")
 _TRIES = 8
 _AT_ONCE = 64
 """How many claims are written at a time: more at once would only keep everybody else waiting."""
-_FIRST_WAIT, _LAST_WAIT = 0.1, 5.0
+_BACKOFF = Backoff(0.1, 5.0)
+"""How long to wait when the API server does not answer."""
 
 
 class ClaimWriter:
@@ -39,18 +42,18 @@ class ClaimWriter:
         """Reserve a claim for a pod, with these devices when it has none yet. Raises ApiError or Unbindable."""
         async with self._lock(claim), self._slots:
             latest = self._ledger.get(claim.metadata.namespace, claim.metadata.name) or claim
-            tries, wait = 0, _FIRST_WAIT
+            conflicts = failures = 0
             while True:
                 try:
                     latest = await self._try(latest, allocation, pod)
                 except Conflict:
-                    tries += 1
-                    if tries == _TRIES:
+                    conflicts += 1
+                    if conflicts == _TRIES:
                         raise
                 except Unavailable:
                     # The write may have been made: only the claim itself can tell.
-                    await self._clock.sleep(wait)
-                    wait = min(wait * 2, _LAST_WAIT)
+                    failures += 1
+                    await self._clock.sleep(_BACKOFF.delay(failures))
                 else:
                     self._ledger.written(latest)
                     return
@@ -109,17 +112,17 @@ class ClaimWriter:
 
     async def _read(self, claim: ResourceClaim) -> ResourceClaim:
         """A claim as it is now. Waits for a server that does not answer."""
-        metadata, wait = claim.metadata, _FIRST_WAIT
+        metadata, failures = claim.metadata, 0
         while True:
             try:
-                found = _claim(await self._client.get(_CLAIM, metadata.namespace, metadata.name))
+                latest = _claim(await self._client.get(_CLAIM, metadata.namespace, metadata.name))
             except Unavailable:
-                await self._clock.sleep(wait)
-                wait = min(wait * 2, _LAST_WAIT)
+                failures += 1
+                await self._clock.sleep(_BACKOFF.delay(failures))
                 continue
-            if found.metadata.uid != metadata.uid:
+            if latest.metadata.uid != metadata.uid:
                 raise Unbindable(f"claim {metadata.namespace}/{metadata.name} got deleted in the meantime")
-            return found
+            return latest
 
 
 def _claim(data: bytes) -> ResourceClaim:

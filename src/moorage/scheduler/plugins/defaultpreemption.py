@@ -30,7 +30,7 @@ _NOT_HELPFUL = "Preemption is not helpful for scheduling"
 _NO_VICTIMS = "No preemption victims found for incoming pod"
 
 
-class Candidate(NamedTuple):
+class PreemptionCandidate(NamedTuple):
     """A node, and the pods that would have to leave it, the most important first."""
 
     node: str
@@ -72,11 +72,11 @@ class DefaultPreemption(Plugin):
         """The pods for which others are being removed right now."""
 
     def post_filter(self, cycle: Cycle, rejections: Mapping[str, list[Rejection]]) -> Nomination:
-        """The node to promise to the pod, and the pods to remove from it."""
+        """The node to nominate the pod to, and the pods to remove from it."""
         if why := self._not_eligible(cycle, rejections):
             return Nomination(message=f"preemption: {why}")
         rows = _resolvable(rejections)
-        candidates, tried = self._candidates(cycle, rows)
+        candidates, tried = self.candidates(cycle, rows)
         if not candidates:
             nodes = self.handle.table.count
             told = dict(tried)
@@ -94,8 +94,7 @@ class DefaultPreemption(Plugin):
             return "not eligible due to preemptionPolicy=Never."
         if cycle.pod.uid in self._removing:
             return "waiting for the preemption for this pod to be finished"
-        promised = next((node for node, pods in self.handle.nominated.items() if cycle.pod.uid in pods), "")
-        row = self.handle.table.rows.get(promised)
+        row = self.handle.table.rows.get(self.handle.nominations.node_of(cycle.pod.uid))
         if row is None or row not in _resolvable(rejections):
             return ""
         leaving = any(
@@ -104,11 +103,11 @@ class DefaultPreemption(Plugin):
         )
         return "not eligible due to a terminating pod on the nominated node." if leaving else ""
 
-    def _candidates(self, cycle: Cycle, rows: list[int]) -> tuple[list[Candidate], dict[str, int]]:
+    def candidates(self, cycle: Cycle, rows: list[int]) -> tuple[list[PreemptionCandidate], dict[str, int]]:
         """Some nodes where room can be made, beginning anywhere; and why not on the others that were tried."""
         wanted = min(len(rows), max(len(rows) * self._share // 100, self._least))
         begin = self.handle.random.randrange(len(rows)) if rows else 0
-        found: list[Candidate] = []
+        found: list[PreemptionCandidate] = []
         tried: dict[str, int] = {}
         for row in (*rows[begin:], *rows[:begin]):
             if len(found) >= wanted and any(not each.violations for each in found):
@@ -120,7 +119,7 @@ class DefaultPreemption(Plugin):
                 found.append(candidate)
         return found, tried
 
-    def _victims(self, cycle: Cycle, row: int) -> Candidate | str:
+    def _victims(self, cycle: Cycle, row: int) -> PreemptionCandidate | str:
         """Remove all pods of lower priority, then bring back as many as possible, the most important first."""
         lower = [info for info in self.handle.table.pods[row].values() if info.priority < cycle.pod.priority]
         if not lower:
@@ -128,21 +127,21 @@ class DefaultPreemption(Plugin):
         lower.sort(key=_importance)
         node = lower[0].node_name
         with self._without(lower) as removed:
-            if not cycle.profile.will_do(cycle, row):
+            if not cycle.fitting.fits(cycle, row):
                 return self._why_not(cycle, row)
             violating, others = self._by_budget(lower)
             violations = 0
             for info in (*violating, *others):
                 removed.give_back(info)
-                if not cycle.profile.will_do(cycle, row):
+                if not cycle.fitting.fits(cycle, row):
                     removed.take(info)
                     violations += info in violating
             victims = sorted(removed.taken, key=_importance)
-        return Candidate(node, victims, violations) if victims else _NO_VICTIMS
+        return PreemptionCandidate(node, victims, violations) if victims else _NO_VICTIMS
 
     def _why_not(self, cycle: Cycle, row: int) -> str:
         """The first reason that is left when everybody who could go has gone."""
-        reasons = [each.reason for found in cycle.profile.diagnose(cycle, row).values() for each in found]
+        reasons = [each.reason for found in cycle.fitting.diagnose(cycle, row).values() for each in found]
         return reasons[0] if reasons else _NO_VICTIMS
 
     @contextmanager
@@ -183,18 +182,18 @@ class DefaultPreemption(Plugin):
             and from_struct(budget.spec.selector).matches(labels)
         ]
 
-    async def _remove(self, cycle: Cycle, candidate: Candidate) -> None:
-        """Delete the victims, and take back promises of room there to pods of lower priority."""
+    async def _remove(self, cycle: Cycle, candidate: PreemptionCandidate) -> None:
+        """Delete the victims, and end the nominations of pods of lower priority to the node."""
         try:
-            for info in list(self.handle.nominated.get(candidate.node, {}).values()):
+            for info in list(self.handle.nominations.by_node.get(candidate.node, {}).values()):
                 if info.priority < cycle.pod.priority:
-                    await self._unpromise(info)
+                    await self._release(info)
             await asyncio.gather(*(self._delete(cycle, victim) for victim in candidate.victims))
         finally:
             self._removing.discard(cycle.pod.uid)
 
-    async def _unpromise(self, info: PodInfo) -> None:
-        self.handle.promise(info, "")
+    async def _release(self, info: PodInfo) -> None:
+        self.handle.nominations.release(info.uid)
         patch = {"status": {"nominatedNodeName": None}}
         try:
             await self.handle.client.patch(_POD, *info.key, patch, subresource="status")
@@ -202,7 +201,7 @@ class DefaultPreemption(Plugin):
             return
 
     async def _delete(self, cycle: Cycle, victim: PodInfo) -> None:
-        scheduler = cycle.pod.pod.spec.scheduler_name or cycle.profile.name
+        scheduler = cycle.pod.pod.spec.scheduler_name or cycle.fitting.name
         condition = {
             "type": "DisruptionTarget", "status": "True", "reason": _BY_SCHEDULER,
             "message": f"{scheduler}: preempting to accommodate a higher priority pod",

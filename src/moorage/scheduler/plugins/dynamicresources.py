@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from moorage.api.pod import Pod, PodResourceClaim
 from moorage.api.resource import AllocationResult, ResourceClaim
 from moorage.client import ApiError
-from moorage.scheduler.devices.answers import FAULTY, FITS, INVALID_POOLS, NOT_ENOUGH, Answers, devices
+from moorage.scheduler.devices.answers import FAULTY, FITS, INVALID_POOLS, NOT_ENOUGH, PlanAnswers, devices
 from moorage.scheduler.devices.plan import MOST_WAYS, Fault
 from moorage.scheduler.devices.results import result_of
 from moorage.scheduler.devices.writing import MOST_USERS, ClaimWriter
@@ -54,7 +54,7 @@ class _State:
         self.claims = claims
         self.has = [claim for claim in claims if claim.status.allocation is not None]
         self.lacks = [claim for claim in claims if claim.status.allocation is None]
-        self.answers: Answers | None = None
+        self.answers: PlanAnswers | None = None
         self.allocations: dict[str, AllocationResult] = {}
         """What was chosen for claims, by uid."""
         self.reserved: list[ResourceClaim] = []
@@ -112,7 +112,7 @@ class DynamicResources(Plugin):
             if len(users) >= MOST_USERS and not _is_reserved(claim, cycle.pod.pod):
                 return Reject("resourceclaim in use")
         for claim in state.lacks:
-            if self._devices.ledger.is_promised(claim.metadata.uid):
+            if self._devices.ledger.is_reserved(claim.metadata.uid):
                 return Reject(f"resource claim {_full_name(claim)} is in the process of being allocated")
             if missing := self._missing_class(claim):
                 return Reject(missing)
@@ -173,12 +173,12 @@ class DynamicResources(Plugin):
         if len(rows):
             yield Rejection(_NOT_AVAILABLE, rows)
 
-    def _faults(self, state: _State, answers: Answers, rows: NDArray[np.intp]) -> Iterator[Rejection]:
+    def _faults(self, state: _State, answers: PlanAnswers, rows: NDArray[np.intp]) -> Iterator[Rejection]:
         by_sentence: dict[str, list[int]] = {}
         for row in rows.tolist():
             by_sentence.setdefault(answers.fault(row).sentence(state.lacks), []).append(row)
         for sentence, found in by_sentence.items():
-            yield Rejection(sentence, np.array(found, np.intp), unclear=True)
+            yield Rejection(sentence, np.array(found, np.intp), parse_error=True)
 
     def post_filter(self, cycle: Cycle, rejections: Mapping[str, list[Rejection]]) -> Nomination:
         """Take the devices from a claim that nobody uses yet, when they are in the wrong place."""
@@ -231,7 +231,7 @@ class DynamicResources(Plugin):
             return "claim allocation not found for node"
         for claim, allocation in zip(state.lacks, chosen, strict=True):
             state.allocations[claim.metadata.uid] = allocation
-            self._devices.ledger.promise(claim, allocation)
+            self._devices.ledger.reserve(claim, allocation)
         return ""
 
     def unreserve(self, cycle: Cycle, node: str) -> None:

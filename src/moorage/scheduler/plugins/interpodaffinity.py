@@ -11,34 +11,37 @@ from numpy.typing import NDArray
 
 from moorage.api.cluster import Namespace
 from moorage.api.decode import convert
+from moorage.api.labels import Labels
 from moorage.api.meta import Int32, Object, Wire
 from moorage.api.node import Node
 from moorage.api.pod import Pod
+from moorage.bounded import Bounded
 from moorage.scheduler.framework import MAX_SCORE, SKIP, Cycle, Handle, Plugin, Reject, Rejection, Scope, Skip
 from moorage.scheduler.pods.counts import Anchored, Counts, Held, by_value, holders, pod_counts
-from moorage.scheduler.pods.terms import Labels, Pick, PodTerms, Term, read_terms
+from moorage.scheduler.pods.terms import AffinityTerm, Pick, PodTerms, read_terms
 from moorage.scheduler.table.nodes import Mask, Rows, Scores
-from moorage.scheduler.table.shape import PodInfo
+from moorage.scheduler.table.shape import FINISHED, PodInfo
 
 NOT_NEAR = "node(s) didn't match pod affinity rules"
 NOT_FAR = "node(s) didn't match pod anti-affinity rules"
 UNWANTED = "node(s) didn't satisfy existing pods anti-affinity rules"
 _RESOLVABLE = {NOT_NEAR: False, NOT_FAR: True, UNWANTED: True}
-_FINISHED = ("Succeeded", "Failed")
-_KEPT = 1024
-_WAITING = 10_000
+_TERMS_MAX = 1024
+_WAITING_MAX = 10_000
 
 _Allowed = dict[str, Mask]
 """For labels of nodes, which of their values are allowed; number 0 stands for nodes without the label."""
 
 
-class _Args(Wire):
+class InterPodAffinityArgs(Wire):
+    """The arguments of InterPodAffinity."""
+
     hard_pod_affinity_weight: Int32 = 1
     ignore_preferred_terms_of_existing_pods: bool = False
 
 
 @dataclass(slots=True)
-class _Filtering:
+class _AffinityFiltering:
     terms: PodTerms
     position: int = -1
     allowed: dict[str, _Allowed] = field(default_factory=dict)
@@ -53,14 +56,14 @@ class InterPodAffinity(Plugin):
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         super().__init__(handle, args)
-        given = convert(dict(args), _Args)
+        given = convert(dict(args), InterPodAffinityArgs)
         if not 0 <= given.hard_pod_affinity_weight <= MAX_SCORE:
             raise ValueError("hardPodAffinityWeight: must be between 0 and 100")
         self._hard_weight = given.hard_pod_affinity_weight
         self._ignores_others = given.ignore_preferred_terms_of_existing_pods
         self._counts = pod_counts(handle.table)
         self._holders = holders(handle.table)
-        self._resolved: dict[PodTerms, PodTerms] = {}
+        self._resolved: Bounded[PodTerms, PodTerms] = Bounded(_TERMS_MAX)
         self._waiting: dict[Hashable, PodInfo] = {}
         """Pods that were rejected, one of those that are alike, since they were last told to try again."""
         self._namespaces = handle.informers.of(Namespace)
@@ -75,14 +78,13 @@ class InterPodAffinity(Plugin):
             return terms
         resolved = self._resolved.get(terms)
         if resolved is None:
-            if len(self._resolved) >= _KEPT:
-                self._resolved.clear()
-            resolved = self._resolved[terms] = PodTerms(
+            resolved = PodTerms(
                 self._named(terms.affinity), self._named(terms.anti_affinity), self._named(terms.preferred), terms.error
             )
+            self._resolved.put(terms, resolved)
         return resolved
 
-    def _named(self, terms: tuple[Term, ...]) -> tuple[Term, ...]:
+    def _named(self, terms: tuple[AffinityTerm, ...]) -> tuple[AffinityTerm, ...]:
         return tuple(term._replace(pick=self._naming(term.pick)) for term in terms)
 
     def _naming(self, pick: Pick) -> Pick:
@@ -111,7 +113,7 @@ class InterPodAffinity(Plugin):
             return Reject(f"parsing pod: {terms.error}")
         if not terms.affinity and not terms.anti_affinity and not self._about(self._holders.anti_affinity, cycle.pod):
             return SKIP
-        cycle.data[self.name] = _Filtering(terms)
+        cycle.data[self.name] = _AffinityFiltering(terms)
         return None
 
     def filter(self, cycle: Cycle, rows: Rows) -> Mask:
@@ -130,7 +132,7 @@ class InterPodAffinity(Plugin):
 
     def _allowed(self, cycle: Cycle) -> dict[str, _Allowed]:
         """What the terms say, as the table is now."""
-        state: _Filtering = cycle.data[self.name]
+        state: _AffinityFiltering = cycle.data[self.name]
         if state.position != self.handle.table.position:
             state.position = self.handle.table.position
             far: _Allowed = {}
@@ -218,7 +220,7 @@ class InterPodAffinity(Plugin):
         return scaled
 
     def _wait(self, info: PodInfo) -> None:
-        if len(self._waiting) >= _WAITING:
+        if len(self._waiting) >= _WAITING_MAX:
             self._wake(None, None)
         self._waiting[info.shape, info.key[0], frozenset(info.pod.metadata.labels.items())] = info
 
@@ -235,7 +237,7 @@ class InterPodAffinity(Plugin):
         if any(self._pod_matters(each, was, now, left) for each in self._waiting.values()):
             self._wake(old, new)
 
-    def _pod_matters(self, info: PodInfo, old: Pod | None, new: Pod | None, left: tuple[Term, ...]) -> bool:
+    def _pod_matters(self, info: PodInfo, old: Pod | None, new: Pod | None, left: tuple[AffinityTerm, ...]) -> bool:
         """Whether a change is what a pod waits for; `left` are the terms of a pod that no longer keeps it away."""
         terms = self._terms(info)
         if _all_match(terms.affinity, old) != _all_match(terms.affinity, new):
@@ -282,13 +284,13 @@ def _add(weights: dict[str, NDArray[np.float64]], key: str, values: NDArray[np.f
 
 def _running(pod: Pod | None) -> Pod | None:
     """A pod that runs somewhere, or is about to."""
-    return pod if pod is not None and pod.spec.node_name and pod.status.phase not in _FINISHED else None
+    return pod if pod is not None and pod.spec.node_name and pod.status.phase not in FINISHED else None
 
 
-def _matches(term: Term, pod: Pod | None) -> bool:
+def _matches(term: AffinityTerm, pod: Pod | None) -> bool:
     return pod is not None and term.pick.matches(pod.metadata.namespace, pod.metadata.labels)
 
 
-def _all_match(terms: tuple[Term, ...], pod: Pod | None) -> bool:
+def _all_match(terms: tuple[AffinityTerm, ...], pod: Pod | None) -> bool:
     """Whether there are terms, and all of them are about this pod."""
     return bool(terms) and all(_matches(term, pod) for term in terms)

@@ -15,7 +15,7 @@ from moorage.api.pod import PodSpec
 from moorage.match.selector import NAME_FIELD, compile_preferences, compile_selector
 from moorage.scheduler.framework import Cycle, Handle, Plugin, Reject, Rejection, Scope, normalized
 from moorage.scheduler.table.nodes import Mask, Rows, Scores
-from moorage.scheduler.table.selection import Selection
+from moorage.scheduler.table.selection import RowSelection
 from moorage.scheduler.table.shape import Shape
 
 
@@ -36,15 +36,15 @@ class NodeAffinity(Plugin):
         )
         if errors := (*self._added_selector.errors, *self._added_preferences.errors):
             raise ValueError(f"addedAffinity: {'; '.join(errors)}")
-        self._required: WeakKeyDictionary[Shape, Selection] = WeakKeyDictionary()
-        self._preferred: WeakKeyDictionary[Shape, Selection] = WeakKeyDictionary()
+        self._required: WeakKeyDictionary[Shape, RowSelection] = WeakKeyDictionary()
+        self._preferred: WeakKeyDictionary[Shape, RowSelection] = WeakKeyDictionary()
         self._names: WeakKeyDictionary[Shape, frozenset[str] | None] = WeakKeyDictionary()
 
-    def _selection(self, selector: Any) -> Selection:
+    def _selection(self, selector: Any) -> RowSelection:
         def ask(labels: Mapping[str, str], name: str) -> int:
             return bool(selector.verdict(labels, name).matched)
 
-        return Selection(self.handle.table, ask, selector.keys, reads_name=selector.reads_name)
+        return RowSelection(self.handle.table, ask, selector.keys, reads_name=selector.reads_name)
 
     def named(self, shape: Shape) -> frozenset[str] | Reject | None:
         """The nodes that the terms name, when every term does."""
@@ -68,7 +68,7 @@ class NodeAffinity(Plugin):
             mask &= self._added.answers(rows).astype(np.bool_)
         return mask
 
-    def _only(self, names: frozenset[str], selection: Selection, rows: Rows) -> Mask:
+    def _only(self, names: frozenset[str], selection: RowSelection, rows: Rows) -> Mask:
         """A selector that names its nodes need not be asked about the others."""
         table = self.handle.table
         mask = np.zeros(table.size, np.bool_)
@@ -91,7 +91,7 @@ class NodeAffinity(Plugin):
         if selection is None:
             mine, added = shape.preferences, self._added_preferences
             keys = None if mine.keys is None or added.keys is None else mine.keys | added.keys
-            selection = self._preferred[shape] = Selection(
+            selection = self._preferred[shape] = RowSelection(
                 self.handle.table,
                 lambda labels, name: mine.score(labels, name) + added.score(labels, name),
                 keys,

@@ -71,21 +71,19 @@ class NodeVolumeLimits(Plugin):
             self._waiting.note(_ROOM)
             yield Rejection(REASON, rows, resolvable=True)
 
-    # -- what wakes pods ----------------------------------------------------------------------------------------
-
     def _node_changed(self, old: CSINode | None, new: CSINode | None) -> None:
         after = limits_of(new)
         if any(driver not in after or after[driver] > limit for driver, limit in limits_of(old).items()):
-            self._waiting.told(old, new, _ROOM)
+            self._waiting.changed(old, new, _ROOM)
 
     def _attachment_changed(self, old: VolumeAttachment | None, new: VolumeAttachment | None) -> None:
         if new is None:
-            self._waiting.told(old, new, _ROOM)
+            self._waiting.changed(old, new, _ROOM)
 
     def _claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         if old is None and new is not None:
-            self._waiting.told(old, new, key_of(new))
+            self._waiting.changed(old, new, key_of(new))
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         if old is not None and old.spec.volumes and leaves(old, new) and any(claims_of(old)):
-            self._waiting.told(old, new, _ROOM)
+            self._waiting.changed(old, new, _ROOM)

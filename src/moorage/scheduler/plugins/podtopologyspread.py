@@ -10,21 +10,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from moorage.api.labels import SelectorError
+from moorage.api.labels import Labels, SelectorError
 from moorage.api.meta import Object
 from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.scheduler.framework import MAX_SCORE, SKIP, Cycle, Handle, Plugin, Reject, Rejection, Scope, Skip
 from moorage.scheduler.pods.counts import Counts, by_value, pod_counts
-from moorage.scheduler.pods.spread import HOSTNAME, Constraint, Constraints, Spread
-from moorage.scheduler.pods.terms import Labels
+from moorage.scheduler.pods.spread import Constraints, Spread, SpreadConstraint
 from moorage.scheduler.table.columns import Codes
-from moorage.scheduler.table.nodes import ALL, Mask, Rows, Scores
+from moorage.scheduler.table.nodes import ALL, HOSTNAME, Mask, Rows, Scores
 from moorage.scheduler.table.shape import Shape
 
 REASON = "node(s) didn't match pod topology spread constraints"
 MISSING = f"{REASON} (missing required label)"
-_WAITING = 10_000
+_WAITING_MAX = 10_000
 
 
 class Domains(NamedTuple):
@@ -36,14 +35,14 @@ class Domains(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Filtering:
+class _SpreadFiltering:
     spread: Spread
     position: int = -1
     domains: list[Domains] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class _Scoring:
+class _SpreadScoring:
     spread: Spread
     ignored: Mask = field(default_factory=lambda: np.zeros(0, np.bool_))
     """The rows that lack a label, of those that were scored."""
@@ -76,7 +75,7 @@ class PodTopologySpread(Plugin):
             return Reject(f"topology spread constraints: {error}")
         if spread is None:
             return SKIP
-        cycle.data[self.name] = _Filtering(spread)
+        cycle.data[self.name] = _SpreadFiltering(spread)
         return None
 
     def filter(self, cycle: Cycle, rows: Rows) -> Mask:
@@ -88,7 +87,7 @@ class PodTopologySpread(Plugin):
 
     def _domains(self, cycle: Cycle) -> list[Domains]:
         """What the constraints say, as the table is now."""
-        state: _Filtering = cycle.data[self.name]
+        state: _SpreadFiltering = cycle.data[self.name]
         table = self.handle.table
         if state.position != table.position:
             spread, labels = state.spread, cycle.pod.pod.metadata.labels
@@ -112,7 +111,7 @@ class PodTopologySpread(Plugin):
         column = self.handle.table.labels(constraint.topology_key)
         return by_value(column.codes, self._count(constraint) * spread.counted[number], len(column.values))
 
-    def _count(self, constraint: Constraint) -> Counts:
+    def _count(self, constraint: SpreadConstraint) -> Counts:
         """How many pods count on each row. A selector that picks every pod counts none of them, as in Kubernetes."""
         if constraint.pick.selector.requirements:
             return self._counts.of((constraint.pick,), terminating=False)
@@ -138,13 +137,13 @@ class PodTopologySpread(Plugin):
         spread = self._constraints.of(cycle.pod).soft
         if spread is None:
             return SKIP
-        cycle.data[_scoring(self.name)] = _Scoring(spread)
+        cycle.data[_scoring(self.name)] = _SpreadScoring(spread)
         return None
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
         """The pods in the places of a node, which count for more where there are many places."""
         table = self.handle.table
-        state: _Scoring = cycle.data[_scoring(self.name)]
+        state: _SpreadScoring = cycle.data[_scoring(self.name)]
         spread = state.spread
         spread.renew(table)
         codes = [table.labels(each.topology_key).codes[rows] for each in spread.constraints]
@@ -179,7 +178,7 @@ class PodTopologySpread(Plugin):
         return np.where(ignored, 0, scaled)
 
     def _wait(self, spread: Spread) -> None:
-        if len(self._waiting) >= _WAITING:
+        if len(self._waiting) >= _WAITING_MAX:
             self._wake(None, None)
         self._waiting.add(spread)
 

@@ -1,18 +1,23 @@
-"""All plugins by name, in the order and with the weights that they have unless somebody says otherwise."""
+"""All plugins by name, in their default order and with their default weights."""
 
 from __future__ import annotations
 
 from moorage.scheduler.framework import Plugin
+from moorage.scheduler.plugins.defaultbinder import DefaultBinder
 from moorage.scheduler.plugins.defaultpreemption import DefaultPreemption
 from moorage.scheduler.plugins.dynamicresources import DynamicResources
 from moorage.scheduler.plugins.imagelocality import ImageLocality
 from moorage.scheduler.plugins.interpodaffinity import InterPodAffinity
 from moorage.scheduler.plugins.nodeaffinity import NodeAffinity
-from moorage.scheduler.plugins.nodefacts import NodeName, NodePorts, NodeUnschedulable
-from moorage.scheduler.plugins.noderesources import NodeResourcesBalancedAllocation, NodeResourcesFit
+from moorage.scheduler.plugins.nodename import NodeName
+from moorage.scheduler.plugins.nodeports import NodePorts
+from moorage.scheduler.plugins.noderesourcesbalancedallocation import NodeResourcesBalancedAllocation
+from moorage.scheduler.plugins.noderesourcesfit import NodeResourcesFit
+from moorage.scheduler.plugins.nodeunschedulable import NodeUnschedulable
 from moorage.scheduler.plugins.nodevolumelimits import NodeVolumeLimits
 from moorage.scheduler.plugins.podtopologyspread import PodTopologySpread
-from moorage.scheduler.plugins.queueing import DefaultBinder, PrioritySort, SchedulingGates
+from moorage.scheduler.plugins.prioritysort import PrioritySort
+from moorage.scheduler.plugins.schedulinggates import SchedulingGates
 from moorage.scheduler.plugins.tainttoleration import TaintToleration
 from moorage.scheduler.plugins.volumebinding import VolumeBinding
 from moorage.scheduler.plugins.volumerestrictions import VolumeRestrictions

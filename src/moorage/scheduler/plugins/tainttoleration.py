@@ -36,7 +36,7 @@ class TaintToleration(Plugin):
         column = self.handle.table.taints
         answers = self._tolerated.get(cycle.shape)
         if answers is None or answers.column is not column:
-            tolerations, unclear = cycle.shape.tolerations, self.handle.unclear
+            tolerations, parse_error = cycle.shape.tolerations, self.handle.parse_error
             wildcards = any("*" in each.key for each in tolerations.tolerations)
 
             def tolerated(taints: _Taints) -> int:
@@ -45,7 +45,7 @@ class TaintToleration(Plugin):
                 if wildcards:
                     self.handle.wildcard_seconds(time.perf_counter() - start)
                 if untolerated is not None:
-                    unclear(tolerations, untolerated)
+                    parse_error(tolerations, untolerated)
                 return untolerated is None
 
             answers = self._tolerated[cycle.shape] = Answers(column, tolerated, np.bool_)
@@ -59,21 +59,21 @@ class TaintToleration(Plugin):
             taint = cycle.shape.tolerations.first_untolerated(column.values[code])
             if taint is not None:
                 reason = f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
-                unclear = bool(cycle.shape.tolerations.verdict(taint).error)
-                yield Rejection(reason, rows[codes == code], unclear=unclear)
+                parse_error = bool(cycle.shape.tolerations.verdict(taint).error)
+                yield Rejection(reason, rows[codes == code], parse_error=parse_error)
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
         """How many PreferNoSchedule taints are not tolerated."""
         column = self.handle.table.taints
         answers = self._unwanted.get(cycle.shape)
         if answers is None or answers.column is not column:
-            tolerations, unclear = cycle.shape.tolerations, self.handle.unclear
+            tolerations, parse_error = cycle.shape.tolerations, self.handle.parse_error
 
             def unwanted(taints: _Taints) -> int:
                 number = tolerations.untolerated_preferred(taints)
                 for taint in taints if number else ():
                     if taint.effect == PREFER_NO_SCHEDULE:
-                        unclear(tolerations, taint)
+                        parse_error(tolerations, taint)
                 return number
 
             answers = self._unwanted[cycle.shape] = Answers(column, unwanted, np.int64)

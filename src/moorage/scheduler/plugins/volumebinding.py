@@ -14,8 +14,8 @@ from moorage.api.volume import CSIDriver, CSIStorageCapacity, PersistentVolume, 
 from moorage.scheduler.framework import Cycle, Handle, Plugin, Reject, Rejection, Scope
 from moorage.scheduler.table.nodes import Mask, Rows
 from moorage.scheduler.table.shape import PodInfo, Shape
-from moorage.scheduler.volumes.claims import Decision, key_of, room_of, volumes_of
-from moorage.scheduler.volumes.finding import Found, Wanted
+from moorage.scheduler.volumes.claims import VolumeDecision, key_of, room_of, volumes_of
+from moorage.scheduler.volumes.finding import PodClaims, VolumeSearch
 from moorage.scheduler.volumes.writes import VolumeWrites
 from moorage.scheduler.waiting import Waiting
 
@@ -44,7 +44,7 @@ class VolumeBinding(Plugin):
         self._volumes = volumes_of(handle)
         self._writes = VolumeWrites(handle, self._volumes, seconds)
         self._waiting = Waiting(handle, self.name)
-        self._reserved: dict[str, Decision] = {}
+        self._reserved: dict[str, VolumeDecision] = {}
         """What is being done for pods, by uid."""
         self._volumes.claims.on_change(self._claim_changed)
         self._volumes.volumes.on_change(self._volume_changed)
@@ -63,7 +63,7 @@ class VolumeBinding(Plugin):
         if isinstance(claims, Reject):
             self._await_claims(cycle.pod)
             return claims
-        wanted = Wanted()
+        wanted = PodClaims()
         for claim in claims:
             if is_bound(claim):
                 wanted.bound.append(claim)
@@ -88,10 +88,10 @@ class VolumeBinding(Plugin):
             found[use.claim] = claim
         return found.values()
 
-    def _found(self, cycle: Cycle, rows: Rows) -> Found:
+    def _found(self, cycle: Cycle, rows: Rows) -> VolumeSearch:
         table = self.handle.table
         index = np.arange(table.size)[rows] if isinstance(rows, slice) else rows
-        return Found(table, self._volumes, cycle.data[self.name], index)
+        return VolumeSearch(table, self._volumes, cycle.data[self.name], index)
 
     def filter(self, cycle: Cycle, rows: Rows) -> Mask:
         """Every claim has a volume that the node can reach, or can have one."""
@@ -112,11 +112,9 @@ class VolumeBinding(Plugin):
             if mask.any():
                 yield Rejection(reason, rows[mask])
 
-    # -- binding ------------------------------------------------------------------------------------------------
-
     def reserve(self, cycle: Cycle, node: str) -> str:
         """Take the volumes that were found on a node."""
-        wanted: Wanted | None = cycle.data.get(self.name)
+        wanted: PodClaims | None = cycle.data.get(self.name)
         if wanted is not None and wanted.waiting:
             found = self._found(cycle, np.array([self.handle.table.rows[node]], np.intp))
             decision = self._reserved[cycle.pod.uid] = found.decision(node)
@@ -136,44 +134,42 @@ class VolumeBinding(Plugin):
             await self._writes.carry_out(cycle.pod, decision)
             self.unreserve(cycle, node)
 
-    # -- what wakes pods ----------------------------------------------------------------------------------------
-
     def _await_claims(self, info: PodInfo) -> None:
         for use in claims_of(info.pod):
             key = info.key[0], use.claim
             claim = self._volumes.claims.get(*key)
             self._waiting.note((_CLAIM, key), *(((_CLASS, class_of(claim)),) if claim else ()))
 
-    def _await_volumes(self, wanted: Wanted) -> None:
+    def _await_volumes(self, wanted: PodClaims) -> None:
         self._waiting.note(_NODE)
         self._waiting.note(*((_VOLUME, claim.spec.volume_name) for claim in wanted.bound))
         self._waiting.note(*((_SUPPLY, class_of(claim)) for claim in wanted.waiting))
 
     def _claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         if new is not None:
-            self._waiting.told(old, new, (_CLAIM, key_of(new)))
+            self._waiting.changed(old, new, (_CLAIM, key_of(new)))
 
     def _volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
         if new is not None:
-            self._waiting.told(old, new, (_VOLUME, new.metadata.name), (_SUPPLY, new.spec.storage_class_name))
+            self._waiting.changed(old, new, (_VOLUME, new.metadata.name), (_SUPPLY, new.spec.storage_class_name))
 
     def _class_changed(self, old: StorageClass | None, new: StorageClass | None) -> None:
         if new is not None and (old is None or old.allowed_topologies != new.allowed_topologies):
-            self._waiting.told(old, new, (_CLASS, new.metadata.name))
+            self._waiting.changed(old, new, (_CLASS, new.metadata.name))
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         if new is not None and (old is None or old.metadata.labels != new.metadata.labels):
-            self._waiting.told(old, new, _NODE)
+            self._waiting.changed(old, new, _NODE)
 
     def _capacity_changed(self, old: CSIStorageCapacity | None, new: CSIStorageCapacity | None) -> None:
         room = room_of(new) if new is not None else None
         before = room_of(old) if old is not None else None
         if new is not None and room is not None and (before is None or room > before):
-            self._waiting.told(old, new, (_SUPPLY, new.storage_class_name))
+            self._waiting.changed(old, new, (_SUPPLY, new.storage_class_name))
 
     def _driver_changed(self, old: CSIDriver | None, new: CSIDriver | None) -> None:
         if old is not None and old.spec.storage_capacity and not (new and new.spec.storage_capacity):
-            self._waiting.told(old, new, _NODE)
+            self._waiting.changed(old, new, _NODE)
 
 
 def _problem(claim: PersistentVolumeClaim) -> str:

@@ -153,10 +153,10 @@ class VolumeRestrictions(Plugin):
 
     def _claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         if old is None and new is not None:
-            self._waiting.told(old, new, key_of(new))
+            self._waiting.changed(old, new, key_of(new))
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         if old is not None and old.spec.volumes and leaves(old, new):
             claims = (each.persistent_volume_claim for each in old.spec.volumes)
             keys = [(old.metadata.namespace, each.claim_name) for each in claims if each is not None]
-            self._waiting.told(old, new, *keys, *(disk for disk, _ in disks_of(old.spec)))
+            self._waiting.changed(old, new, *keys, *(disk for disk, _ in disks_of(old.spec)))

@@ -12,18 +12,17 @@ from moorage.api.claims import WAIT_FOR_FIRST_CONSUMER, class_of
 from moorage.api.node import Node
 from moorage.api.volume import PersistentVolume, PersistentVolumeClaim, StorageClass
 from moorage.scheduler.framework import SKIP, Cycle, Handle, Plugin, Reject, Rejection, Scope, Skip
-from moorage.scheduler.table.nodes import Mask, Rows
+from moorage.scheduler.table.nodes import REGION, ZONE, Mask, Rows
 from moorage.scheduler.table.shape import PodInfo, Shape
 from moorage.scheduler.volumes.claims import key_of, shared_claims, volumes_of
 from moorage.scheduler.waiting import Waiting
 
 REASON = "node(s) had no available volume zone"
-_ZONE, _REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 _NEWER = {
-    "failure-domain.beta.kubernetes.io/zone": _ZONE,
-    "failure-domain.beta.kubernetes.io/region": _REGION,
-    _ZONE: _ZONE,
-    _REGION: _REGION,
+    "failure-domain.beta.kubernetes.io/zone": ZONE,
+    "failure-domain.beta.kubernetes.io/region": REGION,
+    ZONE: ZONE,
+    REGION: REGION,
 }
 """The labels that say where something is, and by what newer one nodes may say the same."""
 _SEVERAL = "__"
@@ -127,8 +126,6 @@ class VolumeZone(Plugin):
         self._note(cycle.pod)
         yield Rejection(REASON, rows)
 
-    # -- what wakes pods ----------------------------------------------------------------------------------------
-
     def _note(self, info: PodInfo) -> None:
         self._waiting.note(_NODE)
         for key in shared_claims(info):
@@ -138,16 +135,16 @@ class VolumeZone(Plugin):
 
     def _claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         if new is not None:
-            self._waiting.told(old, new, key_of(new))
+            self._waiting.changed(old, new, key_of(new))
 
     def _volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
         if new is not None and (old is None or topologies_of(old) != topologies_of(new)):
-            self._waiting.told(old, new, (_VOLUME, new.metadata.name))
+            self._waiting.changed(old, new, (_VOLUME, new.metadata.name))
 
     def _class_changed(self, old: StorageClass | None, new: StorageClass | None) -> None:
         if old is None and new is not None and new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER:
-            self._waiting.told(old, new, (_CLASS, new.metadata.name))
+            self._waiting.changed(old, new, (_CLASS, new.metadata.name))
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         if new is not None and (old is None or old.metadata.labels != new.metadata.labels):
-            self._waiting.told(old, new, _NODE)
+            self._waiting.changed(old, new, _NODE)

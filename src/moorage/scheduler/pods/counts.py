@@ -10,7 +10,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from moorage.scheduler.pods.terms import Label, Labels, Pick, TermsOfPods
+from moorage.api.labels import Labels
+from moorage.scheduler.pods.terms import Label, Pick, TermsOfPods
 from moorage.scheduler.table.columns import Codes
 from moorage.scheduler.table.nodes import NodeTable, PodObserver
 from moorage.scheduler.table.shape import PodInfo

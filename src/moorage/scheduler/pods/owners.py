@@ -9,10 +9,11 @@ from moorage.api.labels import NOTHING, LabelMatcher, Requirement, SelectorError
 from moorage.api.meta import LabelSelector
 from moorage.api.pod import Pod
 from moorage.api.workload import ReplicaSet, ReplicationController, StatefulSet
+from moorage.bounded import Bounded
 from moorage.client import Informer, Informers
 
 _BY_LABEL = "by a label that they select"
-_KEPT = 4096
+_SELECTORS_MAX = 4096
 
 
 class PodOwners:
@@ -28,7 +29,7 @@ class PodOwners:
             ("apps/v1", "ReplicaSet"): informers.of(ReplicaSet),
             ("apps/v1", "StatefulSet"): informers.of(StatefulSet),
         }
-        self._known: dict[tuple[str, ...], tuple[LabelSelector | None, LabelMatcher]] = {}
+        self._known: Bounded[tuple[str, ...], tuple[LabelSelector | None, LabelMatcher]] = Bounded(_SELECTORS_MAX)
 
     def selector(self, pod: Pod) -> LabelMatcher | None:
         """What picks the pods that belong to the same, the same object as long as it says the same; None: nothing."""
@@ -44,9 +45,8 @@ class PodOwners:
         key = (metadata.namespace, uid, *(f"{name}={value}" for name, value in chosen.items()))
         known = self._known.get(key)
         if known is None or known[0] != owned:
-            if len(self._known) >= _KEPT:
-                self._known.clear()
-            known = self._known[key] = owned, _merged(chosen, owned)
+            known = owned, _merged(chosen, owned)
+            self._known.put(key, known)
         return known[1] if known[1].requirements else None
 
     def _workload_selector(self, pod: Pod) -> tuple[LabelSelector | None, str]:

@@ -10,29 +10,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moorage.api.decode import convert
-from moorage.api.labels import NOTHING, LabelMatcher, Requirement, from_struct
+from moorage.api.labels import NOTHING, LabelMatcher, Labels, Requirement, from_struct
 from moorage.api.meta import Wire
 from moorage.api.node import Node, Taint
 from moorage.api.pod import Pod, TopologySpreadConstraint
 from moorage.client import Informers
 from moorage.scheduler.pods.owners import PodOwners
-from moorage.scheduler.pods.terms import Labels, Pick
+from moorage.scheduler.pods.terms import Pick
 from moorage.scheduler.table.columns import Answers
-from moorage.scheduler.table.nodes import ALL, Mask, NodeTable
-from moorage.scheduler.table.selection import Selection
-from moorage.scheduler.table.shape import PodInfo, Shape
+from moorage.scheduler.table.nodes import ALL, HOSTNAME, ZONE, Mask, NodeTable
+from moorage.scheduler.table.selection import RowSelection
+from moorage.scheduler.table.shape import FINISHED, PodInfo, Shape
 
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
-HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 _SYSTEM = (
     TopologySpreadConstraint(topology_key=HOSTNAME, when_unsatisfiable=SOFT, max_skew=3),
     TopologySpreadConstraint(topology_key=ZONE, when_unsatisfiable=SOFT, max_skew=5),
 )
-_FINISHED = ("Succeeded", "Failed")
-_KEPT = 256
+_SPREADS_MAX = 256
 
 
-class Constraint(NamedTuple):
+class SpreadConstraint(NamedTuple):
     """A constraint of a pod, with its selector read."""
 
     topology_key: str
@@ -46,14 +44,14 @@ class Constraint(NamedTuple):
 class Spread:
     """Constraints that pods of a shape have together, and which nodes count for each of them."""
 
-    def __init__(self, constraints: tuple[Constraint, ...], shape: Shape, *, needs_all: bool) -> None:
+    def __init__(self, constraints: tuple[SpreadConstraint, ...], shape: Shape, *, needs_all: bool) -> None:
         self.constraints = constraints
         self.needs_all = needs_all
         """Whether a node must have all of the labels to count for any of the constraints."""
         self._selector, self._tolerations = shape.selector, shape.tolerations
         selects = shape.selector.terms is not None or bool(shape.selector.always)
         self._selects = selects and any(each.honors_affinity for each in constraints)
-        self._selection: Selection | None = None
+        self._selection: RowSelection | None = None
         self._tolerated: Answers[tuple[Taint, ...]] | None = None
         self._made_for = (-1, -1)
         self.counted: list[Mask] = []
@@ -84,7 +82,7 @@ class Spread:
     def _selected(self, table: NodeTable) -> Mask:
         selector = self._selector
         if self._selection is None:
-            self._selection = Selection(
+            self._selection = RowSelection(
                 table,
                 lambda labels, name: bool(selector.verdict(labels, name).matched),
                 selector.keys,
@@ -128,7 +126,9 @@ class Spreads(NamedTuple):
 NONE = Spreads(None, None)
 
 
-class _Args(Wire):
+class PodTopologySpreadArgs(Wire):
+    """The arguments of PodTopologySpread."""
+
     default_constraints: tuple[TopologySpreadConstraint, ...] = ()
     defaulting_type: str = "System"
 
@@ -137,7 +137,7 @@ class Constraints:
     """The constraints of pods, and of those that have none the ones that all get that belong to something."""
 
     def __init__(self, informers: Informers, args: Mapping[str, Any]) -> None:
-        given = convert(dict(args), _Args)
+        given = convert(dict(args), PodTopologySpreadArgs)
         _check(given)
         self._is_system = given.defaulting_type == "System"
         self._defaults = _SYSTEM if self._is_system else given.default_constraints
@@ -164,7 +164,7 @@ class Constraints:
         known = self._known.setdefault(info.shape, {})
         spreads = known.get(key)
         if spreads is None:
-            if len(known) >= _KEPT:
+            if len(known) >= _SPREADS_MAX:
                 known.clear()
             spreads = known[key] = Spreads(self._read(info, HARD, selector), self._read(info, SOFT, selector))
         return spreads
@@ -173,7 +173,7 @@ class Constraints:
         given = info.shape.spec.topology_spread_constraints
         metadata = info.pod.metadata
         found = tuple(
-            Constraint(
+            SpreadConstraint(
                 each.topology_key,
                 each.max_skew,
                 1 if each.min_domains is None else each.min_domains,
@@ -187,7 +187,7 @@ class Constraints:
         return Spread(found, info.shape, needs_all=bool(given) or not self._is_system) if found else None
 
 
-def _check(given: _Args) -> None:
+def _check(given: PodTopologySpreadArgs) -> None:
     if given.defaulting_type not in ("System", "List"):
         raise ValueError(f"defaultingType: {given.defaulting_type!r} is neither System nor List")
     if given.defaulting_type == "System" and given.default_constraints:
@@ -215,7 +215,7 @@ def _selector(constraint: TopologySpreadConstraint, labels: Labels) -> LabelMatc
 
 def _counts(pick: Pick, pod: Pod | None) -> bool:
     """Whether a pod is picked, runs somewhere and is not about to end."""
-    if pod is None or not pod.spec.node_name or pod.status.phase in _FINISHED:
+    if pod is None or not pod.spec.node_name or pod.status.phase in FINISHED:
         return False
     metadata = pod.metadata
     return metadata.deletion_timestamp is None and pick.matches(metadata.namespace, metadata.labels)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from moorage.api.labels import NOTHING, LabelMatcher, SelectorError, from_struct
+from moorage.api.labels import NOTHING, LabelMatcher, Labels, SelectorError, from_struct
 from moorage.api.pod import PodAffinity, PodAffinityTerm, PodSpec
 from moorage.scheduler.table.shape import PodInfo, Shape
 
-Labels = Mapping[str, str]
 Label = tuple[str, str]
 _UNKNOWN: Labels = {}
 
@@ -53,7 +52,7 @@ def _anchor(selector: LabelMatcher) -> Label | None:
     return None
 
 
-class Term(NamedTuple):
+class AffinityTerm(NamedTuple):
     """Pods, the label of nodes that says which places are one, and how much it matters."""
 
     pick: Pick
@@ -65,9 +64,9 @@ class Term(NamedTuple):
 class PodTerms:
     """The terms of a pod."""
 
-    affinity: tuple[Term, ...] = ()
-    anti_affinity: tuple[Term, ...] = ()
-    preferred: tuple[Term, ...] = ()
+    affinity: tuple[AffinityTerm, ...] = ()
+    anti_affinity: tuple[AffinityTerm, ...] = ()
+    preferred: tuple[AffinityTerm, ...] = ()
     """Those that only add to scores; the weight is below zero when the pod wants to be away."""
     error: str = ""
     """What does not parse; terms of that kind are left out."""
@@ -113,7 +112,7 @@ def read_terms(spec: PodSpec, namespace: str) -> PodTerms:
             (-each.weight, each.pod_affinity_term) for each in far.preferred_during_scheduling_ignored_during_execution
         ],
     }
-    found: dict[str, tuple[Term, ...]] = {}
+    found: dict[str, tuple[AffinityTerm, ...]] = {}
     errors = []
     for name, given in lists.items():
         try:
@@ -129,9 +128,9 @@ def read_terms(spec: PodSpec, namespace: str) -> PodTerms:
     )
 
 
-def _term(term: PodAffinityTerm, weight: int, namespace: str) -> Term:
+def _term(term: PodAffinityTerm, weight: int, namespace: str) -> AffinityTerm:
     """`matchLabelKeys` and `mismatchLabelKeys` are in the selector already: the API server puts them there."""
     own = not term.namespaces and term.namespace_selector is None
     namespaces = (namespace,) if own else term.namespaces
     pick = Pick.of(namespaces, from_struct(term.label_selector), from_struct(term.namespace_selector))
-    return Term(pick, term.topology_key, weight)
+    return AffinityTerm(pick, term.topology_key, weight)

@@ -20,11 +20,13 @@ Index = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 Scores = NDArray[np.int64]
 ALL = slice(None)
+HOSTNAME = "kubernetes.io/hostname"
+ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 
 _FIRST = (CPU, MEMORY, EPHEMERAL, PODS)
 _PODS = _FIRST.index(PODS)
-_LOG = 65_536
-_SIZE = 64
+LOG_MAX = 65_536
+FIRST_SIZE = 64
 
 
 class PodObserver(Protocol):
@@ -48,18 +50,18 @@ class NodeTable:
     """
 
     def __init__(self) -> None:
-        self.size = _SIZE
-        self.alive: Mask = np.zeros(_SIZE, np.bool_)
-        self.unschedulable: Mask = np.zeros(_SIZE, np.bool_)
-        self.taints: Column[tuple[Taint, ...]] = Column(_SIZE, ())
+        self.size = FIRST_SIZE
+        self.alive: Mask = np.zeros(FIRST_SIZE, np.bool_)
+        self.unschedulable: Mask = np.zeros(FIRST_SIZE, np.bool_)
+        self.taints: Column[tuple[Taint, ...]] = Column(FIRST_SIZE, ())
         self.resources: dict[str, int] = {name: number for number, name in enumerate(_FIRST)}
         """The place that a resource has in the matrices, which hold one line a resource and one column a node."""
-        self.allocatable: Scores = np.zeros((len(_FIRST), _SIZE), np.int64)
-        self.requested: Scores = np.zeros((len(_FIRST), _SIZE), np.int64)
-        self.scored: Scores = np.zeros((len(_FIRST), _SIZE), np.int64)
+        self.allocatable: Scores = np.zeros((len(_FIRST), FIRST_SIZE), np.int64)
+        self.requested: Scores = np.zeros((len(_FIRST), FIRST_SIZE), np.int64)
+        self.scored: Scores = np.zeros((len(_FIRST), FIRST_SIZE), np.int64)
         """What is requested as scores count it: a container that asks for no cpu or memory counts as a small one."""
-        self.nodes: list[Node | None] = [None] * _SIZE
-        self.pods: list[dict[str, PodInfo]] = [{} for _ in range(_SIZE)]
+        self.nodes: list[Node | None] = [None] * FIRST_SIZE
+        self.pods: list[dict[str, PodInfo]] = [{} for _ in range(FIRST_SIZE)]
         """The pods of each row, by uid."""
         self.ports: dict[int, dict[HostPort, int]] = {}
         """The host ports in use, of the rows that have any."""
@@ -78,11 +80,9 @@ class NodeTable:
         """Changes when a node comes or goes, or when its labels or taints change."""
         self._labels: dict[str, Column[str | None]] = {}
         self._label_sets: Column[frozenset[tuple[str, str]]] | None = None
-        self._free = list(range(_SIZE - 1, -1, -1))
+        self._free = list(range(FIRST_SIZE - 1, -1, -1))
         self._log: list[int] = []
         self._log_start = 0
-
-    # -- changes ------------------------------------------------------------------------------------------------
 
     @property
     def position(self) -> int:
@@ -104,11 +104,9 @@ class NodeTable:
     def touch(self, row: int) -> None:
         """Note that a row has changed."""
         self._log.append(row)
-        if len(self._log) > _LOG:
-            self._log_start += len(self._log) - _LOG // 2
-            del self._log[: -(_LOG // 2)]
-
-    # -- nodes --------------------------------------------------------------------------------------------------
+        if len(self._log) > LOG_MAX:
+            self._log_start += len(self._log) - LOG_MAX // 2
+            del self._log[: -(LOG_MAX // 2)]
 
     def set_node(self, node: Node) -> int:
         """Add a node, or change what is known of it. Returns its row."""
@@ -190,8 +188,6 @@ class NodeTable:
             self._label_sets = None
             self.epoch += 1
 
-    # -- columns ------------------------------------------------------------------------------------------------
-
     def labels(self, key: str) -> Column[str | None]:
         """The values of a label; None where a node has none."""
         column = self._labels.get(key)
@@ -221,8 +217,6 @@ class NodeTable:
             self.requested = np.vstack([self.requested, more])
             self.scored = np.vstack([self.scored, more])
         return column
-
-    # -- pods ---------------------------------------------------------------------------------------------------
 
     def add_pod(self, info: PodInfo) -> int:
         """Count a pod on its node. Returns the row."""
@@ -285,8 +279,6 @@ class NodeTable:
                 del used[port]
         if not used:
             del self.ports[row]
-
-    # -- rows ---------------------------------------------------------------------------------------------------
 
     def _row(self, name: str) -> int:
         row = self.rows.get(name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -10,14 +9,15 @@ import numpy as np
 from moorage.api.meta import LabelSelector
 from moorage.api.node import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from moorage.api.volume import PersistentVolume, TopologySelectorTerm
+from moorage.bounded import Bounded
 from moorage.features import Gates
 from moorage.match.selector import NAME_FIELD, compile_selector
 from moorage.scheduler.table.nodes import ALL, Index, Mask, NodeTable, Rows
-from moorage.scheduler.table.selection import Selection
+from moorage.scheduler.table.selection import RowSelection
 
 _FEW = 64
 """Up to so many rows that a selector names, it is asked about each of them instead of about each value of a label."""
-_KEPT = 8192
+_SELECTORS_MAX = 8192
 
 
 class Relabelled:
@@ -86,7 +86,7 @@ class Reach:
     def __init__(self, table: NodeTable, selector: NodeSelector | None, gates: Gates, rows: LabelRows) -> None:
         self._table = table
         self._selector = compile_selector(selector, gates)
-        self._selection = Selection(table, self._ask, self._selector.keys, reads_name=self._selector.reads_name)
+        self._selection = RowSelection(table, self._ask, self._selector.keys, reads_name=self._selector.reads_name)
         self._named = _named(selector)
         self._rows = rows
         self._version = -1
@@ -156,17 +156,14 @@ class Reaches:
     def __init__(self, table: NodeTable, gates: Gates) -> None:
         self._table, self._gates = table, gates
         self.rows = LabelRows(table)
-        self._reaches: OrderedDict[NodeSelector | None, Reach] = OrderedDict()
+        self._reaches: Bounded[NodeSelector | None, Reach] = Bounded(_SELECTORS_MAX)
 
     def of(self, selector: NodeSelector | None) -> Reach:
         """The reach of a node selector; None reaches every node."""
         reach = self._reaches.get(selector)
         if reach is None:
-            reach = self._reaches[selector] = Reach(self._table, selector, self._gates, self.rows)
-            if len(self._reaches) > _KEPT:
-                self._reaches.popitem(last=False)
-        else:
-            self._reaches.move_to_end(selector)
+            reach = Reach(self._table, selector, self._gates, self.rows)
+            self._reaches.put(selector, reach)
         return reach
 
     def of_volume(self, volume: PersistentVolume) -> Reach:

@@ -15,7 +15,7 @@ Ask = Callable[[Mapping[str, str], str], int]
 """The answer for a node's labels and name."""
 
 
-class Selection:
+class RowSelection:
     """A question about labels and names, and its answers for rows."""
 
     def __init__(self, table: NodeTable, ask: Ask, keys: frozenset[str] | None, *, reads_name: bool) -> None:

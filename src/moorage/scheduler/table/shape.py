@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
 import msgspec
 
 from moorage.api.pod import Pod, PodSpec
 from moorage.api.requests import CPU, DEFAULT_MEMORY, DEFAULT_MILLI_CPU, MEMORY, host_ports, images_of, pod_requests
+from moorage.bounded import Bounded
 from moorage.features import Gates
 from moorage.match.selector import Preferences, Selector, compile_pod_selector, compile_preferences
 from moorage.match.tolerations import Tolerations
 
 _MISSING = {CPU: DEFAULT_MILLI_CPU, MEMORY: DEFAULT_MEMORY}
-_KEPT = 1024
+_SHAPES_MAX = 1024
+FINISHED = ("Succeeded", "Failed")
+"""The phases of pods that run no more and take no room."""
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -28,7 +29,7 @@ class Shape:
     def __init__(self, number: int, spec: PodSpec, gates: Gates) -> None:
         self.number = number
         self.spec = spec
-        """The specification of one of the pods, without what differs between them: its node and the names of claims."""
+        """The specification of one of the pods, without what differs between them: the names of claims."""
         self.requests = {name: value for name, value in pod_requests(spec).items() if value}
         counted = pod_requests(spec, _MISSING)
         self.scored = {**self.requests, CPU: counted.get(CPU, 0), MEMORY: counted.get(MEMORY, 0)}
@@ -67,26 +68,27 @@ class Shapes:
 
     def __init__(self, gates: Gates) -> None:
         self._gates = gates
-        self._shapes: OrderedDict[bytes, Shape] = OrderedDict()
+        self._shapes: Bounded[bytes, Shape] = Bounded(_SHAPES_MAX)
         self._number = 0
 
     def info(self, pod: Pod) -> PodInfo:
-        """A pod with its shape."""
-        spec = pod.spec
-        if spec.node_name:
-            spec = msgspec.structs.replace(spec, node_name="")
+        """A pod that is to be placed, with its shape. If it names a node, it is to be placed on that one."""
+        return PodInfo(pod, self._shape(pod.spec))
+
+    def assigned(self, pod: Pod) -> PodInfo:
+        """A pod that is on its node already, with the shape of its template: the same whichever node that is."""
+        return PodInfo(pod, self._shape(msgspec.structs.replace(pod.spec, node_name="")))
+
+    def _shape(self, spec: PodSpec) -> Shape:
         if spec.volumes or spec.resource_claims:
             spec = _without_names(spec)
         signature = _encode(spec)
         shape = self._shapes.get(signature)
         if shape is None:
             self._number += 1
-            shape = self._shapes[signature] = Shape(self._number, spec, self._gates)
-            if len(self._shapes) > _KEPT:
-                self._shapes.popitem(last=False)
-        else:
-            self._shapes.move_to_end(signature)
-        return PodInfo(pod, shape)
+            shape = Shape(self._number, spec, self._gates)
+            self._shapes.put(signature, shape)
+        return shape
 
 
 def _without_names(spec: PodSpec) -> PodSpec:

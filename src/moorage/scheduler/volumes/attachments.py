@@ -74,8 +74,6 @@ class Attachments:
             for info in handle.table.pods[row].values():
                 self.pod_added(row, info)
 
-    # -- what changes -------------------------------------------------------------------------------------------
-
     def pod_added(self, row: int, info: PodInfo) -> None:
         """A pod may bring volumes."""
         if info.shape.spec.volumes:
@@ -120,8 +118,6 @@ class Attachments:
     def _class_changed(self, old: StorageClass | None, new: StorageClass | None) -> None:
         if old is None or new is None:
             self._stale.update(*self._claims.values())
-
-    # -- questions ----------------------------------------------------------------------------------------------
 
     def limited_of(self, pod: Pod) -> set[Attached]:
         """The volumes of a pod to be placed that some node can have only so many of. Raises Unattachable."""

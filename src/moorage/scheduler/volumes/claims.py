@@ -28,12 +28,12 @@ from moorage.scheduler.table.reach import Reach, Reaches
 from moorage.scheduler.table.shape import PodInfo
 from moorage.scheduler.volumes.supply import Layout, Supplies, fits
 
-_PROMISED, _CLASS = "promised to", "class"
+_BY_CLAIM, _CLASS = "claim", "class"
 K = TypeVar("K")
 
 
 @dataclass(slots=True)
-class Decision:
+class VolumeDecision:
     """What must be done so that a pod has its volumes on a node."""
 
     node: str
@@ -55,22 +55,20 @@ class Volumes:
         self.capacities = informers.of(CSIStorageCapacity)
         self.reaches = Reaches(handle.table, handle.gates)
         self._supplies = Supplies(handle.table, self.reaches)
-        self._promised: dict[str, dict[str, Key]] = {}
+        self._assumed_claims: dict[str, dict[str, Key]] = {}
         """The claims that volumes are to be bound to, by the volume's name and the uid of the pod that wants it."""
-        self._given: dict[Key, dict[str, str]] = {}
+        self._assumed_volumes: dict[Key, dict[str, str]] = {}
         """The volumes that claims are to be bound to, by claim and the uid of the pod that wants it."""
-        self._selected: dict[Key, dict[str, str]] = {}
+        self._assumed_nodes: dict[Key, dict[str, str]] = {}
         """The nodes that volumes are to be made for, by claim and the uid of the pod that wants it."""
         self.users: Counter[Key] = Counter()
         """How many pods on nodes use a claim that is not only theirs."""
-        self.volumes.index(_PROMISED, _claim_named_by)
+        self.volumes.index(_BY_CLAIM, _claim_named_by)
         self.capacities.index(_CLASS, lambda each: [each.storage_class_name])
         self.volumes.on_change(self._supplies.volume_changed)
         for row in handle.table.rows.values():
             for info in handle.table.pods[row].values():
                 self.pod_added(row, info)
-
-    # -- pods ---------------------------------------------------------------------------------------------------
 
     def pod_added(self, row: int, info: PodInfo) -> None:
         """Count the claims of a pod."""
@@ -85,45 +83,46 @@ class Volumes:
                 if not self.users[key]:
                     del self.users[key]
 
+    @property
+    def has_assumptions(self) -> bool:
+        """Whether something is assumed that is neither written nor forgotten."""
+        return bool(self._assumed_claims or self._assumed_volumes or self._assumed_nodes)
+
     def table_grown(self, size: int) -> None:
         """Claims are not counted by row."""
 
-    # -- what decisions assume ----------------------------------------------------------------------------------
-
-    def assume(self, pod: str, decision: Decision) -> None:
-        """Let other decisions know what is going to be done for a pod, by its uid."""
+    def assume(self, pod: str, decision: VolumeDecision) -> None:
+        """Let other decisions take into account what will be done for a pod, by its uid."""
         for claim, volume in decision.bindings:
-            self._promised.setdefault(volume.metadata.name, {})[pod] = key_of(claim)
-            self._given.setdefault(key_of(claim), {})[pod] = volume.metadata.name
+            self._assumed_claims.setdefault(volume.metadata.name, {})[pod] = key_of(claim)
+            self._assumed_volumes.setdefault(key_of(claim), {})[pod] = volume.metadata.name
         for claim in decision.provisions:
-            self._selected.setdefault(key_of(claim), {})[pod] = decision.node
+            self._assumed_nodes.setdefault(key_of(claim), {})[pod] = decision.node
 
-    def forget(self, pod: str, decision: Decision) -> None:
-        """It has been done, or will not be done."""
+    def forget(self, pod: str, decision: VolumeDecision) -> None:
+        """Forget what was assumed: it is written, or will not be."""
         for claim, volume in decision.bindings:
-            _drop(self._promised, volume.metadata.name, pod)
-            _drop(self._given, key_of(claim), pod)
+            _drop(self._assumed_claims, volume.metadata.name, pod)
+            _drop(self._assumed_volumes, key_of(claim), pod)
         for claim in decision.provisions:
-            _drop(self._selected, key_of(claim), pod)
+            _drop(self._assumed_nodes, key_of(claim), pod)
 
     def selected_node(self, claim: PersistentVolumeClaim) -> str:
         """The node that a volume is to be made for, empty when none has been chosen."""
         return claim.metadata.annotations.get(SELECTED_NODE) or next(
-            iter(self._selected.get(key_of(claim), {}).values()), ""
+            iter(self._assumed_nodes.get(key_of(claim), {}).values()), ""
         )
-
-    # -- questions ----------------------------------------------------------------------------------------------
 
     def waits(self, claim: PersistentVolumeClaim) -> bool:
         """Whether a claim is bound only when a pod that uses it is placed."""
         return not claim.spec.volume_name and waits_for_consumer(self.classes.get("", class_of(claim)))
 
-    def promised(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
-        """The volume that was given to a claim before the claim knows of it, or is going to be."""
+    def pre_bound(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
+        """The volume that names a claim which is not bound yet, or is going to name it."""
         key = key_of(claim)
-        assumed = [self.volumes.get("", name) for name in self._given.get(key, {}).values()]
+        assumed = [self.volumes.get("", name) for name in self._assumed_volumes.get(key, {}).values()]
         here = [each for each in assumed if each is not None and each.spec.claim_ref is None]
-        there = [each for each in self.volumes.by(_PROMISED, "/".join(key)) if is_for(each, claim)]
+        there = [each for each in self.volumes.by(_BY_CLAIM, "/".join(key)) if is_for(each, claim)]
         for volume in (*there, *here):
             if volume.spec.storage_class_name == class_of(claim) and fits(volume, claim):
                 return volume
@@ -136,7 +135,7 @@ class Volumes:
     @property
     def busy(self) -> Collection[str]:
         """The names of the volumes that claims are to be bound to."""
-        return self._promised.keys()
+        return self._assumed_claims.keys()
 
     def pools(self, storage_class: StorageClass, claim: PersistentVolumeClaim) -> list[Reach] | None:
         """From where the room can be reached that is enough for a new volume; None when nobody keeps count of room."""

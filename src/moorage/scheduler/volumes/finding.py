@@ -1,4 +1,4 @@
-"""Finds volumes for the claims of a pod on all rows at once: those that are there, or the leave to make new ones."""
+"""Finds volumes for the claims of a pod on all rows at once: free ones, or where new ones may be provisioned."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from moorage.api.claims import NO_PROVISIONER, class_of, request_of
 from moorage.api.volume import PersistentVolume, PersistentVolumeClaim
 from moorage.scheduler.table.nodes import Index, Mask, NodeTable
-from moorage.scheduler.volumes.claims import Decision, Volumes
+from moorage.scheduler.volumes.claims import VolumeDecision, Volumes
 from moorage.scheduler.volumes.supply import NONE, Choice, Layout
 
 
 @dataclass(slots=True)
-class Wanted:
+class PodClaims:
     """The claims of a pod that can be placed."""
 
     bound: list[PersistentVolumeClaim] = field(default_factory=list)
@@ -30,10 +30,10 @@ class _Binding(NamedTuple):
     choice: Choice
 
 
-class Found:
+class VolumeSearch:
     """What there is for the claims of a pod, row by row. The masks are as long as the rows."""
 
-    def __init__(self, table: NodeTable, volumes: Volumes, wanted: Wanted, rows: Index) -> None:
+    def __init__(self, table: NodeTable, volumes: Volumes, wanted: PodClaims, rows: Index) -> None:
         self._table, self._volumes, self._rows = table, volumes, rows
         self.out_of_reach = np.zeros(len(rows), np.bool_)
         """A volume that a claim has cannot be reached."""
@@ -57,10 +57,10 @@ class Found:
         """The rows where every claim has its volume, or can have one."""
         return ~(self.out_of_reach | self.lost | self.none_to_bind | self.too_small)
 
-    def decision(self, node: str) -> Decision:
+    def decision(self, node: str) -> VolumeDecision:
         """What is to be done on the node of the first row."""
         row = self._rows[0]
-        decision = Decision(node)
+        decision = VolumeDecision(node)
         for claim, volumes, choice in self._bindings:
             if choice[row] != NONE:
                 decision.bindings.append((claim, volumes[choice[row]]))
@@ -86,9 +86,9 @@ class Found:
             else:
                 to_find.append(claim)
         for claim in sorted(to_find, key=request_of):
-            promised = self._volumes.promised(claim)
-            if promised is not None:
-                binding = _Binding(claim, [promised], self._promise(promised))
+            volume = self._volumes.pre_bound(claim)
+            if volume is not None:
+                binding = _Binding(claim, [volume], self._reachable(volume))
                 self.none_to_bind |= binding.choice[self._rows] == NONE
             else:
                 layout = self._volumes.layout(claim)
@@ -97,7 +97,7 @@ class Found:
             self._bindings.append(binding)
         return elsewhere
 
-    def _promise(self, volume: PersistentVolume) -> Choice:
+    def _reachable(self, volume: PersistentVolume) -> Choice:
         """The one volume that a claim may have, where it can be reached."""
         choice: Choice = np.full(self._table.size, NONE, np.int64)
         choice[self._rows[self._volumes.reaches.of_volume(volume).mask(self._rows)]] = 0

@@ -96,7 +96,7 @@ class Layout:
         return mask
 
 
-class Supply:
+class VolumeSupply:
     """The volumes of one class that nobody has."""
 
     def __init__(self, table: NodeTable, reaches: Reaches) -> None:
@@ -137,14 +137,14 @@ class Supplies:
 
     def __init__(self, table: NodeTable, reaches: Reaches) -> None:
         self._table, self._reaches = table, reaches
-        self._classes: dict[str, Supply] = {}
-        self._places: dict[str, Supply] = {}
+        self._classes: dict[str, VolumeSupply] = {}
+        self._places: dict[str, VolumeSupply] = {}
 
-    def of(self, storage_class: str) -> Supply:
+    def of(self, storage_class: str) -> VolumeSupply:
         """The volumes of a class."""
         supply = self._classes.get(storage_class)
         if supply is None:
-            supply = self._classes[storage_class] = Supply(self._table, self._reaches)
+            supply = self._classes[storage_class] = VolumeSupply(self._table, self._reaches)
         return supply
 
     def volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:

@@ -12,21 +12,20 @@ import msgspec
 
 from moorage.api import kinds
 from moorage.api.claims import BOUND_BY_CONTROLLER, SELECTED_NODE, is_bound, is_for
-from moorage.api.meta import Object
+from moorage.api.meta import Data, Object
 from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.api.volume import PersistentVolume, PersistentVolumeClaim
 from moorage.client import Conflict, Informer
-from moorage.client.client import Data
 from moorage.scheduler.framework import Handle, Unbindable
 from moorage.scheduler.table.shape import PodInfo
-from moorage.scheduler.volumes.claims import Decision, Volumes, key_of
+from moorage.scheduler.volumes.claims import VolumeDecision, Volumes, key_of
 
 T = TypeVar("T", bound=Object)
 _TRIES = 5
 """How often something is written that others keep changing meanwhile."""
 
-Subject = tuple[type[Object], str, str]
+WatchedObject = tuple[type[Object], str, str]
 """An object that somebody waits for: its kind, namespace and name."""
 
 
@@ -35,7 +34,7 @@ class VolumeWrites:
 
     def __init__(self, handle: Handle, volumes: Volumes, seconds: float) -> None:
         self._handle, self._volumes, self._seconds = handle, volumes, seconds
-        self._listening: dict[Subject, set[asyncio.Event]] = {}
+        self._listening: dict[WatchedObject, set[asyncio.Event]] = {}
         self._pods = handle.informers.of(Pod)
         self._pods.on_change(self._changed)
         handle.informers.of(Node).on_change(self._changed)
@@ -53,14 +52,14 @@ class VolumeWrites:
         if self._listening and reference is not None:
             self._tell((PersistentVolumeClaim, reference.namespace, reference.name))
 
-    def _tell(self, subject: Subject) -> None:
+    def _tell(self, subject: WatchedObject) -> None:
         for event in self._listening.get(subject, ()):
             event.set()
 
     @contextmanager
-    def _listen(self, info: PodInfo, decision: Decision) -> Iterator[asyncio.Event]:
+    def _listen(self, info: PodInfo, decision: VolumeDecision) -> Iterator[asyncio.Event]:
         changed = asyncio.Event()
-        subjects: list[Subject] = [(Pod, *info.key), (Node, "", decision.node)]
+        subjects: list[WatchedObject] = [(Pod, *info.key), (Node, "", decision.node)]
         subjects += [(PersistentVolumeClaim, *key_of(claim)) for claim, _ in decision.bindings]
         subjects += [(PersistentVolumeClaim, *key_of(claim)) for claim in decision.provisions]
         subjects += [(PersistentVolume, "", volume.metadata.name) for _, volume in decision.bindings]
@@ -75,10 +74,10 @@ class VolumeWrites:
                 if not events:
                     del self._listening[subject]
 
-    async def carry_out(self, info: PodInfo, decision: Decision) -> None:
+    async def carry_out(self, info: PodInfo, decision: VolumeDecision) -> None:
         """Return when all claims have their volume. Raises Unbindable or an ApiError."""
         for claim, volume in decision.bindings:
-            await self._write(self._volumes.volumes, volume, partial(_promise, claim=claim))
+            await self._write(self._volumes.volumes, volume, partial(_claim_reference, claim=claim))
         for claim in decision.provisions:
             await self._write(self._volumes.claims, claim, partial(_selection, node=decision.node))
         with self._listen(info, decision) as changed:
@@ -116,7 +115,7 @@ class VolumeWrites:
             return
         raise Unbindable(f"binding volumes: {_text(item)} keeps changing")
 
-    def _unbound(self, info: PodInfo, decision: Decision) -> PersistentVolumeClaim | None:
+    def _unbound(self, info: PodInfo, decision: VolumeDecision) -> PersistentVolumeClaim | None:
         """A claim that has not got its volume yet, None when all have. Raises Unbindable when one will not get it."""
         if not self._volumes.reaches.of(None).includes(decision.node):
             raise Unbindable(f'binding volumes: failed to get node "{decision.node}": node "{decision.node}" not found')
@@ -124,7 +123,7 @@ class VolumeWrites:
         if pod is None or pod.metadata.uid != info.uid:
             raise Unbindable(f"binding volumes: pod {'/'.join(info.key)} does not exist any more")
         for claim, volume in decision.bindings:
-            self._check_promise(volume, decision.node)
+            self._check_pre_bound(volume, decision.node)
             if not is_bound(now := self._claim(claim)):
                 return now
         for claim in decision.provisions:
@@ -137,7 +136,7 @@ class VolumeWrites:
             self._check_reach(made, decision.node)
         return None
 
-    def _check_promise(self, volume: PersistentVolume, node: str) -> None:
+    def _check_pre_bound(self, volume: PersistentVolume, node: str) -> None:
         now = self._volumes.volumes.get("", volume.metadata.name)
         if now is None:
             raise Unbindable(f"binding volumes: {_text(volume)} does not exist any more")
@@ -157,23 +156,23 @@ class VolumeWrites:
             raise Unbindable(f"binding volumes: {why}: no matching NodeSelectorTerms")
 
 
-def _promise(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Data | None:
-    """What to write into a volume so that a claim gets it; None when it stands there already."""
+def _claim_reference(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Data | None:
+    """The patch that pre-binds a volume to a claim; None when it is bound to it already."""
     reference, metadata = volume.spec.claim_ref, claim.metadata
     if reference is not None and not is_for(volume, claim):
         raise Unbindable(f"binding volumes: {_text(volume)} was given to another claim")
     if reference is not None and reference.uid:
         return None
-    promised = {
+    claim_ref = {
         "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": metadata.namespace,
         "name": metadata.name, "uid": metadata.uid, "resourceVersion": metadata.resource_version,
     }  # fmt: skip
     mark = {} if reference is not None else {BOUND_BY_CONTROLLER: "yes"}
-    return {"metadata": {"annotations": mark}, "spec": {"claimRef": promised}}
+    return {"metadata": {"annotations": mark}, "spec": {"claimRef": claim_ref}}
 
 
 def _selection(claim: PersistentVolumeClaim, node: str) -> Data | None:
-    """What to write into a claim so that a volume is made for it where a node can reach it."""
+    """The patch that has a volume provisioned for a claim on a node; None when it is there already."""
     selected = claim.metadata.annotations.get(SELECTED_NODE)
     if selected is not None and selected != node:
         raise Unbindable(f'binding volumes: {_text(claim)} is to have its volume on node "{selected}"')

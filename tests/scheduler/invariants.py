@@ -15,9 +15,9 @@ from moorage.scheduler.scheduler import Scheduler
 from moorage.scheduler.volumes.claims import volumes_of
 from tests.plane import read_all
 from tests.scheduler.devices.claimreference import OVER, ClaimReference, DeviceName
+from tests.scheduler.placement_checker import KINDS
 from tests.scheduler.stage import Stage
 from tests.scheduler.test_columns import check_table
-from tests.scheduler.witness import KINDS
 
 
 async def fits_nowhere(here: Stage) -> bool:
@@ -33,7 +33,7 @@ async def at_rest(here: Stage) -> bool:
     _check_devices(truth)
     _check_evicted(truth)
     _check_scheduler(here.scheduler, truth, waiting)
-    return not here.scheduler._tasks
+    return not here.scheduler.tasks
 
 
 def _check_scheduler(scheduler: Scheduler, truth: ClaimReference, waiting: list[Pod]) -> None:
@@ -41,7 +41,7 @@ def _check_scheduler(scheduler: Scheduler, truth: ClaimReference, waiting: list[
         found = [node.metadata.name for node in truth.feasible(each)]
         assert not found, f"{each.metadata.name} would fit on {found} and waits: {each.status.conditions}"
     assert set(scheduler.queue.pods) == {each.metadata.uid for each in waiting}
-    assert not scheduler._assumed
+    assert not scheduler.assumed
     check_table(scheduler.table, truth)
     _check_kept(scheduler, truth)
 
@@ -63,16 +63,13 @@ async def counted(client: Client) -> tuple[ClaimReference, list[Pod]]:
 
 
 def _check_kept(scheduler: Scheduler, truth: ClaimReference) -> None:
-    """The scheduler has counted each device once that was given away, and promises nothing any more."""
+    """The scheduler has counted each device once that was given away, and reserves nothing any more."""
     for kept in scheduler.handle.shared.values():
         if isinstance(kept, Devices):
             taken = {DeviceName(*name): number for name, number in kept.ledger.taken.items()}
             assert taken == dict.fromkeys(truth.holders(), 1)
-            assert not kept.ledger._assumed
-    volumes = volumes_of(scheduler.handle)
-    assert not volumes._promised
-    assert not volumes._given
-    assert not volumes._selected
+            assert not kept.ledger.assumed
+    assert not volumes_of(scheduler.handle).has_assumptions
 
 
 def _check_volumes(truth: ClaimReference) -> None:

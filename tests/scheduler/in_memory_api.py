@@ -21,7 +21,7 @@ _DELETED = "2026-01-01T00:00:00Z"
 _STRUCTS = {kind.kind: kind.struct for kind in kinds.KINDS}
 
 
-class FakeAPI:
+class InMemoryAPI:
     """Objects by kind, namespace and name, as JSON data; every change waits until `tell` passes it on."""
 
     def __init__(self) -> None:

@@ -81,7 +81,7 @@ REQUESTS: tuple[list[Data], ...] = (
 )  # fmt: skip
 
 
-class Churn:
+class RandomChanges:
     """Changes things. Names come from few numbers, so that what went comes again as another."""
 
     def __init__(self, client: Client, chance: random.Random) -> None:
@@ -136,8 +136,6 @@ class Churn:
         self._number += 1
         return f"{kind}-{self._number}"
 
-    # -- nodes --------------------------------------------------------------------------------------------------
-
     async def add_node(self) -> None:
         """A node of which the size never changes, so that nobody is overcommitted by the change of a node."""
         name = self._named("node", NODES)
@@ -156,8 +154,6 @@ class Churn:
         labels = {"zone": self.chance.choice("abc")}
         patch = {"metadata": {"labels": labels}, "spec": {"taints": self.chance.choice(TAINTS)}}
         await self.client.patch(NODE, "", self._named("node", NODES), patch)
-
-    # -- pods ---------------------------------------------------------------------------------------------------
 
     async def add_pod(self) -> None:
         """A pod, with its claims before it, after it, or never."""
@@ -198,8 +194,6 @@ class Churn:
             return [manifest]
         await create(self.client, manifest)
         return []
-
-    # -- volumes ------------------------------------------------------------------------------------------------
 
     async def _volumes(self, kind: str, spec: Data) -> list[Data]:
         """Give a pod claims: one or two new ones, one that others have too, or one of its own."""
@@ -242,8 +236,6 @@ class Churn:
         if self.claims:
             name = self.claims.pop(self.chance.randrange(len(self.claims)))
             await self.client.delete(CLAIM, "default", name)
-
-    # -- devices ------------------------------------------------------------------------------------------------
 
     async def _devices(self, kind: str, spec: Data) -> list[Data]:
         """Give a pod devices: by a new claim, by one that others have too, by both, or by one that is made for it."""

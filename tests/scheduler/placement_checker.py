@@ -37,7 +37,7 @@ _SOON = 2.0
 """How many seconds later than others a kind of objects may be seen."""
 
 
-class Witness:
+class PlacementChecker:
     """Judges by what there is, or was a moment ago."""
 
     def __init__(self, client: Client) -> None:
@@ -100,8 +100,6 @@ class Witness:
         assert not problem or time.monotonic() < end, problem
         return bool(problem)
 
-    # -- pods ---------------------------------------------------------------------------------------------------
-
     def _remember(self, node: Node) -> None:
         old = self.truth.nodes.get(node.metadata.name)
         if old is not None:
@@ -125,8 +123,6 @@ class Witness:
             states.append(now)
         problems = [Reference.refusal(before, pod, state) or self.truth.wronged(pod, state) for state in states]
         return "" if "" in problems else f"{pod.metadata.name} must not be on {name}: {problems}"
-
-    # -- claims -------------------------------------------------------------------------------------------------
 
     def _volume(self, volume: PersistentVolume) -> None:
         old, new = self.truth.volumes.get(volume.metadata.name), volume.spec.claim_ref

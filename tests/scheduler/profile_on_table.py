@@ -17,9 +17,9 @@ from moorage.client import Client, Informers
 from moorage.client.events import Recorder
 from moorage.features import ALL_ON, Gates
 from moorage.scheduler.config import Configuration
+from moorage.scheduler.cycle import CycleRunner, Evaluation, Placement
 from moorage.scheduler.failures import message_of
 from moorage.scheduler.framework import Cycle, Handle, Nomination, Skip, overrides
-from moorage.scheduler.profile import Placement, Profile
 from moorage.scheduler.table.nodes import Index, NodeTable
 from moorage.scheduler.table.shape import PodInfo, Shapes
 
@@ -82,7 +82,7 @@ def configured(args: Mapping[str, Data] | None = None, plugins: tuple[str, ...] 
     )
 
 
-class Engine:
+class ProfileOnTable:
     """Decides about pods, and tells between which nodes chance decided."""
 
     def __init__(self, gates: Gates = ALL_ON, configuration: Configuration | None = None) -> None:
@@ -91,11 +91,12 @@ class Engine:
         self.shapes = Shapes(gates)
         self.handle = Handle(self.table, client, Informers(client), gates, cast(Recorder, None))
         self.handle.random.seed(1)
-        self.profile: Profile = (configuration or configured()).profiles(self.handle)["default-scheduler"]
+        self.profile = (configuration or configured()).profiles(self.handle)["default-scheduler"]
+        self.runner = CycleRunner(self.profile, self.handle)
         self.tied: list[str] = []
-        self.profile._any = self._any  # type: ignore[method-assign]
+        self.runner.pick = self._pick
 
-    def _any(self, rows: Index) -> int:
+    def _pick(self, rows: Index) -> int:
         self.tied = [self.name(int(row)) for row in rows]
         return int(rows[self.handle.random.randrange(len(rows))])
 
@@ -117,12 +118,12 @@ class Engine:
 
     def cycle(self, given: Pod) -> Cycle:
         """An attempt to place a pod."""
-        return Cycle(self.info(given), self.table, self.profile)
+        return self.runner.start(self.info(given))
 
     def place(self, given: Pod) -> Placement:
         """What becomes of a pod."""
         self.tied = []
-        return self.profile.place(self.cycle(given))
+        return self.runner.place(self.cycle(given))
 
     def best(self, given: Pod) -> set[str]:
         """The nodes that a pod may be put on."""
@@ -139,12 +140,16 @@ class Engine:
     def nomination(self, given: Pod) -> Nomination:
         """How room would be made for a pod."""
         cycle = self.cycle(given)
-        placement = self.profile.place(cycle)
+        placement = self.runner.place(cycle)
         assert not placement.node
-        return self.profile.post_filters[0].post_filter(cycle, placement.rejections)
+        return self.runner.post_filter(cycle, placement)[0]
+
+    def evaluate(self, given: Pod) -> Evaluation:
+        """What the plugins say about a pod and every node."""
+        return self.runner.evaluate(self.info(given))
 
 
-class Asked:
+class AskedPlugin:
     """One plugin of a profile, on nodes with pods on them."""
 
     def __init__(
@@ -155,8 +160,8 @@ class Asked:
         args: Data | None = None,
         gates: Gates = ALL_ON,
     ) -> None:
-        self.engine = Engine(gates, configured({plugin: args or {}}))
-        scores = [each.plugin for each in self.engine.profile._decisions._scores]
+        self.engine = ProfileOnTable(gates, configured({plugin: args or {}}))
+        scores = [each.plugin for each in self.engine.profile.scores]
         self.plugin = next(each for each in (*self.engine.profile.filters, *scores) if each.name == plugin)
         for each in nodes:
             self.engine.table.set_node(each)

@@ -17,8 +17,7 @@ from moorage.api.pod import Pod
 from moorage.client import Client, Informers
 from moorage.client.events import Recorder
 from moorage.features import ALL_ON
-from moorage.scheduler.framework import Cycle, Handle, Plugin, Reject, Skip
-from moorage.scheduler.profile import Profile
+from moorage.scheduler.framework import Cycle, Fitting, Handle, Plugin, Reject, Skip
 from moorage.scheduler.table.nodes import NodeTable
 from moorage.scheduler.table.shape import PodInfo, Shapes
 
@@ -83,7 +82,7 @@ def pods(text: str) -> list[Pod]:
     return found
 
 
-class Alone:
+class PluginOnTable:
     """A plugin, the table, and what informers would tell."""
 
     def __init__(self, plugin: type[Plugin], nodes: Mapping[str, Mapping[str, str]] | None = None, **args: Any) -> None:
@@ -129,7 +128,7 @@ class Alone:
 
     def cycle(self, given: Pod) -> Cycle:
         """An attempt to place a pod."""
-        return Cycle(self.shapes.info(given), self.table, cast(Profile, None))
+        return Cycle(self.shapes.info(given), self.table, cast(Fitting, None))
 
     def reasons(self, given: Pod) -> dict[str, tuple[str, bool]]:
         """Why nodes will not do, and whether the removal of pods could help; nodes that will do are left out."""

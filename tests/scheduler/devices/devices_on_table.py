@@ -17,15 +17,15 @@ from moorage.api.resource import (
 )
 from moorage.scheduler.framework import Cycle
 from moorage.scheduler.plugins.dynamicresources import DynamicResources
-from tests.scheduler.alone import Alone, pod
 from tests.scheduler.devices.devicekit import DRIVER, Data, device_class, request, using
+from tests.scheduler.plugin_on_table import PluginOnTable, pod
 
 NOT_ENOUGH = "cannot allocate all claims"
 ELSEWHERE = "resourceclaim not available on the node"
 IS_A100 = f'device.attributes["{DRIVER}"].model == "a100"'
 
 
-class Shop(Alone):
+class DevicesOnTable(PluginOnTable):
     """Devices, claims, and a plugin that hands them out."""
 
     def __init__(self, *nodes: str, classes: Iterable[Data] = (device_class(),)) -> None:

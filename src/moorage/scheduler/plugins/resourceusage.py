@@ -1,0 +1,113 @@
+"""How much of its resources a node would have in use: what NodeResourcesFit and the balanced allocation work out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Generic, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moorage.api.meta import Wire
+from moorage.api.requests import CPU, EPHEMERAL, MEMORY
+from moorage.scheduler.table.nodes import Mask, NodeTable, Rows, Scores
+from moorage.scheduler.table.shape import Shape
+
+_NATIVE = (CPU, MEMORY, EPHEMERAL)
+STATES_MAX = 4096
+"""How many answers are kept, of all shapes together."""
+A = TypeVar("A", Mask, Scores)
+
+
+class Usage(NamedTuple):
+    """How much of some resources (lines) some nodes (columns) have, and how much is asked of them."""
+
+    allocatable: Scores
+    before: Scores
+    after: Scores
+    weights: Scores
+    """One a line."""
+
+
+class ResourceSpec(Wire):
+    """A resource, and how much it counts."""
+
+    name: str = ""
+    weight: int = 1
+
+
+DEFAULT_RESOURCES = (ResourceSpec(CPU), ResourceSpec(MEMORY))
+
+
+class ResourceQuestion(NamedTuple):
+    """The resources that count for a pod: their lines in the table, and for each what the pod asks for and a weight."""
+
+    lines: NDArray[np.intp]
+    asked: Scores
+    weights: Scores
+
+    def usage(self, table: NodeTable, counted: Scores, rows: Rows) -> Usage:
+        """How much of them some rows have, and how much would be in use."""
+        which = (self.lines[:, 0],) if isinstance(rows, slice) else (self.lines, rows)
+        before = counted[which]
+        return Usage(table.allocatable[which], before, before + self.asked, self.weights)
+
+
+class ResourceQuestions:
+    """The question of each shape."""
+
+    def __init__(self, table: NodeTable, resources: Iterable[tuple[str, int]]) -> None:
+        self._table = table
+        self.resources = tuple(resources)
+        self._kept: WeakKeyDictionary[Shape, ResourceQuestion] = WeakKeyDictionary()
+
+    def of(self, shape: Shape, asked: Mapping[str, int]) -> ResourceQuestion:
+        """The question of a shape. An extended resource that it does not ask for counts for nothing."""
+        question = self._kept.get(shape)
+        if question is None:
+            counting = [(name, weight) for name, weight in self.resources if name in _NATIVE or asked.get(name)]
+            question = self._kept[shape] = ResourceQuestion(
+                np.array([self._table.column_of(name) for name, _ in counting], np.intp)[:, None],
+                np.array([asked.get(name, 0) for name, _ in counting], np.int64)[:, None],
+                np.array([weight for _, weight in counting], np.int64)[:, None],
+            )
+        return question
+
+
+class SingleRowCache(Generic[A]):
+    """Answers about single rows, by what the node has and what is in use.
+
+    Whenever a pod is placed, its row is asked about again, and many rows are of one size and equally full.
+    """
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._kept: WeakKeyDictionary[Shape, dict[bytes, A]] = WeakKeyDictionary()
+        self._number = 0
+
+    def answer(self, shape: Shape, taken: Scores, rows: Rows, ask: Callable[[Shape, Rows], A]) -> A:
+        """The answer for rows; callers must not change it."""
+        if isinstance(rows, slice) or len(rows) != 1:
+            return ask(shape, rows)
+        row = rows[0]
+        state = self._table.allocatable[:, row].tobytes() + taken[:, row].tobytes()
+        answer = self._kept.get(shape, {}).get(state)
+        if answer is None:
+            self._number += 1
+            if self._number > STATES_MAX:
+                self._kept.clear()
+                self._number = 1
+            answer = self._kept.setdefault(shape, {})[state] = ask(shape, rows)
+        return answer
+
+    def __len__(self) -> int:
+        return sum(map(len, self._kept.values()))
+
+
+def weights_of(resources: Iterable[ResourceSpec]) -> tuple[tuple[str, int], ...]:
+    """The names and weights of resources. Raises ValueError."""
+    weights = tuple((resource.name, resource.weight or 1) for resource in resources)
+    if any(not name or not 1 <= weight <= 100 for name, weight in weights):
+        raise ValueError("resources: each must have a name, and a weight from 1 to 100")
+    return weights
