@@ -34,7 +34,7 @@ from moorage.cel.syntax.macros import ACCUMULATOR
 from moorage.cel.types import Kind, Type
 
 NO_BOUND = 2**60
-"""A cost from here on means that a size was unknown: even a tenth of UNBOUNDED is larger."""
+"""A cost from here on means that a size was unknown, even a tenth of UNBOUNDED is larger, or was squared too often."""
 
 _FREE = Cost(0, 0)
 ACCESS = Cost(1, 1)
