@@ -50,7 +50,7 @@ DEVICE_ENV = kubernetes(
 _DEVICES = ProgramCache(DEVICE_ENV)
 
 
-class Domains(dict[str, dict[str, Any]]):
+class AttributeDomains(dict[str, dict[str, Any]]):
     """Values by domain and name. A domain that a device says nothing about is an empty one, not an error."""
 
     def __missing__(self, domain: str) -> dict[str, Any]:
@@ -61,8 +61,8 @@ class Described(NamedTuple):
     """A device as expressions see it."""
 
     driver: str
-    attributes: Domains
-    capacity: Domains
+    attributes: AttributeDomains
+    capacity: AttributeDomains
     allow_multiple_allocations: bool
 
 
@@ -91,8 +91,8 @@ def describe(driver: str, device: Device) -> Described | str:
     )
 
 
-def _domains(driver: str, values: Mapping[str, Any]) -> Domains:
-    domains = Domains()
+def _domains(driver: str, values: Mapping[str, Any]) -> AttributeDomains:
+    domains = AttributeDomains()
     for name, value in values.items():
         domain, slash, rest = name.partition("/")
         domains.setdefault(domain if slash else driver, {})[rest if slash else name] = value

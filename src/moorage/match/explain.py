@@ -10,7 +10,7 @@ from moorage.api.pod import Toleration
 from moorage.features import Gate, Gates
 from moorage.match.expressions import TaintExpression
 from moorage.match.glob import compile_glob
-from moorage.match.selector import Condition
+from moorage.match.selector import SelectorCondition
 from moorage.match.tolerations import EQUAL, GATE_OF_OPERATOR, Tolerations
 from moorage.match.verdict import Verdict
 
@@ -113,7 +113,7 @@ def gate_off(what: str, gate: Gate) -> str:
     return f"{what} needs the feature gate {gate.value}, which is off"
 
 
-def unsatisfied(condition: Condition, labels: Mapping[str, str], verdict: Verdict) -> Lack:
+def unsatisfied(condition: SelectorCondition, labels: Mapping[str, str], verdict: Verdict) -> Lack:
     """What a node lacks to meet a condition of a selector."""
     text = f"`{condition.text}`"
     if condition.gate:

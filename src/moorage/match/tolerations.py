@@ -25,7 +25,7 @@ SEMANTIC = {"SemverEq": eq, "SemverGt": gt, "SemverLt": lt}
 GATE_OF_OPERATOR = dict.fromkeys(NUMERIC, Gate.COMPARISON) | dict.fromkeys(SEMANTIC, Gate.SEMVER)
 """The operators that need a gate; a taint's value stands on the left of each, the toleration's on the right."""
 
-Test = Callable[[Taint], Verdict]
+TaintTest = Callable[[Taint], Verdict]
 _ValueTest = Callable[[str], Verdict]
 
 
@@ -96,7 +96,7 @@ class Tolerations:
         return max(0, min(limited)) if len(limited) == len(seconds) else None
 
 
-def compile_toleration(toleration: Toleration, gates: Gates) -> Test:
+def compile_toleration(toleration: Toleration, gates: Gates) -> TaintTest:
     """The test that one toleration is."""
     if toleration.expression:
         return TaintExpression(toleration.expression).verdict if gates.enabled(Gate.CEL) else _never
@@ -108,7 +108,7 @@ def compile_toleration(toleration: Toleration, gates: Gates) -> Test:
     return _for_key(key.__eq__ if key else _any_key, toleration.effect, _value_test(toleration, gates))
 
 
-def _plain(toleration: Toleration) -> Test:
+def _plain(toleration: Toleration) -> TaintTest:
     """Equal and Exists on one key: what nearly every toleration is, and so without any indirection."""
     key, effect, value = toleration.key, toleration.effect, toleration.value
     if toleration.operator == EXISTS:
@@ -120,7 +120,7 @@ def _plain(toleration: Toleration) -> Test:
     return lambda taint: MATCH if taint.key == key and taint.value == value else NO_MATCH
 
 
-def _for_key(key_matches: Callable[[str], Any], effect: str, value_test: _ValueTest) -> Test:
+def _for_key(key_matches: Callable[[str], Any], effect: str, value_test: _ValueTest) -> TaintTest:
     def test(taint: Taint) -> Verdict:
         if (effect and effect != taint.effect) or not key_matches(taint.key):
             return NO_MATCH
@@ -168,7 +168,7 @@ def _version(whose: str, text: str) -> Version | Verdict:
         return Verdict(False, sentence, f"failed to parse {whose} value as semantic version")
 
 
-def _any(tests: tuple[Test, ...], taint: Taint) -> Verdict:
+def _any(tests: tuple[TaintTest, ...], taint: Taint) -> Verdict:
     answer = NO_MATCH
     for test in tests:
         verdict = test(taint)

@@ -22,11 +22,21 @@ from moorage.cel.check.declarations import Declarations
 from moorage.cel.check.unify import Bindings, assignable, has_variables, most_general, settle, show, substitute
 from moorage.cel.errors import CompileError, EvalError, Issue, Source
 from moorage.cel.library import Overload
-from moorage.cel.types import BOOL, DYN, ERROR, INT, Kind, Type
+from moorage.cel.types import BOOL, DYN, ERROR, INT, Type, TypeKind
 from moorage.cel.values import type_of_value
 
 _GROUND = frozenset(
-    (Kind.BOOL, Kind.INT, Kind.UINT, Kind.DOUBLE, Kind.STRING, Kind.BYTES, Kind.DURATION, Kind.TIMESTAMP, Kind.OBJECT)
+    (
+        TypeKind.BOOL,
+        TypeKind.INT,
+        TypeKind.UINT,
+        TypeKind.DOUBLE,
+        TypeKind.STRING,
+        TypeKind.BYTES,
+        TypeKind.DURATION,
+        TypeKind.TIMESTAMP,
+        TypeKind.OBJECT,
+    )
 )
 _ANY_TYPES = {"_==_": BOOL, "_!=_": BOOL, "_?_:_": DYN}
 _LOGICAL = ("_&&_", "_||_")
@@ -181,14 +191,14 @@ class _Checker:
 
     def field_of(self, expr: Expr, target: Type, field: str) -> Type:
         """The type of a field of a type."""
-        if target.kind is Kind.MAP:
+        if target.kind is TypeKind.MAP:
             return target.params[1]
-        if target.kind is Kind.OBJECT:
+        if target.kind is TypeKind.OBJECT:
             found = self.env.objects[target.name].get(field)
             return found if found is not None else self.error(expr, f"undefined field '{field}'")
-        if target.kind is Kind.PARAM:
+        if target.kind is TypeKind.PARAM:
             self.assign(DYN, target)
-        elif target.kind is not Kind.DYN and target.kind is not Kind.ERROR:
+        elif target.kind is not TypeKind.DYN and target.kind is not TypeKind.ERROR:
             self.error(expr, f"type '{show(target)}' does not support field selection")
         return DYN
 
@@ -267,7 +277,7 @@ class _Checker:
 
     def freshen(self, fresh: Bindings, kind: Type) -> Type:
         """The type with a variable of this call's own for each type parameter."""
-        if kind.kind is Kind.PARAM:
+        if kind.kind is TypeKind.PARAM:
             if kind.name not in fresh:
                 fresh[kind.name] = self.new_variable()
             return fresh[kind.name]
@@ -299,7 +309,7 @@ class _Checker:
             return kind
         if _is_optional(kind):
             return kind.params[0]
-        if kind.kind is not Kind.DYN:
+        if kind.kind is not TypeKind.DYN:
             self.mismatch(expr, types.optional_of(kind), kind)
         return kind
 
@@ -339,7 +349,7 @@ class _Checker:
         found = self.env.resolve_type(expr.name)
         if found is None:
             return self.undeclared(expr, expr.name)
-        if found.kind is not Kind.OBJECT:
+        if found.kind is not TypeKind.OBJECT:
             return self.error(expr, f"'{found}' is not a message type")
         fields = self.env.objects[found.name]
         for entry in expr.entries:
@@ -372,12 +382,12 @@ class _Checker:
 
     def iteration(self, expr: Comprehension, range_: Type) -> tuple[Type, Type]:
         """The types of the iteration variables; the second counts only when there are two."""
-        if range_.kind is Kind.LIST:
+        if range_.kind is TypeKind.LIST:
             element = range_.params[0]
             return (INT, element) if expr.var2 is not None else (element, element)
-        if range_.kind is Kind.MAP:
+        if range_.kind is TypeKind.MAP:
             return range_.params[0], range_.params[1]
-        if range_.kind in (Kind.DYN, Kind.ERROR, Kind.PARAM):
+        if range_.kind in (TypeKind.DYN, TypeKind.ERROR, TypeKind.PARAM):
             self.assign(DYN, range_)
             return DYN, DYN
         reason = f"expression of type '{show(range_)}' cannot be range of a comprehension"
@@ -437,7 +447,7 @@ class _Checker:
 
 
 def _is_optional(kind: Type) -> bool:
-    return kind.kind is Kind.OPAQUE and kind.name == "optional_type"
+    return kind.kind is TypeKind.OPAQUE and kind.name == "optional_type"
 
 
 _CHECKS: dict[type, Callable[[_Checker, Any], Type]] = {

@@ -21,16 +21,26 @@ from moorage.cel.errors import EvalError
 from moorage.cel.evaluate import runtime
 from moorage.cel.evaluate.folds import Fold, shape
 from moorage.cel.library import Overload
-from moorage.cel.types import BOOL, Kind, Type
+from moorage.cel.types import BOOL, Type, TypeKind
 
 Recover = Callable[..., Any]
 """Called with the exception and the variables' values when native code has raised something."""
 
-_UNSURE = frozenset((Kind.DYN, Kind.NULL, Kind.PARAM, Kind.ERROR))
-_FOLDABLE = frozenset((Kind.BOOL, Kind.INT, Kind.UINT, Kind.DOUBLE, Kind.TIMESTAMP, Kind.DURATION, Kind.OPAQUE))
+_UNSURE = frozenset((TypeKind.DYN, TypeKind.NULL, TypeKind.PARAM, TypeKind.ERROR))
+_FOLDABLE = frozenset(
+    (
+        TypeKind.BOOL,
+        TypeKind.INT,
+        TypeKind.UINT,
+        TypeKind.DOUBLE,
+        TypeKind.TIMESTAMP,
+        TypeKind.DURATION,
+        TypeKind.OPAQUE,
+    )
+)
 _NATIVE_CONSTANTS = frozenset((type(None), bool, int, float, str, bytes))
 _REMEMBERED = 1024
-_DIRECT_KEYS = frozenset((Kind.STRING, Kind.INT, Kind.UINT))
+_DIRECT_KEYS = frozenset((TypeKind.STRING, TypeKind.INT, TypeKind.UINT))
 
 
 class NotNativeError(Exception):
@@ -128,13 +138,13 @@ class Generator:
             return self.named(full)
         kind = self.types[expr.operand.id]
         operand = self.emit(expr.operand)
-        if kind.kind is Kind.OBJECT:
+        if kind.kind is TypeKind.OBJECT:
             field = self.checked.env.fields[kind.name][expr.field]
             held = attribute(operand, field.attribute)
             if expr.test_only:
                 return pyast.compare(held, ast.IsNot(), constant(None))
             return call(self.hold(runtime.present), held, constant(expr.field)) if field.optional else held
-        if kind.kind is Kind.MAP:
+        if kind.kind is TypeKind.MAP:
             if expr.test_only:
                 return pyast.compare(constant(expr.field), ast.In(), operand)
             return pyast.Subscript(operand, constant(expr.field), LOAD)
@@ -159,7 +169,7 @@ class Generator:
         if len(overloads) != 1 or not all(map(sure, self.types_of(operands))):
             return call(self.hold(runtime.dispatcher(expr.function, overloads)), *map(self.emit, operands))
         overload = overloads[0]
-        shortcut = native.OPERATIONS.get(overload.id)
+        shortcut = native.SHORTCUTS.get(overload.id)
         if shortcut is not None:
             emitted = shortcut(self, operands)
             if emitted is not None:
@@ -184,7 +194,7 @@ class Generator:
 
     def is_read(self, expr: Expr) -> bool:
         """Whether a node only reads text out of a variable: the same few values come again and again."""
-        if self.types[expr.id].kind is not Kind.STRING:
+        if self.types[expr.id].kind is not TypeKind.STRING:
             return False
         while isinstance(expr, Select) or (isinstance(expr, Call) and expr.function == "_[_]"):
             expr = expr.operand if isinstance(expr, Select) else expr.args[0]
@@ -310,7 +320,7 @@ class Generator:
         """A loop of Python's own."""
         kind = self.types[expr.range.id]
         source = self.emit(expr.range)
-        direct = kind.kind is Kind.LIST or (kind.kind is Kind.MAP and kind.params[0].kind in _DIRECT_KEYS)
+        direct = kind.kind is TypeKind.LIST or (kind.kind is TypeKind.MAP and kind.params[0].kind in _DIRECT_KEYS)
         bound = [self.declare(variable) for variable in (expr.var, expr.var2) if variable is not None]
         target: ast.expr
         if expr.var2 is None:
@@ -318,7 +328,7 @@ class Generator:
             source = source if direct else call(self.hold(runtime.elements), source)
         else:
             target = pyast.Tuple([pyast.Name(variable, STORE) for variable in bound], STORE)
-            items = direct and kind.kind is Kind.MAP
+            items = direct and kind.kind is TypeKind.MAP
             source = call(attribute(source, "items")) if items else call(self.hold(runtime.pairs), source)
         if found.kind in ("all", "exists"):
             return self.quantifier(found, bound, target, source)

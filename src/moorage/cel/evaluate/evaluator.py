@@ -22,7 +22,7 @@ from moorage.cel.evaluate.runtime import (
     pairs,
     select,
 )
-from moorage.cel.types import Kind
+from moorage.cel.types import TypeKind
 from moorage.cel.values import Optional
 
 Trace = dict[int, Any]
@@ -93,7 +93,7 @@ class Evaluator:
     def fields_of(self, operand: Expr) -> Any:
         """The fields that an operand can have: those of its type when it is a declared object."""
         kind = self.checked.types[operand.id]
-        return {kind.name: self.fields[kind.name]} if kind.kind is Kind.OBJECT else self.fields
+        return {kind.name: self.fields[kind.name]} if kind.kind is TypeKind.OBJECT else self.fields
 
     def call(self, expr: Call) -> Any:
         """A call: some operators do not evaluate all of their operands."""

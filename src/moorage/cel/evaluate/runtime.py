@@ -12,7 +12,7 @@ from moorage.cel.errors import EvalError
 from moorage.cel.library import Overload
 from moorage.cel.stdlib.operators import in_list, in_map, index_map, no_such_key, not_equal
 from moorage.cel.stdlib.optionals import find, lookup
-from moorage.cel.types import DYN, Kind, Type
+from moorage.cel.types import DYN, Type, TypeKind
 from moorage.cel.values import NONE, Optional, compare, from_key, to_key, type_of_value
 
 Fields = Mapping[str, Mapping[str, Field]]
@@ -49,16 +49,16 @@ ANY_TYPE: dict[str, Callable[..., Any]] = {
 def accepts(kind: Type, value: Any) -> bool:
     """Whether a value can be an argument of this type. Of a list or map one element is looked at."""
     match kind.kind:
-        case Kind.DYN | Kind.PARAM:
+        case TypeKind.DYN | TypeKind.PARAM:
             return True
-        case Kind.LIST:
+        case TypeKind.LIST:
             return isinstance(value, list | tuple) and (not value or accepts(kind.params[0], value[0]))
-        case Kind.MAP:
+        case TypeKind.MAP:
             if not isinstance(value, dict):
                 return False
             key = next(iter(value), None)
             return not value or (accepts(kind.params[0], from_key(key)) and accepts(kind.params[1], value[key]))
-        case Kind.OPAQUE | Kind.OBJECT:
+        case TypeKind.OPAQUE | TypeKind.OBJECT:
             found = type_of_value(value)
             return found.name == kind.name or found is DYN
         case _:
