@@ -6,46 +6,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from moorage.api.resource import Device, DeviceAttribute
-from moorage.cel import types
 from moorage.cel.cache import ProgramCache
-from moorage.cel.check.declarations import Field
-from moorage.cel.env import kubernetes
-from moorage.cel.ext import bindings
-from moorage.cel.ext.quantity import QUANTITY_TYPE
+from moorage.cel.environments import DEVICE_ENV
 from moorage.match.expressions import Expression
 from moorage.match.verdict import Verdict
 from moorage.quantity import Quantity
 from moorage.semver import VersionError, parse
-
-_DOMAIN, _ID, _ENTRIES, _TEXT = 63, 32, 32, 64
-
-
-def _by_domain(value: types.Type) -> types.Type:
-    return types.map_of(types.STRING, types.map_of(types.STRING, value))
-
-
-def _sizes(field: str) -> dict[tuple[str, ...], int]:
-    outer = ("device", field)
-    inner = (*outer, "@values")
-    return {
-        outer: _ENTRIES, (*outer, "@keys"): _DOMAIN,
-        inner: _ENTRIES, (*inner, "@keys"): _ID, (*inner, "@values"): _TEXT,
-    }  # fmt: skip
-
-
-DEVICE_ENV = kubernetes(
-    {"device": types.object_of("kubernetes.DRADevice")},
-    {
-        "kubernetes.DRADevice": {
-            "driver": Field(types.STRING, "driver"),
-            "attributes": Field(_by_domain(types.DYN), "attributes"),
-            "capacity": Field(_by_domain(QUANTITY_TYPE), "capacity"),
-            "allowMultipleAllocations": Field(types.BOOL, "allow_multiple_allocations"),
-        }
-    },
-    sizes={("device", "driver"): _DOMAIN, **_sizes("attributes"), **_sizes("capacity")},
-    more=(bindings.LIBRARY,),
-)
 
 _DEVICES = ProgramCache(DEVICE_ENV)
 

@@ -13,9 +13,9 @@ from moorage.api.places import terms_of, tolerations_of
 from moorage.api.pod import Toleration
 from moorage.features import Gate, Gates
 from moorage.match.cover import covers, overlap, threshold
-from moorage.match.explain import toleration_text
 from moorage.match.expressions import MAX_COST, NodeExpression, TaintExpression
 from moorage.match.glob import compile_glob
+from moorage.match.reasons import toleration_text
 from moorage.match.tolerations import EXISTS, NO_EXECUTE, NUMERIC, SEMANTIC, Tolerations
 from moorage.semver import VersionError, parse_tolerant
 from moorage.validation.gates import gates_needed, term_gates, toleration_gates
