@@ -48,8 +48,8 @@ class DeviceExpression(Expression):
 def describe(driver: str, device: Device) -> Described | str:
     """A device as expressions see it, or why it cannot be: names without a domain are of the driver's own."""
     try:
-        attributes = {name: _value(name, each) for name, each in device.attributes.items()}
-        capacity = {name: Quantity.of(each.value) for name, each in device.capacity.items()}
+        attributes = {name: _value(name, held) for name, held in device.attributes.items()}
+        capacity = {name: Quantity.of(held.value) for name, held in device.capacity.items()}
     except ValueError as error:
         return str(error)
     return Described(

@@ -102,7 +102,7 @@ def _tolerations(pod: Tolerating) -> Iterable[Toleration]:
         return (convert(dict(pod), Toleration),)
     if isinstance(pod, Object | Mapping):
         return _pod_spec(_object(pod)).tolerations
-    return [each if isinstance(each, Toleration) else convert(dict(each), Toleration) for each in pod]
+    return [item if isinstance(item, Toleration) else convert(dict(item), Toleration) for item in pod]
 
 
 def _repelling(node: Tainted) -> Iterable[Taint]:
@@ -113,7 +113,7 @@ def _repelling(node: Tainted) -> Iterable[Taint]:
     if isinstance(node, Node | Mapping):
         taints: Iterable[Taint] = _node(node).spec.taints
     else:
-        taints = [each if isinstance(each, Taint) else convert(dict(each), Taint) for each in node]
+        taints = [item if isinstance(item, Taint) else convert(dict(item), Taint) for item in node]
     return [taint for taint in taints if taint.effect in (NO_SCHEDULE, NO_EXECUTE)]
 
 

@@ -160,9 +160,9 @@ def compile_preferences(terms: Iterable[PreferredSchedulingTerm], gates: Gates) 
     """The preferred terms of a pod; a term without weight or conditions says nothing."""
     return Preferences(
         tuple(
-            compile_term(each.preference, gates, each.weight)
-            for each in terms
-            if each.weight and each.preference != _EMPTY_TERM
+            compile_term(preferred.preference, gates, preferred.weight)
+            for preferred in terms
+            if preferred.weight and preferred.preference != _EMPTY_TERM
         )
     )
 
@@ -285,13 +285,13 @@ def _semver_test(requirement: NodeSelectorRequirement) -> ValueTest:
 
 
 def _field_condition(requirement: NodeSelectorRequirement) -> SelectorCondition:
-    wanted, wants_equal = requirement.values[0], requirement.operator == "In"
+    expected, wants_equal = requirement.values[0], requirement.operator == "In"
     knows_field = requirement.key == NAME_FIELD
 
     def verdict(_: Labels, name: str) -> Verdict:
         # A node without a name has no fields at all, and then field requirements exclude nothing.
-        found = name if knows_field else ""
-        return MATCH if not name or (found == wanted) == wants_equal else NO_MATCH
+        actual = name if knows_field else ""
+        return MATCH if not name or (actual == expected) == wants_equal else NO_MATCH
 
     return SelectorCondition(_text(requirement), frozenset(), verdict, reads_name=True)
 

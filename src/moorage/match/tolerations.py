@@ -36,11 +36,11 @@ class Tolerations:
 
     def __init__(self, tolerations: Iterable[Toleration], gates: Gates) -> None:
         self.tolerations = tuple(tolerations)
-        self._tests = tuple(compile_toleration(each, gates) for each in self.tolerations)
+        self._tests = tuple(compile_toleration(toleration, gates) for toleration in self.tolerations)
         self._preferred = tuple(
             test
-            for each, test in zip(self.tolerations, self._tests, strict=True)
-            if each.expression or each.effect in ("", PREFER_NO_SCHEDULE)
+            for toleration, test in zip(self.tolerations, self._tests, strict=True)
+            if toleration.expression or toleration.effect in ("", PREFER_NO_SCHEDULE)
         )
 
     def verdict(self, taint: Taint) -> Verdict:
@@ -90,7 +90,7 @@ class Tolerations:
         """
         matching = zip(self.tolerations, self._tests, strict=True)
         seconds = [toleration.toleration_seconds for toleration, test in matching if test(taint).matched]
-        limited = [each for each in seconds if each is not None]
+        limited = [limit for limit in seconds if limit is not None]
         if not seconds:
             return 0
         return max(0, min(limited)) if len(limited) == len(seconds) else None
@@ -138,15 +138,15 @@ def _value_test(toleration: Toleration, gates: Gates) -> _ValueTest:
     if operator not in GATE_OF_OPERATOR or not gates.enabled(GATE_OF_OPERATOR[operator]):
         return lambda _: NO_MATCH
     parse, compare = (_int64, NUMERIC[operator]) if operator in NUMERIC else (_version, SEMANTIC[operator])
-    wanted = parse("toleration", value)
-    if isinstance(wanted, Verdict):
-        return lambda _: wanted
+    threshold = parse("toleration", value)
+    if isinstance(threshold, Verdict):
+        return lambda _: threshold
 
     def test(taint_value: str) -> Verdict:
-        found = parse("taint", taint_value)
-        if isinstance(found, Verdict):
-            return found
-        return MATCH if compare(found, wanted) else NO_MATCH
+        operand = parse("taint", taint_value)
+        if isinstance(operand, Verdict):
+            return operand
+        return MATCH if compare(operand, threshold) else NO_MATCH
 
     return test
 

@@ -102,10 +102,10 @@ def _with_ga_labels(old: VolumeNodeAffinity, new: VolumeNodeAffinity | None) -> 
 
 
 def _respelled(old: NodeSelectorTerm, new: NodeSelectorTerm) -> tuple[NodeSelectorRequirement, ...]:
-    keys = [each.key for each in new.match_expressions]
+    keys = [requirement.key for requirement in new.match_expressions]
     return tuple(
-        msgspec.structs.replace(each, key=_GA_LABELS[each.key])
-        if _GA_LABELS.get(each.key) in keys[at : at + 1]
-        else each
-        for at, each in enumerate(old.match_expressions)
+        msgspec.structs.replace(requirement, key=_GA_LABELS[requirement.key])
+        if _GA_LABELS.get(requirement.key) in keys[at : at + 1]
+        else requirement
+        for at, requirement in enumerate(old.match_expressions)
     )

@@ -46,25 +46,25 @@ def has_variables(kind: Type) -> bool:
     return kind.kind is TypeKind.PARAM or any(map(has_variables, kind.params))
 
 
-def assignable(bindings: Bindings, given: Type, expected: Type) -> bool:
-    """Whether a value of type `given` may stand for `expected`. Binds variables, also when the answer is no."""
+def assignable(bindings: Bindings, actual: Type, expected: Type) -> bool:
+    """Whether a value of type `actual` may stand for `expected`. Binds variables, also when the answer is no."""
     if expected.kind is TypeKind.PARAM:
-        valid, bound = _bind(bindings, given, expected)
+        valid, bound = _bind(bindings, actual, expected)
         if valid or bound:
             return valid
-    if given.kind is TypeKind.PARAM:
-        return _bind(bindings, expected, given)[0]
-    if given is expected or given.kind in _WILD or expected.kind in _WILD:
+    if actual.kind is TypeKind.PARAM:
+        return _bind(bindings, expected, actual)[0]
+    if actual is expected or actual.kind in _WILD or expected.kind in _WILD:
         return True
-    if given.kind is TypeKind.NULL or expected.kind is TypeKind.NULL:
-        return given.kind is expected.kind or given.kind in _NULLABLE or expected.kind in _NULLABLE
-    if given.kind is not expected.kind:
+    if actual.kind is TypeKind.NULL or expected.kind is TypeKind.NULL:
+        return actual.kind is expected.kind or actual.kind in _NULLABLE or expected.kind in _NULLABLE
+    if actual.kind is not expected.kind:
         return False
-    if given.kind is TypeKind.TYPE:
+    if actual.kind is TypeKind.TYPE:
         return True
-    if given.name != expected.name or len(given.params) != len(expected.params):
+    if actual.name != expected.name or len(actual.params) != len(expected.params):
         return False
-    return all(assignable(bindings, a, b) for a, b in zip(given.params, expected.params, strict=True))
+    return all(assignable(bindings, a, b) for a, b in zip(actual.params, expected.params, strict=True))
 
 
 def _bind(bindings: Bindings, kind: Type, variable: Type) -> tuple[bool, bool]:

@@ -161,8 +161,8 @@ class Generator:
         special = _SPECIAL.get(expr.function)
         if special is not None:
             return special(self, expr)
-        found, value = self.constant(expr)
-        if found:
+        is_constant, value = self.constant(expr)
+        if is_constant:
             return self.value(value)
         operands = [expr.target, *expr.args] if expr.target is not None else expr.args
         overloads = self.checked.overloads[expr.id]
@@ -180,7 +180,7 @@ class Generator:
         """A call of an implementation, prepared for those arguments that are constants."""
         if overload.bind is not None:
             constants = {index: self.constant(operand) for index, operand in enumerate(operands)}
-            known = {index: value for index, (found, value) in constants.items() if found}
+            known = {index: value for index, (is_constant, value) in constants.items() if is_constant}
             try:
                 bound = overload.bind(known) if known else None
             except EvalError:
@@ -218,8 +218,8 @@ class Generator:
         operands = [expr.target, *expr.args] if expr.target is not None else expr.args
         args: list[Any] = []
         for operand in operands:
-            found, value = self.constant(operand)
-            if not found or not sure(self.types[operand.id]):
+            is_constant, value = self.constant(operand)
+            if not is_constant or not sure(self.types[operand.id]):
                 return False, None
             args.append(value)
         try:
@@ -294,21 +294,21 @@ class Generator:
 
     def comprehension(self, expr: Comprehension) -> ast.expr:
         """A loop, or a name bound to a value."""
-        found = shape(expr)
-        if found is None:
+        fold = shape(expr)
+        if fold is None:
             raise NotNativeError
         outer = self.locals
-        emitted = self.let(expr, found) if found.kind == "let" else self.loop(expr, found)
+        emitted = self.let(expr, fold) if fold.kind == "let" else self.loop(expr, fold)
         # Its variables mean nothing to a function around it.
         self.used -= {*self.locals.values()} - {*outer.values()}
         self.locals = outer
         return emitted
 
-    def let(self, expr: Comprehension, found: Fold) -> ast.expr:
+    def let(self, expr: Comprehension, fold: Fold) -> ast.expr:
         """The body with a name bound, as a function of that name."""
         bound = self.emit(expr.init)
         variable = self.declare(expr.accu)
-        return call(pyast.Lambda(pyast.parameters([variable]), self.emit(found.body)), bound)
+        return call(pyast.Lambda(pyast.parameters([variable]), self.emit(fold.body)), bound)
 
     def declare(self, variable: str) -> str:
         """A Python variable of its own for an iteration variable, so that nothing is ever shadowed."""
@@ -316,7 +316,7 @@ class Generator:
         self.locals = {**self.locals, variable: unique}
         return unique
 
-    def loop(self, expr: Comprehension, found: Fold) -> ast.expr:
+    def loop(self, expr: Comprehension, fold: Fold) -> ast.expr:
         """A loop of Python's own."""
         kind = self.types[expr.range.id]
         source = self.emit(expr.range)
@@ -330,46 +330,46 @@ class Generator:
             target = pyast.Tuple([pyast.Name(variable, STORE) for variable in bound], STORE)
             items = direct and kind.kind is TypeKind.MAP
             source = call(attribute(source, "items")) if items else call(self.hold(runtime.pairs), source)
-        if found.kind in ("all", "exists"):
-            return self.quantifier(found, bound, target, source)
-        tests = [self.condition(found.test)] if found.test is not None else []
-        return _LOOPS[found.kind](self, found, ast.comprehension(target, source, tests, 0))
+        if fold.kind in ("all", "exists"):
+            return self.quantifier(fold, bound, target, source)
+        tests = [self.condition(fold.test)] if fold.test is not None else []
+        return _LOOPS[fold.kind](self, fold, ast.comprehension(target, source, tests, 0))
 
-    def quantifier(self, found: Fold, bound: list[str], target: ast.expr, source: ast.expr) -> ast.expr:
+    def quantifier(self, fold: Fold, bound: list[str], target: ast.expr, source: ast.expr) -> ast.expr:
         """`all` and `exists` as functions with a loop, which is more than twice as fast as a generator."""
         outer, self.used = self.used, set()
-        test = self.condition(found.body)
+        test = self.condition(fold.body)
         captured = sorted(self.used.difference(bound))
         self.used = outer.union(captured)
-        exists = found.kind == "exists"
+        exists = fold.kind == "exists"
         stop = pyast.If(test if exists else pyast.UnaryOp(ast.Not(), test), [pyast.Return(constant(exists))], [])
         body = [pyast.For(target, name("range"), [stop], []), pyast.Return(constant(not exists))]
         function = f"f{self.new()}"
         self.functions.append(pyast.function(function, ["range", *captured], [*body]))
         return call(name(function), source, *map(name, captured))
 
-    def loop_one(self, found: Fold, loop: ast.comprehension) -> ast.expr:
+    def loop_one(self, fold: Fold, loop: ast.comprehension) -> ast.expr:
         """`exists_one`."""
-        loop.ifs.append(self.condition(found.body))
+        loop.ifs.append(self.condition(fold.body))
         counted = call(self.hold(sum), pyast.GeneratorExp(constant(1), [loop]))
         return pyast.compare(counted, ast.Eq(), constant(1))
 
-    def loop_list(self, found: Fold, loop: ast.comprehension) -> ast.expr:
+    def loop_list(self, fold: Fold, loop: ast.comprehension) -> ast.expr:
         """`map`, `filter` and `transformList`."""
-        return pyast.ListComp(self.emit(found.body), [loop])
+        return pyast.ListComp(self.emit(fold.body), [loop])
 
-    def loop_insert(self, found: Fold, loop: ast.comprehension) -> ast.expr:
+    def loop_insert(self, fold: Fold, loop: ast.comprehension) -> ast.expr:
         """`transformMap`."""
-        assert found.key is not None
-        key, body = self.emit(found.key), self.emit(found.body)
-        if self.types[found.key.id].kind in _DIRECT_KEYS:
+        assert fold.key is not None
+        key, body = self.emit(fold.key), self.emit(fold.body)
+        if self.types[fold.key.id].kind in _DIRECT_KEYS:
             return pyast.DictComp(key, body, [loop])
         entry = pyast.Tuple([key, body, constant(False)], LOAD)
         return call(self.hold(runtime.make_map), pyast.ListComp(entry, [loop]))
 
-    def loop_merge(self, found: Fold, loop: ast.comprehension) -> ast.expr:
+    def loop_merge(self, fold: Fold, loop: ast.comprehension) -> ast.expr:
         """`transformMapEntry`."""
-        return call(self.hold(runtime.merge), self.loop_list(found, loop))
+        return call(self.hold(runtime.merge), self.loop_list(fold, loop))
 
 
 _SPECIAL: dict[str, Callable[[Generator, Call], ast.expr]] = {

@@ -237,7 +237,7 @@ class _Walk:
         self.push(expr.accu, self.like(expr.init))
         for name, local in self.iteration(expr):
             self.push(name, local)
-        each = add(self.visit(expr.condition), self.visit(expr.step))
+        per_step = add(self.visit(expr.condition), self.visit(expr.step))
         self.pop(expr.var)
         if expr.var2 is not None:
             self.pop(expr.var2)
@@ -247,7 +247,7 @@ class _Walk:
             step = self.bound(expr.step)
             accu = accu._replace(bound=step.resized(product(count.max, step.size)))
         self.push(expr.accu, accu)
-        cost = add(cost, self.visit(expr.result), multiply(count, each))
+        cost = add(cost, self.visit(expr.result), multiply(count, per_step))
         self.pop(expr.accu)
         self.bounds[expr.id] = self.bound(expr.result)
         if grows:

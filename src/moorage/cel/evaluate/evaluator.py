@@ -176,11 +176,11 @@ class Evaluator:
     def comprehension(self, expr: Comprehension) -> Any:
         """A loop."""
         outer = self.locals
-        found = shape(expr)
+        fold = shape(expr)
         try:
-            if found is None:
+            if fold is None:
                 return self.fold(expr)
-            return _FOLDS[found.kind](self, expr, found)
+            return _FOLDS[fold.kind](self, expr, fold)
         finally:
             self.locals = outer
 
@@ -216,38 +216,38 @@ class Evaluator:
         except EvalError as error:
             return error
 
-    def let(self, expr: Comprehension, found: Fold) -> Any:
+    def let(self, expr: Comprehension, fold: Fold) -> Any:
         """The body with a name bound."""
         bound = self.attempt(expr.init)
         self.locals = {**self.locals, expr.accu: bound}
-        return self.eval(found.body)
+        return self.eval(fold.body)
 
-    def quantify(self, expr: Comprehension, found: Fold) -> bool:
+    def quantify(self, expr: Comprehension, fold: Fold) -> bool:
         """`all` and `exists`: an element that decides absorbs the errors of the others."""
-        return self.decided((found.body for _ in self.steps(expr)), found.kind == "exists")
+        return self.decided((fold.body for _ in self.steps(expr)), fold.kind == "exists")
 
-    def exactly_one(self, expr: Comprehension, found: Fold) -> bool:
+    def exactly_one(self, expr: Comprehension, fold: Fold) -> bool:
         """`exists_one`, which goes through all elements."""
-        return [boolean(self.eval(found.body)) for _ in self.steps(expr)].count(True) == 1
+        return [boolean(self.eval(fold.body)) for _ in self.steps(expr)].count(True) == 1
 
-    def passes(self, found: Fold) -> bool:
+    def passes(self, fold: Fold) -> bool:
         """Whether the element is one to collect."""
-        return found.test is None or boolean(self.eval(found.test))
+        return fold.test is None or boolean(self.eval(fold.test))
 
-    def collect(self, expr: Comprehension, found: Fold) -> list[Any]:
+    def collect(self, expr: Comprehension, fold: Fold) -> list[Any]:
         """`map`, `filter` and `transformList`."""
-        return [self.eval(found.body) for _ in self.steps(expr) if self.passes(found)]
+        return [self.eval(fold.body) for _ in self.steps(expr) if self.passes(fold)]
 
-    def insert(self, expr: Comprehension, found: Fold) -> dict[Any, Any]:
+    def insert(self, expr: Comprehension, fold: Fold) -> dict[Any, Any]:
         """`transformMap`."""
-        assert found.key is not None
-        key = found.key
-        steps = (None for _ in self.steps(expr) if self.passes(found))
-        return make_map((self.eval(key), self.eval(found.body), False) for _ in steps)
+        assert fold.key is not None
+        key = fold.key
+        steps = (None for _ in self.steps(expr) if self.passes(fold))
+        return make_map((self.eval(key), self.eval(fold.body), False) for _ in steps)
 
-    def merge(self, expr: Comprehension, found: Fold) -> dict[Any, Any]:
+    def merge(self, expr: Comprehension, fold: Fold) -> dict[Any, Any]:
         """`transformMapEntry`."""
-        return merge(self.collect(expr, found))
+        return merge(self.collect(expr, fold))
 
 
 _LAZY: dict[str, Callable[[Evaluator, Call], Any]] = {

@@ -154,8 +154,8 @@ def _unfit(clause: Clause, node: Expr, types: dict[int, Type], deep: bool) -> Ex
     return next((wrong for part in inner if (wrong := _unfit(clause, part, types, deep)) is not None), None)
 
 
-def _wrong_type(clause: Clause, given: Type) -> EvalError:
-    return EvalError(f"{clause.complaint}, was given {type_name(given)}")
+def _wrong_type(clause: Clause, actual: Type) -> EvalError:
+    return EvalError(f"{clause.complaint}, was given {type_name(actual)}")
 
 
 def _text_of_bytes(value: bytes) -> str:

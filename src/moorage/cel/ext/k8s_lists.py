@@ -120,10 +120,10 @@ def _includes(target: Any, item: Any) -> bool:
 def _estimate(operands: list[Operand]) -> CallCost:
     """Each element is compared; strings and bytes are read as well."""
     items = operands[0]
-    each = Cost(1, 1)
+    per_item = Cost(1, 1)
     if items.type.params and items.type.params[0] in (STRING, BYTES):
-        each = add(each, scale(items.element, TRAVERSAL))
-    return CallCost(multiply(items.size, each))
+        per_item = add(per_item, scale(items.element, TRAVERSAL))
+    return CallCost(multiply(items.size, per_item))
 
 
 def _extreme_estimate(operands: list[Operand]) -> CallCost:

@@ -67,11 +67,11 @@ def _range(count: int) -> list[int]:
 def _distinct(items: Items) -> list[Any]:
     if all(type(item) is str for item in items):
         return [*dict.fromkeys(items)]
-    found: list[Any] = []
+    distinct: list[Any] = []
     for item in items:
-        if not any(equal(item, other) for other in found):
-            found.append(item)
-    return found
+        if not any(equal(item, other) for other in distinct):
+            distinct.append(item)
+    return distinct
 
 
 def _sort(items: Items) -> Items:
