@@ -29,7 +29,7 @@ class ProgramCache:
         self._hits = self._misses = 0
 
     def compile(self, text: str) -> Program:
-        """The program of an expression; CompileError when it has none. Each is compiled once, whoever asks first."""
+        """The program of an expression, or CompileError. Threads that ask at once share one compilation."""
         with self._lock:
             entry = self._entries.get(text)
             if entry is not None:
@@ -46,7 +46,7 @@ class ProgramCache:
 
     @property
     def counters(self) -> Counters:
-        """What has happened so far."""
+        """The counters so far."""
         with self._lock:
             return Counters(self._hits, self._misses, self._entries.evictions)
 

@@ -72,7 +72,7 @@ class Program:
 
     @cached_property
     def absorbs(self) -> bool:
-        """Whether an error of a part can be without consequence for the whole."""
+        """Whether `&&`, `||` or a loop can absorb the error of a part."""
         waiting = [self.checked.expr]
         while waiting:
             expr = waiting.pop()

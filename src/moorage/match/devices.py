@@ -39,7 +39,7 @@ class DeviceExpression(Expression):
         super().__init__(source, _DEVICES)
 
     def verdict(self, described: Described | str) -> Verdict:
-        """Whether a device is meant; of one that cannot be described the reason is given instead."""
+        """Whether a device matches. A device that cannot be described is given as the reason, and is an error."""
         if isinstance(described, str):
             return Verdict(False, described, "device cannot be described")
         return self.evaluate(described)

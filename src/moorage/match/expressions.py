@@ -41,12 +41,12 @@ class _Node(NamedTuple):
 
 
 class Expression:
-    """A compiled expression, or what keeps it from being one."""
+    """A compiled expression, or the problem that prevents its evaluation."""
 
     def __init__(self, source: str, cache: ProgramCache) -> None:
         self.source = source
         self.problem = ""
-        """Why it cannot be evaluated, empty when it can; then every verdict is an error."""
+        """Why it cannot be evaluated, so that every verdict is an error; empty when it can."""
         self.cost = 0
         """The most that one evaluation can cost."""
         self.type: Type | None = None
@@ -64,7 +64,7 @@ class Expression:
 
     @cached_property
     def evaluate(self) -> Callable[[Any], Verdict]:
-        """A function from what the expression is about to a verdict."""
+        """A function from a taint, a node or a device to a verdict."""
         if self._program is None or self.cost > MAX_COST:
             refused = Verdict(False, self.problem or "the expression exceeds the cost limit", "CEL expression refused")
             return lambda _: refused
@@ -134,7 +134,7 @@ class NodeExpression(Expression):
 
 
 def cache_counters() -> dict[str, Counters]:
-    """How often compiled expressions were found, not found and dropped, for tolerations and for node selectors."""
+    """Hits, misses and evictions of the caches of compiled expressions, for tolerations and for node selectors."""
     return {"toleration": _TAINTS.counters, "node_selector": _NODES.counters}
 
 

@@ -46,7 +46,7 @@ class Term:
     weight: int = 0
 
     def verdict(self, labels: Labels, name: str) -> Verdict:
-        """A match when all conditions match; otherwise what the first that does not has to say."""
+        """A match when all conditions match; otherwise the verdict of the first that does not."""
         if self.errors:
             return Verdict(False, "; ".join(self.errors), "node selector term does not parse")
         for condition in self.conditions:
@@ -259,7 +259,7 @@ def _label_test(requirement: NodeSelectorRequirement) -> ValueTest:
 
 def _numeric_test(requirement: NodeSelectorRequirement) -> ValueTest:
     compare, bound = _NUMERIC[requirement.operator], lenient_int64(requirement.values[0])
-    assert bound is not None  # requirement_errors() saw to it
+    assert bound is not None  # requirement_errors() has refused other values
 
     def test(value: str | None) -> Verdict:
         number = None if value is None else lenient_int64(value)

@@ -44,11 +44,11 @@ class Tolerations:
         )
 
     def verdict(self, taint: Taint) -> Verdict:
-        """Whether any toleration matches; when none does, the first error says why it might have."""
+        """Whether any toleration matches; when none does, the first error, if there is one."""
         return _any(self._tests, taint)
 
     def verdicts(self, taint: Taint) -> list[Verdict]:
-        """What each toleration says of a taint."""
+        """The verdict of each toleration on a taint."""
         return [test(taint) for test in self._tests]
 
     def first_match(self, taint: Taint) -> Toleration | None:
@@ -97,7 +97,7 @@ class Tolerations:
 
 
 def compile_toleration(toleration: Toleration, gates: Gates) -> TaintTest:
-    """The test that one toleration is."""
+    """Compile one toleration to a test of taints."""
     if toleration.expression:
         return TaintExpression(toleration.expression).verdict if gates.enabled(Gate.CEL) else _never
     if "*" in toleration.key and gates.enabled(Gate.WILDCARD):
@@ -109,7 +109,7 @@ def compile_toleration(toleration: Toleration, gates: Gates) -> TaintTest:
 
 
 def _plain(toleration: Toleration) -> TaintTest:
-    """Equal and Exists on one key: what nearly every toleration is, and so without any indirection."""
+    """Equal and Exists on one key, the most common tolerations: one closure without further calls."""
     key, effect, value = toleration.key, toleration.effect, toleration.value
     if toleration.operator == EXISTS:
         if effect:

@@ -42,7 +42,7 @@ class Severity(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class RuleContext:
-    """What rules may look at beside the object itself: the gates, and what is known of the nodes."""
+    """What rules may look at besides the object: the gates, and the taints and labels of known nodes."""
 
     gates: Gates
     taints: dict[str, frozenset[Taint]]
@@ -57,7 +57,7 @@ Breaches = Iterator[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One thing that is looked for. Its page is docs/lint/ID.md."""
+    """One lint rule. Its page is docs/lint/ID.md."""
 
     id: str
     severity: Severity
@@ -67,7 +67,7 @@ class Rule:
 
 
 def context_of(nodes: Iterable[Node], gates: Gates) -> RuleContext:
-    """What some nodes contribute to the judgement of objects."""
+    """The gates, with the taints and labels of some nodes."""
     taints: dict[str, set[Taint]] = {}
     labels: dict[str, set[str]] = {}
     for node in nodes:
@@ -83,7 +83,7 @@ def context_of(nodes: Iterable[Node], gates: Gates) -> RuleContext:
 
 
 def warnings(item: Object, context: RuleContext) -> list[str]:
-    """What is legal and probably wrong, as the API server says it beside its answer."""
+    """What is legal and probably wrong, as warnings that the API server returns with a response."""
     return [
         f"{path}: {message}"
         for rule in ADVICE
@@ -105,7 +105,7 @@ def _requirements(item: Object) -> Iterator[tuple[str, NodeSelectorRequirement]]
 
 
 def _pairs(item: Object) -> Iterator[tuple[str, int, Toleration, int, Toleration]]:
-    """Each two tolerations of a list, the earlier first."""
+    """Every pair of tolerations of a list, the earlier first."""
     for path, tolerations in tolerations_of(item):
         for second, later in enumerate(tolerations):
             for first, earlier in enumerate(tolerations[:second]):
@@ -249,7 +249,7 @@ def kernel_version(item: Object, context: RuleContext) -> Breaches:
 
 
 def broad_toleration(item: Object, _: RuleContext) -> Breaches:
-    """Find tolerations that reach far beyond what stands beside them."""
+    """Find tolerations that tolerate far more than the others of the same object."""
     for path, tolerations in tolerations_of(item):
         for index, toleration in enumerate(tolerations):
             here = f"{path}[{index}].key"
@@ -273,7 +273,7 @@ def broad_toleration(item: Object, _: RuleContext) -> Breaches:
 
 
 def duplicate_toleration(item: Object, _: RuleContext) -> Breaches:
-    """Find tolerations that stand twice."""
+    """Find tolerations that are listed twice."""
     for path, first, earlier, second, later in _pairs(item):
         if covers(earlier, later) and covers(later, earlier):
             yield f"{path}[{second}]", f"the same as [{first}]; of the two, only the first counts for eviction"

@@ -67,7 +67,7 @@ def _scheduling_gates(path: str, new: PodSpec, old: PodSpec) -> Iterator[FieldEr
 
 
 def _narrowing(path: str, new: NodeAffinity, old: NodeAffinity) -> Iterator[FieldError]:
-    """A pod that waits behind a gate may get conditions added to each of its terms, and nothing else."""
+    """A pod with scheduling gates may get conditions added to each of its terms, and nothing else."""
     old_terms = (old.required_during_scheduling_ignored_during_execution or NodeSelector()).node_selector_terms
     new_terms = (new.required_during_scheduling_ignored_during_execution or NodeSelector()).node_selector_terms
     if not old_terms:

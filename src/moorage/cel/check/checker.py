@@ -181,7 +181,7 @@ class _Checker:
         return ".".join(reversed(parts))
 
     def field(self, expr: Expr, operand: Expr, field: str, *, optional: bool = False) -> Type:
-        """The type of a field of what the operand is, or holds."""
+        """The type of a field of the operand, or of the value inside an optional operand."""
         target = self.known(self.check(operand))
         if _is_optional(target):
             target = target.params[0]

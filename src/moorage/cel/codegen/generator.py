@@ -70,7 +70,7 @@ def generate(checked: Checked, recover: Recover) -> Callable[..., Any]:
 
 
 def sure(kind: Type) -> bool:
-    """Whether values of this type are certainly what it says."""
+    """Whether the checked type is that of every value at run time: no dyn, null or type parameter in it."""
     return kind.kind not in _UNSURE and all(map(sure, kind.params))
 
 
@@ -228,7 +228,7 @@ class Generator:
             return False, None
 
     def logical(self, expr: Call) -> ast.expr:
-        """A chain of && or of ||, of which the parser had made a tree."""
+        """A chain of && or of ||, which the parser has balanced into a tree."""
         terms: list[ast.expr] = []
         waiting: list[Expr] = [expr]
         while waiting:
@@ -289,7 +289,7 @@ class Generator:
         return call(self.hold(runtime.make_map), pyast.List(entries, LOAD))
 
     def message(self, _: Message) -> ast.expr:
-        """Objects are declared, never made."""
+        """Object literals have no native code: objects only come from variables."""
         raise NotNativeError
 
     def comprehension(self, expr: Comprehension) -> ast.expr:
@@ -299,7 +299,7 @@ class Generator:
             raise NotNativeError
         outer = self.locals
         emitted = self.let(expr, fold) if fold.kind == "let" else self.loop(expr, fold)
-        # Its variables mean nothing to a function around it.
+        # A function around the loop must not capture its variables.
         self.used -= {*self.locals.values()} - {*outer.values()}
         self.locals = outer
         return emitted

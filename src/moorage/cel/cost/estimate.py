@@ -34,7 +34,7 @@ from moorage.cel.syntax.macros import ACCUMULATOR
 from moorage.cel.types import Type, TypeKind
 
 NO_BOUND = 2**60
-"""A cost from here on means that a size was unknown, even a tenth of UNBOUNDED is larger, or was squared too often."""
+"""A cost from here on is no bound: a size was unknown (a tenth of UNBOUNDED is larger) or was squared too often."""
 
 _FREE = Cost(0, 0)
 ACCESS = Cost(1, 1)
@@ -269,7 +269,7 @@ class _Walk:
         )
 
     def iteration(self, expr: Comprehension) -> list[tuple[str, _Local]]:
-        """The variables of a loop. What one runs over the keys of a map is the value of a list."""
+        """The iteration variables of a loop: elements of a list, keys of a map, or both index (key) and value."""
         held, path, bound = self.entry(expr.range), self.path(expr.range), self.bound(expr.range)
         kind = self.types[expr.range.id].kind
         of_list = held.of_list if held else kind is TypeKind.LIST

@@ -84,10 +84,10 @@ class Bound(NamedTuple):
 
 
 ANY = Bound(UNBOUNDED)
-"""Nothing is known of the value."""
+"""The bound of a value of which nothing is known."""
 
 NOTHING = Bound(0)
-"""There is no such value: the element of an empty list."""
+"""The bound of a value that does not exist: the element of an empty list."""
 
 ONE = Bound(1)
 """A number, a boolean, a time, a type: whatever has no size counts as 1."""
@@ -97,7 +97,7 @@ _SIZED = frozenset((TypeKind.STRING, TypeKind.BYTES, TypeKind.LIST, TypeKind.MAP
 
 
 def union(a: Bound, b: Bound) -> Bound:
-    """What bounds either value."""
+    """A bound that holds for both values."""
     if a is NOTHING or a is b:
         return b
     if b is NOTHING:

@@ -27,7 +27,7 @@ from moorage.cel.syntax.parser import NESTING_MAX
 from moorage.cel.values import Optional
 
 CALL = CallCost(Cost(1, 1))
-"""The price of a call that nothing else is said about."""
+"""The cost of a call that is not listed."""
 
 
 def _affix(operands: list[Operand]) -> CallCost:

@@ -52,7 +52,7 @@ class Evaluator:
         return value
 
     def fail(self, expr: Expr) -> None:
-        """Raise what a lenient check has found."""
+        """Raise the error that a lenient check has left at a node."""
         if expr.id in self.checked.failures:
             raise EvalError(self.checked.failures[expr.id])
 
@@ -134,7 +134,7 @@ class Evaluator:
         return self.eval(then if boolean(self.eval(test)) else otherwise)
 
     def not_strictly_false(self, expr: Call) -> bool:
-        """True also for an error."""
+        """`@not_strictly_false`: true also for an error."""
         try:
             return self.eval(expr.args[0]) is not False
         except EvalError:
@@ -169,7 +169,7 @@ class Evaluator:
         return make_map((self.eval(entry.key), self.eval(entry.value), entry.optional) for entry in expr.entries)
 
     def message(self, expr: Message) -> Any:
-        """Objects are declared, never made."""
+        """Object literals cannot be evaluated: objects only come from variables."""
         self.fail(expr)
         raise EvalError(f"unknown type: '{expr.name}'")
 

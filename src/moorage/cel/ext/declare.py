@@ -9,7 +9,7 @@ from moorage.cel.library import Bind, Check, Estimate, Function, Measure, Overlo
 from moorage.cel.types import Type
 
 Items = Sequence[Any]
-"""A list of CEL."""
+"""The elements of a CEL list."""
 
 
 class Costing(NamedTuple):

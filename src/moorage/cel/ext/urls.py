@@ -1,4 +1,4 @@
-"""URLs: `url`, `isURL` and what they are made of, read as Go's net/url reads them."""
+"""URLs: `url`, `isURL` and the parts of a URL, parsed by the rules of Go's net/url."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def _decode(raw: bytes) -> str:
 
 
 def _normal(text: str, encoded: re.Pattern[str], safe: str) -> str:
-    """The text as it is when all that must be escaped is, else with the usual characters escaped."""
+    """The text unchanged when it is fully escaped, else escaped again from its unescaped form."""
     raw = _unescape(text)
     return text if encoded.fullmatch(text) else escape(raw, safe=safe)
 
