@@ -1,9 +1,10 @@
-"""How fast expressions compile and evaluate, beside Google's engine in the same run: `python bench/cel.py`."""
+"""How fast expressions compile and evaluate, beside other engines in the same run: `python bench/cel.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import cycle, repeat
 from statistics import median
 from textwrap import fill
@@ -12,9 +13,8 @@ from typing import Any, NamedTuple
 
 from cel_expr_python import cel  # type: ignore[import-untyped]
 
-from moorage.cel import types
-from moorage.cel.check.declarations import Field
-from moorage.cel.env import kubernetes
+import cel_engines
+from moorage.cel import STRING, Field, kubernetes, map_of, object_of
 
 WIDTH = 120
 ROUNDS = 25
@@ -101,12 +101,12 @@ CASES = (
 
 OURS = {
     "taint": kubernetes(
-        {"taint": types.object_of("Taint")},
-        {"Taint": {name: Field(types.STRING, name) for name in ("key", "value", "effect")}},
+        {"taint": object_of("Taint")},
+        {"Taint": {name: Field(STRING, name) for name in ("key", "value", "effect")}},
     ),
     "node": kubernetes(
-        {"node": types.object_of("Node")},
-        {"Node": {"labels": Field(types.map_of(types.STRING, types.STRING), "labels")}},
+        {"node": object_of("Node")},
+        {"Node": {"labels": Field(map_of(STRING, STRING), "labels")}},
     ),
 }
 TEXTS = cel.Type.Map(cel.Type.STRING, cel.Type.STRING)
@@ -114,13 +114,6 @@ THEIRS = {
     "taint": cel.NewEnv(variables={"taint": TEXTS}),
     "node": cel.NewEnv(variables={"node": cel.Type.Map(cel.Type.STRING, TEXTS)}),
 }
-
-
-def plain(value: Taint | Node) -> dict[str, Any]:
-    """The value as Google's engine takes it."""
-    if isinstance(value, Node):
-        return {"labels": value.labels}
-    return {"key": value.key, "value": value.value, "effect": value.effect}
 
 
 def seconds(call: Callable[[], Any], times: int) -> float:
@@ -167,7 +160,7 @@ def run(case: Case) -> Result:
     env, other = OURS[case.variable], THEIRS[case.variable]
     evaluate = env.compile(case.text).evaluate
     program = other.compile(case.theirs or case.text)
-    inputs = [{case.variable: plain(value)} for value in case.values]
+    inputs = [{case.variable: cel_engines.members(value)} for value in case.values]
     ready = other.Activation(inputs[0])
     assert evaluate(case.values[0]) is True
     assert program.eval(data=inputs[0]).value() is True
@@ -210,6 +203,32 @@ def row(result: Result) -> str:
     )
 
 
+COMPARED = [case for case in CASES if case.theirs is None]
+ENGINE_NOTES = """
+Engines side by side: cases of the CEL specification that pass, microseconds an evaluation with an input that was
+converted beforehand, microseconds to compile the first expression."""
+
+
+def side_by_side() -> None:
+    """A table in Markdown of all engines: what they get right, and how fast they are."""
+    engines = cel_engines.ENGINES
+    total = sum(1 for _ in cel_engines.cases())
+    print("| engine | cel-spec |", " | ".join(case.name for case in COMPARED), "| compile |")
+    print("|---|---|" + "--:|" * (len(COMPARED) + 1))
+    evaluations = [
+        race([engine.compile(case.text, case.variable)(case.values[0]) for engine in engines]) for case in COMPARED
+    ]
+    first = COMPARED[0]
+    compilations = race([partial(engine.compile, first.text, first.variable) for engine in engines])
+    for engine, *rounds in zip(engines, *evaluations, compilations, strict=True):
+        passed = f"{cel_engines.passed(engine):,} of {total:,}" if total else "not here"
+        print(
+            f"| `{engine.name}` | {passed} |", " | ".join(f"{min(each) * 1e6:,.2f}" for each in rounds), "|", flush=True
+        )
+    if not any(engine.name == "celpy" for engine in engines):
+        print("celpy is not installed: pip install --target /tmp/celpy cel-python, then PYTHONPATH=/tmp/celpy")
+
+
 def main() -> None:
     columns = f"{'evals/s':>12}{'µs/eval':>9}{'ratio':>8}{'ready':>8}{'compiles/s':>12}{'µs/compile':>12}"
     print(f"{'expression':<22}{columns}  targets")
@@ -221,6 +240,8 @@ def main() -> None:
         if case.theirs:
             print(wrapped("  * beside", case.theirs))
     print(NOTES)
+    print(ENGINE_NOTES)
+    side_by_side()
 
 
 if __name__ == "__main__":

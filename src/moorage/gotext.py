@@ -11,7 +11,7 @@ SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) +
 
 
 def quote(text: str) -> str:
-    """`text` in double quotes with Go's escapes (`%q`)."""
+    """`text` in double quotes with Go's escapes (`%q`); `surrogateescape` stands for bytes that are not UTF-8."""
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     return '"' + "".join(_escaped(char) for char in text) + '"'
@@ -23,6 +23,6 @@ def _escaped(char: str) -> str:
     if char.isprintable():
         return char
     point = ord(char)
-    if point < 0x80:
-        return f"\\x{point:02x}"
+    if point < 0x80 or 0xDC80 <= point <= 0xDCFF:
+        return f"\\x{point & 0xFF:02x}"
     return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"

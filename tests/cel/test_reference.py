@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from moorage.match.expressions import NODE_ENV, NodeExpression
+from moorage.cel.environments import NODE_ENV
+from moorage.match.expressions import NodeExpression
 from tests.cel.function_examples import EXAMPLES
 
 PAGE = Path(__file__).parents[2] / "docs" / "cel.md"

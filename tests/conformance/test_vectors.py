@@ -14,12 +14,12 @@ from moorage.api.decode import convert
 from moorage.api.node import Node, Taint
 from moorage.api.pod import NodeAffinity, Toleration
 from moorage.cel.cost.estimate import NO_BOUND
+from moorage.cel.environments import NODE_ENV, TAINT_ENV
 from moorage.cel.errors import CompileError, EvalError
 from moorage.cel.program import Program
 from moorage.cel.types import BOOL
 from moorage.cel.values import Timestamp
 from moorage.features import NONE_ON, Gate, Gates
-from moorage.match.expressions import NODE_ENV, TAINT_ENV
 from moorage.match.glob import compile_glob
 from moorage.match.selector import compile_preferences, compile_selector
 from moorage.match.tolerations import Tolerations

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from typing import NamedTuple
 
+from moorage.bounded import Bounded
 from moorage.cel.env import Env
 from moorage.cel.errors import CompileError
 from moorage.cel.program import Program
 
 
 class Counters(NamedTuple):
-    """How often an expression was found, was not found, and was dropped to make room."""
+    """How often an expression was in the cache, had to be compiled, and was dropped to make room."""
 
     hits: int
     misses: int
@@ -24,24 +24,20 @@ class ProgramCache:
 
     def __init__(self, env: Env, size: int = 1024) -> None:
         self._env = env
-        self._size = size
-        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._entries: Bounded[str, _Entry] = Bounded(size)
         self._lock = threading.Lock()
-        self._hits = self._misses = self._evictions = 0
+        self._hits = self._misses = 0
 
     def compile(self, text: str) -> Program:
-        """The program of an expression; CompileError when it has none. Each is compiled once, whoever asks first."""
+        """The program of an expression, or CompileError. Threads that ask at once share one compilation."""
         with self._lock:
             entry = self._entries.get(text)
             if entry is not None:
                 self._hits += 1
-                self._entries.move_to_end(text)
             else:
                 self._misses += 1
-                entry = self._entries[text] = _Entry()
-                if len(self._entries) > self._size:
-                    self._entries.popitem(last=False)
-                    self._evictions += 1
+                entry = _Entry()
+                self._entries.put(text, entry)
         outcome = entry.outcome or entry.make(self._env, text)
         if isinstance(outcome, CompileError):
             # Without this the error would remember every place that ever raised it.
@@ -50,9 +46,9 @@ class ProgramCache:
 
     @property
     def counters(self) -> Counters:
-        """What has happened so far."""
+        """The counters so far."""
         with self._lock:
-            return Counters(self._hits, self._misses, self._evictions)
+            return Counters(self._hits, self._misses, self._entries.evictions)
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -8,7 +8,7 @@ from moorage.cel.check.checker import Checked, check
 from moorage.cel.check.declarations import Declarations, Field
 from moorage.cel.errors import Source
 from moorage.cel.ext import cidr, format, ip, k8s_lists, lists, quantity, regex, semver, sets, strings, urls  # noqa: A004
-from moorage.cel.library import Hints, Library
+from moorage.cel.library import Function, Hints, Library
 from moorage.cel.program import Program, on_enough_stack
 from moorage.cel.stdlib.optionals import OPTIONALS
 from moorage.cel.stdlib.standard import STDLIB, TWO_VARIABLE_COMPREHENSIONS
@@ -41,15 +41,16 @@ KUBERNETES = (
 
 
 def kubernetes(
-    variables: Mapping[str, Type],
-    objects: Mapping[str, Mapping[str, Field]],
+    variables: Mapping[str, Type] | None = None,
+    objects: Mapping[str, Mapping[str, Field]] | None = None,
     *,
+    functions: Iterable[Function] = (),
     sizes: Hints | None = None,
     more: Iterable[Library] = (),
 ) -> Env:
-    """An environment with the libraries and settings of Kubernetes 1.36, and with those that only some places have."""
+    """An environment with the libraries and settings of Kubernetes 1.36, one's own functions and further libraries."""
     return Env(
-        (*KUBERNETES, *more),
+        (*KUBERNETES, *more, Library("own", tuple(functions))),
         variables,
         objects,
         homogeneous_literals=True,

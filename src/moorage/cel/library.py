@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from moorage.cel.ast import Call, Expr
+from moorage.cel.errors import EvalError
 from moorage.cel.syntax.macros import Macro
 from moorage.cel.types import Type
 
@@ -110,6 +111,26 @@ class Function:
 
     name: str
     overloads: tuple[Overload, ...]
+
+
+def define(
+    name: str, args: tuple[Type, ...], result: Type, implementation: Callable[..., Any], *, method: bool = False
+) -> Function:
+    """A function of one's own that costs 1; a method's receiver is the first of `args`.
+
+    Whatever the implementation raises is an error of evaluation, as CEL has them: `failing() || true` is true.
+    """
+
+    def call(*values: Any) -> Any:
+        try:
+            return implementation(*values)
+        except EvalError:
+            raise
+        except Exception as error:
+            raise EvalError(f"{name}: {error}") from error
+
+    overload = Overload("_".join((name, *map(str, args))), args, result, call, method)
+    return Function(name, (overload,))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from moorage.cel.cost import estimate
 from moorage.cel.errors import EvalError
 from moorage.cel.evaluate.evaluator import Evaluator, Trace
 from moorage.cel.evaluate.folds import shape
+from moorage.cel.inputs import inputs
 from moorage.cel.library import Cost
 from moorage.cel.stdlib.operators import no_such_key
 from moorage.cel.types import Type
@@ -33,6 +34,10 @@ class Program:
         self.checked = checked
         self.type: Type = checked.type
         self.evaluate: Callable[..., Any] = self._compiled()
+
+    def __call__(self, **values: Any) -> Any:
+        """Evaluate with plain Python data by name: a dict is an object of the declared type, a datetime a timestamp."""
+        return self.evaluate(*inputs(self.checked.env, values))
 
     def _compiled(self) -> Callable[..., Any]:
         if self.checked.failures:
@@ -67,7 +72,7 @@ class Program:
 
     @cached_property
     def absorbs(self) -> bool:
-        """Whether an error of a part can be without consequence for the whole."""
+        """Whether `&&`, `||` or a loop can absorb the error of a part."""
         waiting = [self.checked.expr]
         while waiting:
             expr = waiting.pop()

@@ -6,51 +6,17 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from moorage.api.resource import Device, DeviceAttribute
-from moorage.cel import types
 from moorage.cel.cache import ProgramCache
-from moorage.cel.check.declarations import Field
-from moorage.cel.env import kubernetes
-from moorage.cel.ext import bindings
-from moorage.cel.ext.quantity import QUANTITY_TYPE
+from moorage.cel.environments import DEVICE_ENV
 from moorage.match.expressions import Expression
 from moorage.match.verdict import Verdict
 from moorage.quantity import Quantity
 from moorage.semver import VersionError, parse
 
-_DOMAIN, _ID, _ENTRIES, _TEXT = 63, 32, 32, 64
-
-
-def _by_domain(value: types.Type) -> types.Type:
-    return types.map_of(types.STRING, types.map_of(types.STRING, value))
-
-
-def _sizes(field: str) -> dict[tuple[str, ...], int]:
-    outer = ("device", field)
-    inner = (*outer, "@values")
-    return {
-        outer: _ENTRIES, (*outer, "@keys"): _DOMAIN,
-        inner: _ENTRIES, (*inner, "@keys"): _ID, (*inner, "@values"): _TEXT,
-    }  # fmt: skip
-
-
-DEVICE_ENV = kubernetes(
-    {"device": types.object_of("kubernetes.DRADevice")},
-    {
-        "kubernetes.DRADevice": {
-            "driver": Field(types.STRING, "driver"),
-            "attributes": Field(_by_domain(types.DYN), "attributes"),
-            "capacity": Field(_by_domain(QUANTITY_TYPE), "capacity"),
-            "allowMultipleAllocations": Field(types.BOOL, "allow_multiple_allocations"),
-        }
-    },
-    sizes={("device", "driver"): _DOMAIN, **_sizes("attributes"), **_sizes("capacity")},
-    more=(bindings.LIBRARY,),
-)
-
 _DEVICES = ProgramCache(DEVICE_ENV)
 
 
-class Domains(dict[str, dict[str, Any]]):
+class AttributeDomains(dict[str, dict[str, Any]]):
     """Values by domain and name. A domain that a device says nothing about is an empty one, not an error."""
 
     def __missing__(self, domain: str) -> dict[str, Any]:
@@ -61,8 +27,8 @@ class Described(NamedTuple):
     """A device as expressions see it."""
 
     driver: str
-    attributes: Domains
-    capacity: Domains
+    attributes: AttributeDomains
+    capacity: AttributeDomains
     allow_multiple_allocations: bool
 
 
@@ -73,7 +39,7 @@ class DeviceExpression(Expression):
         super().__init__(source, _DEVICES)
 
     def verdict(self, described: Described | str) -> Verdict:
-        """Whether a device is meant; of one that cannot be described the reason is given instead."""
+        """Whether a device matches. A device that cannot be described is given as the reason, and is an error."""
         if isinstance(described, str):
             return Verdict(False, described, "device cannot be described")
         return self.evaluate(described)
@@ -82,8 +48,8 @@ class DeviceExpression(Expression):
 def describe(driver: str, device: Device) -> Described | str:
     """A device as expressions see it, or why it cannot be: names without a domain are of the driver's own."""
     try:
-        attributes = {name: _value(name, each) for name, each in device.attributes.items()}
-        capacity = {name: Quantity.of(each.value) for name, each in device.capacity.items()}
+        attributes = {name: _value(name, held) for name, held in device.attributes.items()}
+        capacity = {name: Quantity.of(held.value) for name, held in device.capacity.items()}
     except ValueError as error:
         return str(error)
     return Described(
@@ -91,8 +57,8 @@ def describe(driver: str, device: Device) -> Described | str:
     )
 
 
-def _domains(driver: str, values: Mapping[str, Any]) -> Domains:
-    domains = Domains()
+def _domains(driver: str, values: Mapping[str, Any]) -> AttributeDomains:
+    domains = AttributeDomains()
     for name, value in values.items():
         domain, slash, rest = name.partition("/")
         domains.setdefault(domain if slash else driver, {})[rest if slash else name] = value

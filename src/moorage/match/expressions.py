@@ -1,4 +1,4 @@
-"""Expressions over `taint` and over `node`: the two CEL environments of the matcher, and programs kept for reuse."""
+"""Expressions over `taint` and over `node` as verdicts, and their programs, kept for reuse."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 from moorage.api.node import Taint
 from moorage.cel import types
 from moorage.cel.cache import Counters, ProgramCache
-from moorage.cel.check.declarations import Field
 from moorage.cel.check.reads import reads, unguarded
-from moorage.cel.env import kubernetes
+from moorage.cel.environments import NODE_ENV, TAINT_ENV
 from moorage.cel.errors import CompileError, EvalError
-from moorage.cel.explain import explain
 from moorage.cel.program import Program
+from moorage.cel.reasons import explain
 from moorage.cel.types import Type
 from moorage.cel.values import Timestamp
 from moorage.match.verdict import MATCH, NO_MATCH, Verdict
@@ -23,24 +22,6 @@ from moorage.match.verdict import MATCH, NO_MATCH, Verdict
 MAX_BYTES = 10_240
 MAX_COST = 1_000_000
 """The most that one evaluation may cost. What can cost more is never evaluated, so nothing need be counted."""
-
-TAINT_ENV = kubernetes(
-    {"taint": types.object_of("kubernetes.Taint")},
-    {
-        "kubernetes.Taint": {
-            "key": Field(types.STRING, "key"),
-            "value": Field(types.STRING, "value"),
-            "effect": Field(types.STRING, "effect"),
-            "timeAdded": Field(types.TIMESTAMP, "time_added", optional=True),
-        }
-    },
-    sizes={("taint", "key"): 317, ("taint", "value"): 63, ("taint", "effect"): 16},
-)
-NODE_ENV = kubernetes(
-    {"node": types.object_of("kubernetes.Node")},
-    {"kubernetes.Node": {"labels": Field(types.map_of(types.STRING, types.STRING), "labels")}},
-    sizes={("node", "labels"): 256, ("node", "labels", "@keys"): 317, ("node", "labels", "@values"): 63},
-)
 
 _TAINTS, _NODES = ProgramCache(TAINT_ENV), ProgramCache(NODE_ENV)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -60,12 +41,12 @@ class _Node(NamedTuple):
 
 
 class Expression:
-    """A compiled expression, or what keeps it from being one."""
+    """A compiled expression, or the problem that prevents its evaluation."""
 
     def __init__(self, source: str, cache: ProgramCache) -> None:
         self.source = source
         self.problem = ""
-        """Why it cannot be evaluated, empty when it can; then every verdict is an error."""
+        """Why it cannot be evaluated, so that every verdict is an error; empty when it can."""
         self.cost = 0
         """The most that one evaluation can cost."""
         self.type: Type | None = None
@@ -83,7 +64,7 @@ class Expression:
 
     @cached_property
     def evaluate(self) -> Callable[[Any], Verdict]:
-        """A function from what the expression is about to a verdict."""
+        """A function from a taint, a node or a device to a verdict."""
         if self._program is None or self.cost > MAX_COST:
             refused = Verdict(False, self.problem or "the expression exceeds the cost limit", "CEL expression refused")
             return lambda _: refused
@@ -153,7 +134,7 @@ class NodeExpression(Expression):
 
 
 def cache_counters() -> dict[str, Counters]:
-    """How often compiled expressions were found, not found and dropped, for tolerations and for node selectors."""
+    """Hits, misses and evictions of the caches of compiled expressions, for tolerations and for node selectors."""
     return {"toleration": _TAINTS.counters, "node_selector": _NODES.counters}
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from operator import eq, gt, lt
 
+from moorage.api.labels import Labels
 from moorage.api.node import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PreferredSchedulingTerm
 from moorage.api.pod import PodSpec
 from moorage.features import Gate, Gates
@@ -19,12 +20,11 @@ SEMANTIC = {"SemverEq": eq, "SemverGt": gt, "SemverLt": lt}
 _NUMERIC = {"Gt": gt, "Lt": lt}
 NAME_FIELD = "metadata.name"
 
-Labels = Mapping[str, str]
 ValueTest = Callable[[str | None], Verdict]
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class SelectorCondition:
     """One part of a term: a requirement on a label, on the node's name, or an expression."""
 
     text: str
@@ -41,12 +41,12 @@ class Condition:
 class Term:
     """Conditions that must all hold. A term that does not parse, or that is empty, matches no node."""
 
-    conditions: tuple[Condition, ...]
+    conditions: tuple[SelectorCondition, ...]
     errors: tuple[str, ...] = ()
     weight: int = 0
 
     def verdict(self, labels: Labels, name: str) -> Verdict:
-        """A match when all conditions match; otherwise what the first that does not has to say."""
+        """A match when all conditions match; otherwise the verdict of the first that does not."""
         if self.errors:
             return Verdict(False, "; ".join(self.errors), "node selector term does not parse")
         for condition in self.conditions:
@@ -62,7 +62,7 @@ class Selector:
 
     terms: tuple[Term, ...] | None = None
     """None when there is no selector: then the terms exclude nothing."""
-    always: tuple[Condition, ...] = ()
+    always: tuple[SelectorCondition, ...] = ()
 
     def verdict(self, labels: Labels, name: str) -> Verdict:
         """Whether a node satisfies the selector; an error only when no term matches."""
@@ -82,7 +82,7 @@ class Selector:
         return answer
 
     @property
-    def conditions(self) -> Iterable[Condition]:
+    def conditions(self) -> Iterable[SelectorCondition]:
         """Every condition of the selector."""
         yield from self.always
         for term in self.terms or ():
@@ -130,7 +130,7 @@ class Preferences:
         return tuple(error for term in self.terms for error in term.errors)
 
 
-def keys_of(conditions: Iterable[Condition]) -> frozenset[str] | None:
+def keys_of(conditions: Iterable[SelectorCondition]) -> frozenset[str] | None:
     """All label keys that some conditions read; None when one may read any."""
     keys: frozenset[str] = frozenset()
     for condition in conditions:
@@ -160,9 +160,9 @@ def compile_preferences(terms: Iterable[PreferredSchedulingTerm], gates: Gates) 
     """The preferred terms of a pod; a term without weight or conditions says nothing."""
     return Preferences(
         tuple(
-            compile_term(each.preference, gates, each.weight)
-            for each in terms
-            if each.weight and each.preference != _EMPTY_TERM
+            compile_term(preferred.preference, gates, preferred.weight)
+            for preferred in terms
+            if preferred.weight and preferred.preference != _EMPTY_TERM
         )
     )
 
@@ -172,7 +172,7 @@ _EMPTY_TERM = NodeSelectorTerm()
 
 def compile_term(term: NodeSelectorTerm, gates: Gates, weight: int = 0) -> Term:
     """One term, with the errors of all requirements that do not parse."""
-    conditions: list[Condition] = []
+    conditions: list[SelectorCondition] = []
     errors: list[str] = []
     for requirement in term.match_expressions:
         problems = requirement_errors(requirement)
@@ -230,16 +230,16 @@ def _field_errors(requirement: NodeSelectorRequirement) -> list[str]:
     return []
 
 
-def _label_condition(requirement: NodeSelectorRequirement, gates: Gates) -> Condition:
+def _label_condition(requirement: NodeSelectorRequirement, gates: Gates) -> SelectorCondition:
     key, text = requirement.key, _text(requirement)
     if requirement.operator in SEMANTIC and not gates.enabled(Gate.SEMVER):
-        return Condition(text, frozenset(), _never, gate=Gate.SEMVER)
+        return SelectorCondition(text, frozenset(), _never, gate=Gate.SEMVER)
     test = _label_test(requirement)
-    return Condition(text, frozenset([key]), lambda labels, _: test(labels.get(key)))
+    return SelectorCondition(text, frozenset([key]), lambda labels, _: test(labels.get(key)))
 
 
-def _label_equals(key: str, value: str) -> Condition:
-    return Condition(
+def _label_equals(key: str, value: str) -> SelectorCondition:
+    return SelectorCondition(
         f"{key}={value}", frozenset([key]), lambda labels, _: MATCH if labels.get(key) == value else NO_MATCH
     )
 
@@ -259,7 +259,7 @@ def _label_test(requirement: NodeSelectorRequirement) -> ValueTest:
 
 def _numeric_test(requirement: NodeSelectorRequirement) -> ValueTest:
     compare, bound = _NUMERIC[requirement.operator], lenient_int64(requirement.values[0])
-    assert bound is not None  # requirement_errors() saw to it
+    assert bound is not None  # requirement_errors() has refused other values
 
     def test(value: str | None) -> Verdict:
         number = None if value is None else lenient_int64(value)
@@ -284,24 +284,24 @@ def _semver_test(requirement: NodeSelectorRequirement) -> ValueTest:
     return test
 
 
-def _field_condition(requirement: NodeSelectorRequirement) -> Condition:
-    wanted, wants_equal = requirement.values[0], requirement.operator == "In"
+def _field_condition(requirement: NodeSelectorRequirement) -> SelectorCondition:
+    expected, wants_equal = requirement.values[0], requirement.operator == "In"
     knows_field = requirement.key == NAME_FIELD
 
     def verdict(_: Labels, name: str) -> Verdict:
         # A node without a name has no fields at all, and then field requirements exclude nothing.
-        found = name if knows_field else ""
-        return MATCH if not name or (found == wanted) == wants_equal else NO_MATCH
+        actual = name if knows_field else ""
+        return MATCH if not name or (actual == expected) == wants_equal else NO_MATCH
 
-    return Condition(_text(requirement), frozenset(), verdict, reads_name=True)
+    return SelectorCondition(_text(requirement), frozenset(), verdict, reads_name=True)
 
 
-def _expression_condition(source: str, gates: Gates) -> Condition:
+def _expression_condition(source: str, gates: Gates) -> SelectorCondition:
     if not gates.enabled(Gate.CEL):
-        return Condition(source, frozenset(), _never, gate=Gate.CEL)
+        return SelectorCondition(source, frozenset(), _never, gate=Gate.CEL)
     expression = NodeExpression(source)
     test = expression.verdict
-    return Condition(source, expression.keys, lambda labels, _: test(labels), expression=expression)
+    return SelectorCondition(source, expression.keys, lambda labels, _: test(labels), expression=expression)
 
 
 def _never(_: Labels, __: str) -> Verdict:

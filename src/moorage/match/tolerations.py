@@ -25,7 +25,7 @@ SEMANTIC = {"SemverEq": eq, "SemverGt": gt, "SemverLt": lt}
 GATE_OF_OPERATOR = dict.fromkeys(NUMERIC, Gate.COMPARISON) | dict.fromkeys(SEMANTIC, Gate.SEMVER)
 """The operators that need a gate; a taint's value stands on the left of each, the toleration's on the right."""
 
-Test = Callable[[Taint], Verdict]
+TaintTest = Callable[[Taint], Verdict]
 _ValueTest = Callable[[str], Verdict]
 
 
@@ -36,19 +36,19 @@ class Tolerations:
 
     def __init__(self, tolerations: Iterable[Toleration], gates: Gates) -> None:
         self.tolerations = tuple(tolerations)
-        self._tests = tuple(compile_toleration(each, gates) for each in self.tolerations)
+        self._tests = tuple(compile_toleration(toleration, gates) for toleration in self.tolerations)
         self._preferred = tuple(
             test
-            for each, test in zip(self.tolerations, self._tests, strict=True)
-            if each.expression or each.effect in ("", PREFER_NO_SCHEDULE)
+            for toleration, test in zip(self.tolerations, self._tests, strict=True)
+            if toleration.expression or toleration.effect in ("", PREFER_NO_SCHEDULE)
         )
 
     def verdict(self, taint: Taint) -> Verdict:
-        """Whether any toleration matches; when none does, the first error says why it might have."""
+        """Whether any toleration matches; when none does, the first error, if there is one."""
         return _any(self._tests, taint)
 
     def verdicts(self, taint: Taint) -> list[Verdict]:
-        """What each toleration says of a taint."""
+        """The verdict of each toleration on a taint."""
         return [test(taint) for test in self._tests]
 
     def first_match(self, taint: Taint) -> Toleration | None:
@@ -90,14 +90,14 @@ class Tolerations:
         """
         matching = zip(self.tolerations, self._tests, strict=True)
         seconds = [toleration.toleration_seconds for toleration, test in matching if test(taint).matched]
-        limited = [each for each in seconds if each is not None]
+        limited = [limit for limit in seconds if limit is not None]
         if not seconds:
             return 0
         return max(0, min(limited)) if len(limited) == len(seconds) else None
 
 
-def compile_toleration(toleration: Toleration, gates: Gates) -> Test:
-    """The test that one toleration is."""
+def compile_toleration(toleration: Toleration, gates: Gates) -> TaintTest:
+    """Compile one toleration to a test of taints."""
     if toleration.expression:
         return TaintExpression(toleration.expression).verdict if gates.enabled(Gate.CEL) else _never
     if "*" in toleration.key and gates.enabled(Gate.WILDCARD):
@@ -108,8 +108,8 @@ def compile_toleration(toleration: Toleration, gates: Gates) -> Test:
     return _for_key(key.__eq__ if key else _any_key, toleration.effect, _value_test(toleration, gates))
 
 
-def _plain(toleration: Toleration) -> Test:
-    """Equal and Exists on one key: what nearly every toleration is, and so without any indirection."""
+def _plain(toleration: Toleration) -> TaintTest:
+    """Equal and Exists on one key, the most common tolerations: one closure without further calls."""
     key, effect, value = toleration.key, toleration.effect, toleration.value
     if toleration.operator == EXISTS:
         if effect:
@@ -120,7 +120,7 @@ def _plain(toleration: Toleration) -> Test:
     return lambda taint: MATCH if taint.key == key and taint.value == value else NO_MATCH
 
 
-def _for_key(key_matches: Callable[[str], Any], effect: str, value_test: _ValueTest) -> Test:
+def _for_key(key_matches: Callable[[str], Any], effect: str, value_test: _ValueTest) -> TaintTest:
     def test(taint: Taint) -> Verdict:
         if (effect and effect != taint.effect) or not key_matches(taint.key):
             return NO_MATCH
@@ -138,15 +138,15 @@ def _value_test(toleration: Toleration, gates: Gates) -> _ValueTest:
     if operator not in GATE_OF_OPERATOR or not gates.enabled(GATE_OF_OPERATOR[operator]):
         return lambda _: NO_MATCH
     parse, compare = (_int64, NUMERIC[operator]) if operator in NUMERIC else (_version, SEMANTIC[operator])
-    wanted = parse("toleration", value)
-    if isinstance(wanted, Verdict):
-        return lambda _: wanted
+    threshold = parse("toleration", value)
+    if isinstance(threshold, Verdict):
+        return lambda _: threshold
 
     def test(taint_value: str) -> Verdict:
-        found = parse("taint", taint_value)
-        if isinstance(found, Verdict):
-            return found
-        return MATCH if compare(found, wanted) else NO_MATCH
+        operand = parse("taint", taint_value)
+        if isinstance(operand, Verdict):
+            return operand
+        return MATCH if compare(operand, threshold) else NO_MATCH
 
     return test
 
@@ -168,7 +168,7 @@ def _version(whose: str, text: str) -> Version | Verdict:
         return Verdict(False, sentence, f"failed to parse {whose} value as semantic version")
 
 
-def _any(tests: tuple[Test, ...], taint: Taint) -> Verdict:
+def _any(tests: tuple[TaintTest, ...], taint: Taint) -> Verdict:
     answer = NO_MATCH
     for test in tests:
         verdict = test(taint)

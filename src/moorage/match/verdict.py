@@ -12,7 +12,7 @@ class Verdict(NamedTuple):
     error: str = ""
     """Why the question could not be answered, as a sentence for a person."""
     log: str = ""
-    """The same as the stable message that logs carry."""
+    """The error as a stable message for logs, without values."""
 
     def __bool__(self) -> bool:
         return self.matched

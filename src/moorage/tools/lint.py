@@ -10,7 +10,7 @@ from moorage.api.node import Node
 from moorage.features import Gates
 from moorage.tools.cluster import Cluster, Item
 from moorage.validation import admission_errors, template_errors
-from moorage.validation.advice import ADVICE, Context, Found, Rule, Severity, context_of
+from moorage.validation.advice import ADVICE, Breaches, Rule, RuleContext, Severity, context_of
 
 IGNORE_ANNOTATION = "lint.moorage.dev/ignore"
 """An object's annotation that silences rules for it: ids joined by commas."""
@@ -33,7 +33,7 @@ class Finding:
         return self.rule.severity
 
 
-def _refused(item: Object, context: Context) -> Found:
+def _refused(item: Object, context: RuleContext) -> Breaches:
     judged = item, context.gates
     for error in (*admission_errors(*judged), *template_errors(*judged)):
         yield error.field, error.body
@@ -70,7 +70,7 @@ def _order(finding: Finding) -> tuple[bool, int, int]:
     return finding.rule.id != "eviction-trap", finding.severity, _ORDER[finding.rule.id]
 
 
-def _findings(item: Item, context: Context) -> Iterator[Finding]:
+def _findings(item: Item, context: RuleContext) -> Iterator[Finding]:
     ignored = {name.strip() for name in item.object.metadata.annotations.get(IGNORE_ANNOTATION, "").split(",")}
     for rule in RULES.values():
         if rule.id in ignored:

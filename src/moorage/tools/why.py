@@ -11,7 +11,7 @@ from moorage.api.node import Node, Taint
 from moorage.api.pod import Pod, PodSpec
 from moorage.api.volume import PersistentVolume, PersistentVolumeClaim
 from moorage.features import Gate, Gates
-from moorage.match.explain import Complaint, Lack, unsatisfied
+from moorage.match.reasons import Complaint, Lack, unsatisfied
 from moorage.match.selector import (
     Preferences,
     Selector,

@@ -104,5 +104,5 @@ def _claim(path: str, holder: ResourceClaim | ResourceClaimTemplateSpec, gates: 
 
 
 def _once(errors: Iterator[FieldError]) -> list[FieldError]:
-    """Each message once: several costly expressions are one complaint about the specification."""
+    """Each message once: several costly expressions give one error for the specification."""
     return list({str(error): error for error in errors}.values())

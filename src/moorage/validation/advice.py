@@ -13,9 +13,9 @@ from moorage.api.placementrules import terms_of, tolerations_of
 from moorage.api.pod import Toleration
 from moorage.features import Gate, Gates
 from moorage.match.cover import covers, overlap, threshold
-from moorage.match.explain import toleration_text
 from moorage.match.expressions import MAX_COST, NodeExpression, TaintExpression
 from moorage.match.glob import compile_glob
+from moorage.match.reasons import toleration_text
 from moorage.match.tolerations import EXISTS, NO_EXECUTE, NUMERIC, SEMANTIC, Tolerations
 from moorage.semver import VersionError, parse_tolerant
 from moorage.validation.gates import gates_needed, term_gates, toleration_gates
@@ -41,8 +41,8 @@ class Severity(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
-    """What rules may look at beside the object itself: the gates, and what is known of the nodes."""
+class RuleContext:
+    """What rules may look at besides the object: the gates, and the taints and labels of known nodes."""
 
     gates: Gates
     taints: dict[str, frozenset[Taint]]
@@ -51,23 +51,23 @@ class Context:
     """The label values of the nodes, by key."""
 
 
-Found = Iterator[tuple[str, str]]
+Breaches = Iterator[tuple[str, str]]
 """Paths and what is wrong there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One thing that is looked for. Its page is docs/lint/ID.md."""
+    """One lint rule. Its page is docs/lint/ID.md."""
 
     id: str
     severity: Severity
     reason: str
     fix: str
-    check: Callable[[Object, Context], Found]
+    check: Callable[[Object, RuleContext], Breaches]
 
 
-def context_of(nodes: Iterable[Node], gates: Gates) -> Context:
-    """What some nodes contribute to the judgement of objects."""
+def context_of(nodes: Iterable[Node], gates: Gates) -> RuleContext:
+    """The gates, with the taints and labels of some nodes."""
     taints: dict[str, set[Taint]] = {}
     labels: dict[str, set[str]] = {}
     for node in nodes:
@@ -75,15 +75,15 @@ def context_of(nodes: Iterable[Node], gates: Gates) -> Context:
             taints.setdefault(taint.key, set()).add(taint)
         for key, value in node.metadata.labels.items():
             labels.setdefault(key, set()).add(value)
-    return Context(
+    return RuleContext(
         gates,
         {key: frozenset(values) for key, values in taints.items()},
         {key: frozenset(values) for key, values in labels.items()},
     )
 
 
-def warnings(item: Object, context: Context) -> list[str]:
-    """What is legal and probably wrong, as the API server says it beside its answer."""
+def warnings(item: Object, context: RuleContext) -> list[str]:
+    """What is legal and probably wrong, as warnings that the API server returns with a response."""
     return [
         f"{path}: {message}"
         for rule in ADVICE
@@ -105,14 +105,14 @@ def _requirements(item: Object) -> Iterator[tuple[str, NodeSelectorRequirement]]
 
 
 def _pairs(item: Object) -> Iterator[tuple[str, int, Toleration, int, Toleration]]:
-    """Each two tolerations of a list, the earlier first."""
+    """Every pair of tolerations of a list, the earlier first."""
     for path, tolerations in tolerations_of(item):
         for second, later in enumerate(tolerations):
             for first, earlier in enumerate(tolerations[:second]):
                 yield path, first, earlier, second, later
 
 
-def eviction_trap(item: Object, _: Context) -> Found:
+def eviction_trap(item: Object, _: RuleContext) -> Breaches:
     """Find comparisons whose tolerationSeconds evict the pod from the nodes that it wants."""
     for path, toleration in _tolerations(item):
         compares = toleration.operator in (*NUMERIC, *SEMANTIC)
@@ -128,7 +128,7 @@ def eviction_trap(item: Object, _: Context) -> Found:
         )
 
 
-def or_band(item: Object, _: Context) -> Found:
+def or_band(item: Object, _: RuleContext) -> Breaches:
     """Find Gt and Lt on one key that together let everything through."""
     for path, first, earlier, second, later in _pairs(item):
         below, above = (earlier, later) if earlier.operator.endswith("Gt") else (later, earlier)
@@ -143,7 +143,7 @@ def or_band(item: Object, _: Context) -> Found:
             )
 
 
-def never_matches(item: Object, context: Context) -> Found:
+def never_matches(item: Object, context: RuleContext) -> Breaches:
     """Find thresholds that nothing can pass, or that no taint on the given nodes passes."""
     for path, toleration in _tolerations(item):
         if toleration.operator == "Gt" and threshold(toleration) == _INT64_MAX:
@@ -161,7 +161,7 @@ def never_matches(item: Object, context: Context) -> Found:
                 )
 
 
-def always_matches(item: Object, context: Context) -> Found:
+def always_matches(item: Object, context: RuleContext) -> Breaches:
     """Find thresholds that everything passes, or that every taint on the given nodes passes."""
     for path, toleration in _tolerations(item):
         bound = threshold(toleration)
@@ -177,7 +177,7 @@ def always_matches(item: Object, context: Context) -> Found:
                 )
 
 
-def _compared(toleration: Toleration, context: Context) -> frozenset[Taint]:
+def _compared(toleration: Toleration, context: RuleContext) -> frozenset[Taint]:
     """The taints of the given nodes that a comparing toleration speaks of, when its gate is on."""
     if toleration.operator not in (*NUMERIC, *SEMANTIC):
         return frozenset()
@@ -187,7 +187,7 @@ def _compared(toleration: Toleration, context: Context) -> frozenset[Taint]:
     return frozenset(taint for taint in taints if toleration.effect in ("", taint.effect))
 
 
-def unparsable(item: Object, context: Context) -> Found:
+def unparsable(item: Object, context: RuleContext) -> Breaches:
     """Find comparisons whose other side, on the given nodes, is not a number or a version."""
     for path, toleration in _tolerations(item):
         test = Tolerations([toleration], context.gates)
@@ -221,14 +221,14 @@ def _versions(item: Object) -> Iterator[tuple[str, str]]:
                 yield f"{path}.values[{index}]", value
 
 
-def semver_prerelease(item: Object, _: Context) -> Found:
+def semver_prerelease(item: Object, _: RuleContext) -> Breaches:
     """Find thresholds that are pre-releases."""
     for path, value in _versions(item):
         if not _version_problem(value) and not _KERNEL.match(value) and (pre := parse_tolerant(value).prerelease):
             yield path, f"{value} is a pre-release (-{pre}): it sorts below {value.split('-')[0]}"
 
 
-def kernel_version(item: Object, context: Context) -> Found:
+def kernel_version(item: Object, context: RuleContext) -> Breaches:
     """Find kernel-style versions, whose suffix counts as a pre-release."""
     for path, value in _versions(item):
         if _KERNEL.match(value):
@@ -248,8 +248,8 @@ def kernel_version(item: Object, context: Context) -> Found:
             )
 
 
-def broad_toleration(item: Object, _: Context) -> Found:
-    """Find tolerations that reach far beyond what stands beside them."""
+def broad_toleration(item: Object, _: RuleContext) -> Breaches:
+    """Find tolerations that tolerate far more than the others of the same object."""
     for path, tolerations in tolerations_of(item):
         for index, toleration in enumerate(tolerations):
             here = f"{path}[{index}].key"
@@ -272,14 +272,14 @@ def broad_toleration(item: Object, _: Context) -> Found:
                     yield here, f"`{toleration.key}` is not bound to one prefix: it tolerates keys of any owner"
 
 
-def duplicate_toleration(item: Object, _: Context) -> Found:
-    """Find tolerations that stand twice."""
+def duplicate_toleration(item: Object, _: RuleContext) -> Breaches:
+    """Find tolerations that are listed twice."""
     for path, first, earlier, second, later in _pairs(item):
         if covers(earlier, later) and covers(later, earlier):
             yield f"{path}[{second}]", f"the same as [{first}]; of the two, only the first counts for eviction"
 
 
-def shadowed_toleration(item: Object, _: Context) -> Found:
+def shadowed_toleration(item: Object, _: RuleContext) -> Breaches:
     """Find tolerations that add nothing to another."""
     for path, first, earlier, second, later in _pairs(item):
         if covers(earlier, later) == covers(later, earlier):
@@ -304,7 +304,7 @@ def _expressions(item: Object) -> Iterator[tuple[str, TaintExpression | NodeExpr
                 yield f"{path}.matchCELExpressions[{index}]", node
 
 
-def costly_expression(item: Object, _: Context) -> Found:
+def costly_expression(item: Object, _: RuleContext) -> Breaches:
     """Find expressions whose cost comes near the limit."""
     for path, expression in _expressions(item):
         if MAX_COST // 2 <= expression.cost <= MAX_COST:
@@ -312,7 +312,7 @@ def costly_expression(item: Object, _: Context) -> Found:
             yield path, f"one evaluation can cost {expression.cost}, {share:.0%} of the limit"
 
 
-def unguarded_label(item: Object, _: Context) -> Found:
+def unguarded_label(item: Object, _: RuleContext) -> Breaches:
     """Find look-ups of labels that a node may not have."""
     for path, expression in _expressions(item):
         if isinstance(expression, NodeExpression):
@@ -320,7 +320,7 @@ def unguarded_label(item: Object, _: Context) -> Found:
                 yield path, f"on a node without the label {key} this fails, also where it is negated"
 
 
-def autoscaler(item: Object, _: Context) -> Found:
+def autoscaler(item: Object, _: RuleContext) -> Breaches:
     """Find what cluster-autoscaler and Karpenter cannot evaluate."""
     for path, toleration in _tolerations(item):
         if gates := sorted(set(toleration_gates(toleration)), key=lambda gate: gate.value):
@@ -342,7 +342,7 @@ def _not_evaluated(gate: Gate) -> str:
     return f"cluster-autoscaler and Karpenter do not evaluate {_FEATURES[gate]} and will not add a node for it"
 
 
-def needs_gates(item: Object, context: Context) -> Found:
+def needs_gates(item: Object, context: RuleContext) -> Breaches:
     """Say which gates an object needs."""
     gates = gates_needed(item)
     if gates:

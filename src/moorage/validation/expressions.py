@@ -11,7 +11,7 @@ Compile = Callable[[str], TaintExpression | NodeExpression]
 
 
 def expression_errors(path: str, source: str, compile_expression: Compile, spec_path: str) -> Iterator[FieldError]:
-    """What is wrong with an expression. The cost is complained of on the whole specification."""
+    """What is wrong with an expression. A cost past the limit is reported at `spec_path`, once for all expressions."""
     if len(source.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         yield too_long(path, MAX_BYTES)
         return

@@ -69,12 +69,12 @@ def invalid(field: str, value: Any, detail: str) -> FieldError:
 
 
 def not_supported(field: str, value: str, supported: Iterable[str]) -> FieldError:
-    """A value is not one of those that there are."""
+    """A value is none of the supported ones."""
     return FieldError(ErrorType.NOT_SUPPORTED, field, value, f"supported values: {', '.join(map(quote, supported))}")
 
 
 def forbidden(field: str, detail: str) -> FieldError:
-    """A value may not be there, or may not change."""
+    """A value is forbidden, or may not change."""
     return FieldError(ErrorType.FORBIDDEN, field, "", detail)
 
 
@@ -89,10 +89,10 @@ def too_many(field: str, count: int, limit: int) -> FieldError:
 
 
 def duplicate(field: str, value: Any, detail: str = "") -> FieldError:
-    """A value stands twice where each must be unique."""
+    """A value that must be unique occurs twice."""
     return FieldError(ErrorType.DUPLICATE, field, value, detail)
 
 
 def not_found(field: str, value: Any, detail: str = "") -> FieldError:
-    """A value names something that is not there."""
+    """A value names something that does not exist."""
     return FieldError(ErrorType.NOT_FOUND, field, value, detail)

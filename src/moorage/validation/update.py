@@ -67,7 +67,7 @@ def _scheduling_gates(path: str, new: PodSpec, old: PodSpec) -> Iterator[FieldEr
 
 
 def _narrowing(path: str, new: NodeAffinity, old: NodeAffinity) -> Iterator[FieldError]:
-    """A pod that waits behind a gate may get conditions added to each of its terms, and nothing else."""
+    """A pod with scheduling gates may get conditions added to each of its terms, and nothing else."""
     old_terms = (old.required_during_scheduling_ignored_during_execution or NodeSelector()).node_selector_terms
     new_terms = (new.required_during_scheduling_ignored_during_execution or NodeSelector()).node_selector_terms
     if not old_terms:
@@ -102,10 +102,10 @@ def _with_ga_labels(old: VolumeNodeAffinity, new: VolumeNodeAffinity | None) -> 
 
 
 def _respelled(old: NodeSelectorTerm, new: NodeSelectorTerm) -> tuple[NodeSelectorRequirement, ...]:
-    keys = [each.key for each in new.match_expressions]
+    keys = [requirement.key for requirement in new.match_expressions]
     return tuple(
-        msgspec.structs.replace(each, key=_GA_LABELS[each.key])
-        if _GA_LABELS.get(each.key) in keys[at : at + 1]
-        else each
-        for at, each in enumerate(old.match_expressions)
+        msgspec.structs.replace(requirement, key=_GA_LABELS[requirement.key])
+        if _GA_LABELS.get(requirement.key) in keys[at : at + 1]
+        else requirement
+        for at, requirement in enumerate(old.match_expressions)
     )

@@ -22,11 +22,21 @@ from moorage.cel.check.declarations import Declarations
 from moorage.cel.check.unify import Bindings, assignable, has_variables, most_general, settle, show, substitute
 from moorage.cel.errors import CompileError, EvalError, Issue, Source
 from moorage.cel.library import Overload
-from moorage.cel.types import BOOL, DYN, ERROR, INT, Kind, Type
+from moorage.cel.types import BOOL, DYN, ERROR, INT, Type, TypeKind
 from moorage.cel.values import type_of_value
 
 _GROUND = frozenset(
-    (Kind.BOOL, Kind.INT, Kind.UINT, Kind.DOUBLE, Kind.STRING, Kind.BYTES, Kind.DURATION, Kind.TIMESTAMP, Kind.OBJECT)
+    (
+        TypeKind.BOOL,
+        TypeKind.INT,
+        TypeKind.UINT,
+        TypeKind.DOUBLE,
+        TypeKind.STRING,
+        TypeKind.BYTES,
+        TypeKind.DURATION,
+        TypeKind.TIMESTAMP,
+        TypeKind.OBJECT,
+    )
 )
 _ANY_TYPES = {"_==_": BOOL, "_!=_": BOOL, "_?_:_": DYN}
 _LOGICAL = ("_&&_", "_||_")
@@ -67,8 +77,8 @@ def check(env: Declarations, source: Source, expr: Expr, *, lenient: bool = Fals
     checked = checker.checked
     if checker.variables:
         settled: dict[int, Type] = {}
-        found = checked.types
-        checked.types = {node: settle(checker.bindings, kind, settled) for node, kind in found.items()}
+        types = checked.types
+        checked.types = {node: settle(checker.bindings, kind, settled) for node, kind in types.items()}
         checker.types = checked.types
     if not lenient:
         checker.validate()
@@ -104,9 +114,9 @@ class _Checker:
         self.issues.append(Issue(expr.offset, message))
         return ERROR
 
-    def mismatch(self, expr: Expr, expected: Type, found: Type) -> Type:
+    def mismatch(self, expr: Expr, expected: Type, actual: Type) -> Type:
         """Note a type that is not the expected one."""
-        return self.error(expr, f"expected type '{show(expected)}' but found '{show(found)}'")
+        return self.error(expr, f"expected type '{show(expected)}' but found '{show(actual)}'")
 
     def undeclared(self, expr: Expr, name: str) -> Type:
         """Note a name that nobody declared."""
@@ -121,12 +131,12 @@ class _Checker:
         self.variables += 1
         return types.param(f"_var{self.variables - 1}")
 
-    def assign(self, given: Type, expected: Type) -> bool:
+    def assign(self, actual: Type, expected: Type) -> bool:
         """Whether the one may stand for the other. What that says about variables is kept only when it may."""
-        if given is expected:
+        if actual is expected:
             return True
         bindings = self.bindings.copy()
-        if not assignable(bindings, given, expected):
+        if not assignable(bindings, actual, expected):
             return False
         self.bindings = bindings
         return True
@@ -140,19 +150,19 @@ class _Checker:
         local = self.locals.get(expr.name)
         if local is not None:
             return local
-        found = self.env.resolve(expr.name)
-        if found is None:
+        resolved = self.env.resolve(expr.name)
+        if resolved is None:
             return self.undeclared(expr, expr.name)
-        self.checked.names[expr.id], kind = found
+        self.checked.names[expr.id], kind = resolved
         return kind
 
     def select(self, expr: Select) -> Type:
         """The type of a field, or of a name with dots in it."""
         name = None if expr.test_only else self.qualified_name(expr)
         if name is not None:
-            found = self.env.resolve(name)
-            if found is not None:
-                self.checked.names[expr.id], kind = found
+            resolved = self.env.resolve(name)
+            if resolved is not None:
+                self.checked.names[expr.id], kind = resolved
                 return kind
         kind = self.field(expr, expr.operand, expr.field)
         return BOOL if expr.test_only else kind
@@ -171,7 +181,7 @@ class _Checker:
         return ".".join(reversed(parts))
 
     def field(self, expr: Expr, operand: Expr, field: str, *, optional: bool = False) -> Type:
-        """The type of a field of what the operand is, or holds."""
+        """The type of a field of the operand, or of the value inside an optional operand."""
         target = self.known(self.check(operand))
         if _is_optional(target):
             target = target.params[0]
@@ -181,14 +191,14 @@ class _Checker:
 
     def field_of(self, expr: Expr, target: Type, field: str) -> Type:
         """The type of a field of a type."""
-        if target.kind is Kind.MAP:
+        if target.kind is TypeKind.MAP:
             return target.params[1]
-        if target.kind is Kind.OBJECT:
-            found = self.env.objects[target.name].get(field)
-            return found if found is not None else self.error(expr, f"undefined field '{field}'")
-        if target.kind is Kind.PARAM:
+        if target.kind is TypeKind.OBJECT:
+            kind = self.env.objects[target.name].get(field)
+            return kind if kind is not None else self.error(expr, f"undefined field '{field}'")
+        if target.kind is TypeKind.PARAM:
             self.assign(DYN, target)
-        elif target.kind is not Kind.DYN and target.kind is not Kind.ERROR:
+        elif target.kind is not TypeKind.DYN and target.kind is not TypeKind.ERROR:
             self.error(expr, f"type '{show(target)}' does not support field selection")
         return DYN
 
@@ -197,69 +207,69 @@ class _Checker:
         name = expr.function
         if name == "_?._":
             return self.optional_select(expr)
-        given = [self.check(arg) for arg in expr.args]
+        arg_types = [self.check(arg) for arg in expr.args]
         if name in _LOGICAL:
-            return self.logical(expr, given)
+            return self.logical(expr, arg_types)
         if expr.target is None:
-            return self.resolve(expr, name, given, method=False)
+            return self.resolve(expr, name, arg_types, method=False)
         prefix = self.qualified_name(expr.target)
         if prefix is not None and self.env.function(f"{prefix}.{name}") is not None:
             expr.function, expr.target = f"{prefix}.{name}", None
-            return self.resolve(expr, expr.function, given, method=False)
-        return self.resolve(expr, name, [self.check(expr.target), *given], method=True)
+            return self.resolve(expr, expr.function, arg_types, method=False)
+        return self.resolve(expr, name, [self.check(expr.target), *arg_types], method=True)
 
-    def logical(self, expr: Call, given: list[Type]) -> Type:
+    def logical(self, expr: Call, arg_types: list[Type]) -> Type:
         """The type of && and ||, which say of each operand what is wrong with it."""
         wrong = [
             self.mismatch(arg, BOOL, kind)
-            for arg, kind in zip(expr.args, given, strict=True)
+            for arg, kind in zip(expr.args, arg_types, strict=True)
             if kind is not BOOL and not self.assign(kind, BOOL)
         ]
         self.checked.overloads[expr.id] = self.env.functions[expr.function]
         return ERROR if wrong and not self.lenient else BOOL
 
-    def resolve(self, expr: Call, name: str, given: list[Type], *, method: bool) -> Type:
+    def resolve(self, expr: Call, name: str, arg_types: list[Type], *, method: bool) -> Type:
         """Find the overloads that a call may mean; where there are several, their common result type or dyn."""
-        found = self.env.function(name)
-        if found is None:
+        full_name = self.env.function(name)
+        if full_name is None:
             return self.undeclared(expr, name)
-        expr.function = found
+        expr.function = full_name
         matching: list[Overload] = []
         result: Type | None = None
-        ground = all(kind.kind in _GROUND for kind in given)
-        closed = ground or not any(map(has_variables, given))
-        for overload, generic in self.env.candidates(found, len(given), method=method):
+        ground = all(kind.kind in _GROUND for kind in arg_types)
+        closed = ground or not any(map(has_variables, arg_types))
+        for overload, generic in self.env.candidates(full_name, len(arg_types), method=method):
             if not generic and ground:
-                kind = overload.result if overload.args == tuple(given) else None
+                kind = overload.result if overload.args == tuple(arg_types) else None
             else:
-                kind = self.instance(overload, given, generic=generic, closed=closed)
+                kind = self.instance(overload, arg_types, generic=generic, closed=closed)
             if kind is not None:
                 matching.append(overload)
                 result = kind if result is None or result == kind else DYN
         if result is None:
-            return self.no_overload(expr, given, method=method)
+            return self.no_overload(expr, arg_types, method=method)
         self.checked.overloads[expr.id] = tuple(matching)
-        if found in _VALIDATED or matching[0].check is not None:
+        if full_name in _VALIDATED or matching[0].check is not None:
             self.validated.append(expr)
         return result
 
-    def instance(self, overload: Overload, given: list[Type], *, generic: bool, closed: bool) -> Type | None:
+    def instance(self, overload: Overload, arg_types: list[Type], *, generic: bool, closed: bool) -> Type | None:
         """The result type of an overload for arguments of these types; None when it does not take them."""
         args, result = overload.args, overload.result
         if generic and closed:
             # No variable of the expression takes part, so the parameters can be their own variables.
             local: Bindings = {}
-            if not all(map(assignable, [local] * len(args), given, args)):
+            if not all(map(assignable, [local] * len(args), arg_types, args)):
                 return None
-            found = substitute(local, result)
-            if not has_variables(found):
-                return found
+            resolved = substitute(local, result)
+            if not has_variables(resolved):
+                return resolved
         bindings = self.bindings.copy()
         if generic:
             fresh: Bindings = {}
             args = tuple([self.freshen(fresh, arg) for arg in args])
             result = self.freshen(fresh, result)
-        for kind, expected in zip(given, args, strict=True):
+        for kind, expected in zip(arg_types, args, strict=True):
             if not assignable(bindings, kind, expected):
                 return None
         self.bindings = bindings
@@ -267,7 +277,7 @@ class _Checker:
 
     def freshen(self, fresh: Bindings, kind: Type) -> Type:
         """The type with a variable of this call's own for each type parameter."""
-        if kind.kind is Kind.PARAM:
+        if kind.kind is TypeKind.PARAM:
             if kind.name not in fresh:
                 fresh[kind.name] = self.new_variable()
             return fresh[kind.name]
@@ -275,12 +285,12 @@ class _Checker:
             return kind
         return Type(kind.kind, kind.name, tuple([self.freshen(fresh, param) for param in kind.params]))
 
-    def no_overload(self, expr: Call, given: list[Type], *, method: bool) -> Type:
+    def no_overload(self, expr: Call, arg_types: list[Type], *, method: bool) -> Type:
         """Note that nothing of this name takes these arguments."""
         if self.lenient and expr.function in _ANY_TYPES:
             self.checked.overloads[expr.id] = self.env.functions[expr.function]
             return _ANY_TYPES[expr.function]
-        shown = [show(settle(self.bindings, kind, {})) for kind in given]
+        shown = [show(settle(self.bindings, kind, {})) for kind in arg_types]
         signature = f"{shown[0]}.({', '.join(shown[1:])})" if method else f"({', '.join(shown)})"
         return self.error(expr, f"found no matching overload for '{expr.function}' applied to '{signature}'")
 
@@ -299,7 +309,7 @@ class _Checker:
             return kind
         if _is_optional(kind):
             return kind.params[0]
-        if kind.kind is not Kind.DYN:
+        if kind.kind is not TypeKind.DYN:
             self.mismatch(expr, types.optional_of(kind), kind)
         return kind
 
@@ -336,21 +346,21 @@ class _Checker:
 
     def message(self, expr: Message) -> Type:
         """The type of a message literal: it must be a declared object, with its fields."""
-        found = self.env.resolve_type(expr.name)
-        if found is None:
+        declared = self.env.resolve_type(expr.name)
+        if declared is None:
             return self.undeclared(expr, expr.name)
-        if found.kind is not Kind.OBJECT:
-            return self.error(expr, f"'{found}' is not a message type")
-        fields = self.env.objects[found.name]
+        if declared.kind is not TypeKind.OBJECT:
+            return self.error(expr, f"'{declared}' is not a message type")
+        fields = self.env.objects[declared.name]
         for entry in expr.entries:
-            given = self.element(entry.value, optional=entry.optional)
+            actual = self.element(entry.value, optional=entry.optional)
             if entry.key not in fields:
                 self.error(entry, f"undefined field '{entry.key}'")
-            elif not self.assign(fields[entry.key], given):
+            elif not self.assign(fields[entry.key], actual):
                 expected = show(fields[entry.key])
-                message = f"expected type of field '{entry.key}' is '{expected}' but provided type is '{show(given)}'"
+                message = f"expected type of field '{entry.key}' is '{expected}' but provided type is '{show(actual)}'"
                 self.error(entry, message)
-        return found
+        return declared
 
     def comprehension(self, expr: Comprehension) -> Type:
         """The type of a fold's result."""
@@ -372,12 +382,12 @@ class _Checker:
 
     def iteration(self, expr: Comprehension, range_: Type) -> tuple[Type, Type]:
         """The types of the iteration variables; the second counts only when there are two."""
-        if range_.kind is Kind.LIST:
+        if range_.kind is TypeKind.LIST:
             element = range_.params[0]
             return (INT, element) if expr.var2 is not None else (element, element)
-        if range_.kind is Kind.MAP:
+        if range_.kind is TypeKind.MAP:
             return range_.params[0], range_.params[1]
-        if range_.kind in (Kind.DYN, Kind.ERROR, Kind.PARAM):
+        if range_.kind in (TypeKind.DYN, TypeKind.ERROR, TypeKind.PARAM):
             self.assign(DYN, range_)
             return DYN, DYN
         reason = f"expression of type '{show(range_)}' cannot be range of a comprehension"
@@ -386,9 +396,9 @@ class _Checker:
 
     def expect(self, expr: Expr, expected: Type) -> None:
         """Check a node that must have a certain type."""
-        found = self.check(expr)
-        if not self.assign(expected, found):
-            self.mismatch(expr, expected, found)
+        actual = self.check(expr)
+        if not self.assign(expected, actual):
+            self.mismatch(expr, expected, actual)
 
     def validate(self) -> None:
         """Look at literals again, now that all types are known."""
@@ -437,7 +447,7 @@ class _Checker:
 
 
 def _is_optional(kind: Type) -> bool:
-    return kind.kind is Kind.OPAQUE and kind.name == "optional_type"
+    return kind.kind is TypeKind.OPAQUE and kind.name == "optional_type"
 
 
 _CHECKS: dict[type, Callable[[_Checker, Any], Type]] = {

@@ -10,7 +10,7 @@ from moorage.cel.check.checker import Checked
 _LOOKUPS = frozenset(("_[_]", "_[?_]", "_?._"))
 
 Constants = frozenset[str]
-Scope = Mapping[str, Constants | None]
+LoopVariables = Mapping[str, Constants | None]
 """Iteration variables: the strings that one runs over when they are written out, else None."""
 
 
@@ -20,22 +20,22 @@ def reads(checked: Checked, path: tuple[str, ...]) -> Constants | None:
     The value of a key, its presence and any error from its absence count alike. Whatever is not plainly a look-up of
     constant keys counts as reading all: the map in a loop, in a comparison, in a variable of its own.
     """
-    found: set[str] = set()
-    pending: list[tuple[Expr, Scope]] = [(checked.expr, {})]
+    read: set[str] = set()
+    pending: list[tuple[Expr, LoopVariables]] = [(checked.expr, {})]
     while pending:
-        expr, scope = pending.pop()
+        expr, loops = pending.pop()
         place = _place(checked, expr)
         if place is None:
-            keys = _look_up(checked, expr, scope, path)
+            keys = _look_up(checked, expr, loops, path)
             if keys is None:
-                pending += _below(expr, scope)
+                pending += _below(expr, loops)
             else:
-                found |= keys
+                read |= keys
         elif len(place) > len(path) and place[: len(path)] == path:
-            found.add(place[len(path)])
+            read.add(place[len(path)])
         elif path[: len(place)] == place:
             return None
-    return frozenset(found)
+    return frozenset(read)
 
 
 def unguarded(checked: Checked, path: tuple[str, ...]) -> Constants:
@@ -48,15 +48,15 @@ def unguarded(checked: Checked, path: tuple[str, ...]) -> Constants:
         pending += children(expr)
         match expr:
             case Call(function="@in", args=[Literal(value=str(key)), operand]):
-                found = tested
+                kept_in = tested
             case Call(function="_[_]", args=[operand, Literal(value=str(key))]):
-                found = needed
+                kept_in = needed
             case Select(operand=operand, field=key, test_only=test_only):
-                found = tested if test_only else needed
+                kept_in = tested if test_only else needed
             case _:
                 continue
         if _place(checked, operand) == path:
-            found.add(key)
+            kept_in.add(key)
     return frozenset(needed - tested)
 
 
@@ -75,7 +75,7 @@ def _place(checked: Checked, expr: Expr) -> tuple[str, ...] | None:
     return (*checked.names[expr.id].split("."), *reversed(fields))
 
 
-def _look_up(checked: Checked, expr: Expr, scope: Scope, path: tuple[str, ...]) -> Constants | None:
+def _look_up(checked: Checked, expr: Expr, loops: LoopVariables, path: tuple[str, ...]) -> Constants | None:
     """The constant keys that an expression itself takes from the map; None when it does something else."""
     match expr:
         case Call(function=function, args=[operand, key]) if function in _LOOKUPS:
@@ -90,20 +90,20 @@ def _look_up(checked: Checked, expr: Expr, scope: Scope, path: tuple[str, ...]) 
         case Literal(value=str(value)):
             return frozenset((value,))
         case Ident(name=name) if key.id not in checked.names:
-            return scope.get(name)
+            return loops.get(name)
     return None
 
 
-def _below(expr: Expr, scope: Scope) -> list[tuple[Expr, Scope]]:
+def _below(expr: Expr, loops: LoopVariables) -> list[tuple[Expr, LoopVariables]]:
     if not isinstance(expr, Comprehension):
-        return [(child, scope) for child in children(expr)]
-    result = {**scope, expr.accu: None}
+        return [(child, loops) for child in children(expr)]
+    result = {**loops, expr.accu: None}
     values = _constants(expr.range)
     loop = {**result, expr.var: values}
     if expr.var2 is not None:
         loop.update({expr.var: None, expr.var2: values})
     outer, inner = [expr.range, expr.init], [expr.condition, expr.step]
-    return [*((child, scope) for child in outer), *((child, loop) for child in inner), (expr.result, result)]
+    return [*((child, loops) for child in outer), *((child, loop) for child in inner), (expr.result, result)]
 
 
 def _constants(expr: Expr) -> Constants | None:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import operator
 
-from moorage.cel.types import DYN, Kind, Type
+from moorage.cel.types import DYN, Type, TypeKind
 
 Bindings = dict[str, Type]
 """What is known about type variables, by name."""
 
-_WILD = frozenset((Kind.DYN, Kind.ERROR))
-_NULLABLE = frozenset((Kind.OPAQUE, Kind.OBJECT, Kind.DURATION, Kind.TIMESTAMP))
-_PARAMETERISED = frozenset((Kind.OPAQUE, Kind.LIST, Kind.MAP))
+_WILD = frozenset((TypeKind.DYN, TypeKind.ERROR))
+_NULLABLE = frozenset((TypeKind.OPAQUE, TypeKind.OBJECT, TypeKind.DURATION, TypeKind.TIMESTAMP))
+_PARAMETERISED = frozenset((TypeKind.OPAQUE, TypeKind.LIST, TypeKind.MAP))
 
 
 def substitute(bindings: Bindings, kind: Type) -> Type:
     """The type with its variables replaced by what is known about them."""
-    if kind.kind is Kind.PARAM:
+    if kind.kind is TypeKind.PARAM:
         bound = bindings.get(kind.name)
         return kind if bound is None else substitute(bindings, bound)
     if not kind.params:
@@ -28,11 +28,11 @@ def substitute(bindings: Bindings, kind: Type) -> Type:
 
 def settle(bindings: Bindings, kind: Type, settled: dict[int, Type]) -> Type:
     """The type without variables: one that nothing is known about is dyn. Types that were settled before are shared."""
-    if not kind.params and kind.kind is not Kind.PARAM:
+    if not kind.params and kind.kind is not TypeKind.PARAM:
         return kind
     done = settled.get(id(kind))
     if done is None:
-        if kind.kind is Kind.PARAM:
+        if kind.kind is TypeKind.PARAM:
             done = settle(bindings, bindings.get(kind.name, DYN), settled)
         else:
             params = tuple([settle(bindings, param, settled) for param in kind.params])
@@ -43,28 +43,28 @@ def settle(bindings: Bindings, kind: Type, settled: dict[int, Type]) -> Type:
 
 def has_variables(kind: Type) -> bool:
     """Whether type variables occur in the type."""
-    return kind.kind is Kind.PARAM or any(map(has_variables, kind.params))
+    return kind.kind is TypeKind.PARAM or any(map(has_variables, kind.params))
 
 
-def assignable(bindings: Bindings, given: Type, expected: Type) -> bool:
-    """Whether a value of type `given` may stand for `expected`. Binds variables, also when the answer is no."""
-    if expected.kind is Kind.PARAM:
-        valid, bound = _bind(bindings, given, expected)
+def assignable(bindings: Bindings, actual: Type, expected: Type) -> bool:
+    """Whether a value of type `actual` may stand for `expected`. Binds variables, also when the answer is no."""
+    if expected.kind is TypeKind.PARAM:
+        valid, bound = _bind(bindings, actual, expected)
         if valid or bound:
             return valid
-    if given.kind is Kind.PARAM:
-        return _bind(bindings, expected, given)[0]
-    if given is expected or given.kind in _WILD or expected.kind in _WILD:
+    if actual.kind is TypeKind.PARAM:
+        return _bind(bindings, expected, actual)[0]
+    if actual is expected or actual.kind in _WILD or expected.kind in _WILD:
         return True
-    if given.kind is Kind.NULL or expected.kind is Kind.NULL:
-        return given.kind is expected.kind or given.kind in _NULLABLE or expected.kind in _NULLABLE
-    if given.kind is not expected.kind:
+    if actual.kind is TypeKind.NULL or expected.kind is TypeKind.NULL:
+        return actual.kind is expected.kind or actual.kind in _NULLABLE or expected.kind in _NULLABLE
+    if actual.kind is not expected.kind:
         return False
-    if given.kind is Kind.TYPE:
+    if actual.kind is TypeKind.TYPE:
         return True
-    if given.name != expected.name or len(given.params) != len(expected.params):
+    if actual.name != expected.name or len(actual.params) != len(expected.params):
         return False
-    return all(assignable(bindings, a, b) for a, b in zip(given.params, expected.params, strict=True))
+    return all(assignable(bindings, a, b) for a, b in zip(actual.params, expected.params, strict=True))
 
 
 def _bind(bindings: Bindings, kind: Type, variable: Type) -> tuple[bool, bool]:
@@ -93,11 +93,11 @@ def most_general(a: Type, b: Type) -> Type:
 
 
 def _less_specific(a: Type, b: Type) -> bool:
-    if a.kind is Kind.DYN or a.kind is Kind.PARAM:
+    if a.kind is TypeKind.DYN or a.kind is TypeKind.PARAM:
         return True
-    if b.kind is Kind.DYN or b.kind is Kind.PARAM or a.kind is not b.kind:
+    if b.kind is TypeKind.DYN or b.kind is TypeKind.PARAM or a.kind is not b.kind:
         return False
-    if a.kind is Kind.TYPE:
+    if a.kind is TypeKind.TYPE:
         return True
     if a.kind not in _PARAMETERISED:
         return a == b
@@ -109,13 +109,13 @@ def _less_specific(a: Type, b: Type) -> bool:
 def _occurs(bindings: Bindings, variable: Type, kind: Type) -> bool:
     if kind == variable:
         return True
-    if kind.kind is Kind.PARAM:
+    if kind.kind is TypeKind.PARAM:
         bound = bindings.get(kind.name)
         return bound is not None and _occurs(bindings, variable, bound)
     return any(_occurs(bindings, variable, param) for param in kind.params)
 
 
-_SHORT_NAMES = {Kind.DURATION: "duration", Kind.TIMESTAMP: "timestamp"}
+_SHORT_NAMES = {TypeKind.DURATION: "duration", TypeKind.TIMESTAMP: "timestamp"}
 
 
 def show(kind: Type) -> str:

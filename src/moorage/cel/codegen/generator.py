@@ -21,16 +21,26 @@ from moorage.cel.errors import EvalError
 from moorage.cel.evaluate import runtime
 from moorage.cel.evaluate.folds import Fold, shape
 from moorage.cel.library import Overload
-from moorage.cel.types import BOOL, Kind, Type
+from moorage.cel.types import BOOL, Type, TypeKind
 
 Recover = Callable[..., Any]
 """Called with the exception and the variables' values when native code has raised something."""
 
-_UNSURE = frozenset((Kind.DYN, Kind.NULL, Kind.PARAM, Kind.ERROR))
-_FOLDABLE = frozenset((Kind.BOOL, Kind.INT, Kind.UINT, Kind.DOUBLE, Kind.TIMESTAMP, Kind.DURATION, Kind.OPAQUE))
+_UNSURE = frozenset((TypeKind.DYN, TypeKind.NULL, TypeKind.PARAM, TypeKind.ERROR))
+_FOLDABLE = frozenset(
+    (
+        TypeKind.BOOL,
+        TypeKind.INT,
+        TypeKind.UINT,
+        TypeKind.DOUBLE,
+        TypeKind.TIMESTAMP,
+        TypeKind.DURATION,
+        TypeKind.OPAQUE,
+    )
+)
 _NATIVE_CONSTANTS = frozenset((type(None), bool, int, float, str, bytes))
 _REMEMBERED = 1024
-_DIRECT_KEYS = frozenset((Kind.STRING, Kind.INT, Kind.UINT))
+_DIRECT_KEYS = frozenset((TypeKind.STRING, TypeKind.INT, TypeKind.UINT))
 
 
 class NotNativeError(Exception):
@@ -60,7 +70,7 @@ def generate(checked: Checked, recover: Recover) -> Callable[..., Any]:
 
 
 def sure(kind: Type) -> bool:
-    """Whether values of this type are certainly what it says."""
+    """Whether the checked type is that of every value at run time: no dyn, null or type parameter in it."""
     return kind.kind not in _UNSURE and all(map(sure, kind.params))
 
 
@@ -128,13 +138,13 @@ class Generator:
             return self.named(full)
         kind = self.types[expr.operand.id]
         operand = self.emit(expr.operand)
-        if kind.kind is Kind.OBJECT:
+        if kind.kind is TypeKind.OBJECT:
             field = self.checked.env.fields[kind.name][expr.field]
             held = attribute(operand, field.attribute)
             if expr.test_only:
                 return pyast.compare(held, ast.IsNot(), constant(None))
             return call(self.hold(runtime.present), held, constant(expr.field)) if field.optional else held
-        if kind.kind is Kind.MAP:
+        if kind.kind is TypeKind.MAP:
             if expr.test_only:
                 return pyast.compare(constant(expr.field), ast.In(), operand)
             return pyast.Subscript(operand, constant(expr.field), LOAD)
@@ -151,15 +161,15 @@ class Generator:
         special = _SPECIAL.get(expr.function)
         if special is not None:
             return special(self, expr)
-        found, value = self.constant(expr)
-        if found:
+        is_constant, value = self.constant(expr)
+        if is_constant:
             return self.value(value)
         operands = [expr.target, *expr.args] if expr.target is not None else expr.args
         overloads = self.checked.overloads[expr.id]
         if len(overloads) != 1 or not all(map(sure, self.types_of(operands))):
             return call(self.hold(runtime.dispatcher(expr.function, overloads)), *map(self.emit, operands))
         overload = overloads[0]
-        shortcut = native.OPERATIONS.get(overload.id)
+        shortcut = native.SHORTCUTS.get(overload.id)
         if shortcut is not None:
             emitted = shortcut(self, operands)
             if emitted is not None:
@@ -170,7 +180,7 @@ class Generator:
         """A call of an implementation, prepared for those arguments that are constants."""
         if overload.bind is not None:
             constants = {index: self.constant(operand) for index, operand in enumerate(operands)}
-            known = {index: value for index, (found, value) in constants.items() if found}
+            known = {index: value for index, (is_constant, value) in constants.items() if is_constant}
             try:
                 bound = overload.bind(known) if known else None
             except EvalError:
@@ -184,7 +194,7 @@ class Generator:
 
     def is_read(self, expr: Expr) -> bool:
         """Whether a node only reads text out of a variable: the same few values come again and again."""
-        if self.types[expr.id].kind is not Kind.STRING:
+        if self.types[expr.id].kind is not TypeKind.STRING:
             return False
         while isinstance(expr, Select) or (isinstance(expr, Call) and expr.function == "_[_]"):
             expr = expr.operand if isinstance(expr, Select) else expr.args[0]
@@ -208,8 +218,8 @@ class Generator:
         operands = [expr.target, *expr.args] if expr.target is not None else expr.args
         args: list[Any] = []
         for operand in operands:
-            found, value = self.constant(operand)
-            if not found or not sure(self.types[operand.id]):
+            is_constant, value = self.constant(operand)
+            if not is_constant or not sure(self.types[operand.id]):
                 return False, None
             args.append(value)
         try:
@@ -218,7 +228,7 @@ class Generator:
             return False, None
 
     def logical(self, expr: Call) -> ast.expr:
-        """A chain of && or of ||, of which the parser had made a tree."""
+        """A chain of && or of ||, which the parser has balanced into a tree."""
         terms: list[ast.expr] = []
         waiting: list[Expr] = [expr]
         while waiting:
@@ -279,26 +289,26 @@ class Generator:
         return call(self.hold(runtime.make_map), pyast.List(entries, LOAD))
 
     def message(self, _: Message) -> ast.expr:
-        """Objects are declared, never made."""
+        """Object literals have no native code: objects only come from variables."""
         raise NotNativeError
 
     def comprehension(self, expr: Comprehension) -> ast.expr:
         """A loop, or a name bound to a value."""
-        found = shape(expr)
-        if found is None:
+        fold = shape(expr)
+        if fold is None:
             raise NotNativeError
         outer = self.locals
-        emitted = self.let(expr, found) if found.kind == "let" else self.loop(expr, found)
-        # Its variables mean nothing to a function around it.
+        emitted = self.let(expr, fold) if fold.kind == "let" else self.loop(expr, fold)
+        # A function around the loop must not capture its variables.
         self.used -= {*self.locals.values()} - {*outer.values()}
         self.locals = outer
         return emitted
 
-    def let(self, expr: Comprehension, found: Fold) -> ast.expr:
+    def let(self, expr: Comprehension, fold: Fold) -> ast.expr:
         """The body with a name bound, as a function of that name."""
         bound = self.emit(expr.init)
         variable = self.declare(expr.accu)
-        return call(pyast.Lambda(pyast.parameters([variable]), self.emit(found.body)), bound)
+        return call(pyast.Lambda(pyast.parameters([variable]), self.emit(fold.body)), bound)
 
     def declare(self, variable: str) -> str:
         """A Python variable of its own for an iteration variable, so that nothing is ever shadowed."""
@@ -306,11 +316,11 @@ class Generator:
         self.locals = {**self.locals, variable: unique}
         return unique
 
-    def loop(self, expr: Comprehension, found: Fold) -> ast.expr:
+    def loop(self, expr: Comprehension, fold: Fold) -> ast.expr:
         """A loop of Python's own."""
         kind = self.types[expr.range.id]
         source = self.emit(expr.range)
-        direct = kind.kind is Kind.LIST or (kind.kind is Kind.MAP and kind.params[0].kind in _DIRECT_KEYS)
+        direct = kind.kind is TypeKind.LIST or (kind.kind is TypeKind.MAP and kind.params[0].kind in _DIRECT_KEYS)
         bound = [self.declare(variable) for variable in (expr.var, expr.var2) if variable is not None]
         target: ast.expr
         if expr.var2 is None:
@@ -318,48 +328,48 @@ class Generator:
             source = source if direct else call(self.hold(runtime.elements), source)
         else:
             target = pyast.Tuple([pyast.Name(variable, STORE) for variable in bound], STORE)
-            items = direct and kind.kind is Kind.MAP
+            items = direct and kind.kind is TypeKind.MAP
             source = call(attribute(source, "items")) if items else call(self.hold(runtime.pairs), source)
-        if found.kind in ("all", "exists"):
-            return self.quantifier(found, bound, target, source)
-        tests = [self.condition(found.test)] if found.test is not None else []
-        return _LOOPS[found.kind](self, found, ast.comprehension(target, source, tests, 0))
+        if fold.kind in ("all", "exists"):
+            return self.quantifier(fold, bound, target, source)
+        tests = [self.condition(fold.test)] if fold.test is not None else []
+        return _LOOPS[fold.kind](self, fold, ast.comprehension(target, source, tests, 0))
 
-    def quantifier(self, found: Fold, bound: list[str], target: ast.expr, source: ast.expr) -> ast.expr:
+    def quantifier(self, fold: Fold, bound: list[str], target: ast.expr, source: ast.expr) -> ast.expr:
         """`all` and `exists` as functions with a loop, which is more than twice as fast as a generator."""
         outer, self.used = self.used, set()
-        test = self.condition(found.body)
+        test = self.condition(fold.body)
         captured = sorted(self.used.difference(bound))
         self.used = outer.union(captured)
-        exists = found.kind == "exists"
+        exists = fold.kind == "exists"
         stop = pyast.If(test if exists else pyast.UnaryOp(ast.Not(), test), [pyast.Return(constant(exists))], [])
         body = [pyast.For(target, name("range"), [stop], []), pyast.Return(constant(not exists))]
         function = f"f{self.new()}"
         self.functions.append(pyast.function(function, ["range", *captured], [*body]))
         return call(name(function), source, *map(name, captured))
 
-    def loop_one(self, found: Fold, loop: ast.comprehension) -> ast.expr:
+    def loop_one(self, fold: Fold, loop: ast.comprehension) -> ast.expr:
         """`exists_one`."""
-        loop.ifs.append(self.condition(found.body))
+        loop.ifs.append(self.condition(fold.body))
         counted = call(self.hold(sum), pyast.GeneratorExp(constant(1), [loop]))
         return pyast.compare(counted, ast.Eq(), constant(1))
 
-    def loop_list(self, found: Fold, loop: ast.comprehension) -> ast.expr:
+    def loop_list(self, fold: Fold, loop: ast.comprehension) -> ast.expr:
         """`map`, `filter` and `transformList`."""
-        return pyast.ListComp(self.emit(found.body), [loop])
+        return pyast.ListComp(self.emit(fold.body), [loop])
 
-    def loop_insert(self, found: Fold, loop: ast.comprehension) -> ast.expr:
+    def loop_insert(self, fold: Fold, loop: ast.comprehension) -> ast.expr:
         """`transformMap`."""
-        assert found.key is not None
-        key, body = self.emit(found.key), self.emit(found.body)
-        if self.types[found.key.id].kind in _DIRECT_KEYS:
+        assert fold.key is not None
+        key, body = self.emit(fold.key), self.emit(fold.body)
+        if self.types[fold.key.id].kind in _DIRECT_KEYS:
             return pyast.DictComp(key, body, [loop])
         entry = pyast.Tuple([key, body, constant(False)], LOAD)
         return call(self.hold(runtime.make_map), pyast.ListComp(entry, [loop]))
 
-    def loop_merge(self, found: Fold, loop: ast.comprehension) -> ast.expr:
+    def loop_merge(self, fold: Fold, loop: ast.comprehension) -> ast.expr:
         """`transformMapEntry`."""
-        return call(self.hold(runtime.merge), self.loop_list(found, loop))
+        return call(self.hold(runtime.merge), self.loop_list(fold, loop))
 
 
 _SPECIAL: dict[str, Callable[[Generator, Call], ast.expr]] = {

@@ -4,145 +4,160 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from moorage.cel.ast import Call, Expr, ListLiteral, Literal
 from moorage.cel.codegen import pyast
 from moorage.cel.codegen.pyast import LOAD, attribute, call, constant
 from moorage.cel.stdlib import operators
-from moorage.cel.types import Kind, Type
+from moorage.cel.types import Type, TypeKind
 
-if TYPE_CHECKING:
-    from moorage.cel.codegen.generator import Generator
 
-Operation = Callable[["Generator", list[Expr]], ast.expr | None]
+class Emitter(Protocol):
+    """What a shortcut needs of the generator: the operands' types and their code."""
+
+    @property
+    def types(self) -> dict[int, Type]:
+        """The types of all nodes, by node id."""
+
+    def types_of(self, operands: list[Expr]) -> list[Type]:
+        """The types of nodes."""
+
+    def emit(self, expr: Expr) -> ast.expr:
+        """The Python expression for a node."""
+
+    def hold(self, value: Any) -> ast.expr:
+        """A value that generated code reads as a global."""
+
+
+Shortcut = Callable[[Emitter, list[Expr]], ast.expr | None]
 """The Python expression, or None when these operands need the overload's implementation."""
 
-_PLAIN = frozenset((Kind.BOOL, Kind.INT, Kind.UINT, Kind.STRING, Kind.BYTES, Kind.TIMESTAMP, Kind.DURATION))
-_KEYS = frozenset((Kind.STRING, Kind.INT, Kind.UINT))
-
-
+_PLAIN = frozenset(
+    (TypeKind.BOOL, TypeKind.INT, TypeKind.UINT, TypeKind.STRING, TypeKind.BYTES, TypeKind.TIMESTAMP, TypeKind.DURATION)
+)
+_KEYS = frozenset((TypeKind.STRING, TypeKind.INT, TypeKind.UINT))
 _LAST_CHARACTER = chr(0x10FFFF)
 
 
 def _same(kind: Type) -> bool:
     """Whether Python's equality is CEL's. Lists may be tuples, and NaN in a container would equal itself."""
-    if kind.kind is Kind.MAP:
+    if kind.kind is TypeKind.MAP:
         return kind.params[0].kind in _KEYS and kind.params[1].kind in _PLAIN
-    return kind.kind in _PLAIN or kind.kind is Kind.DOUBLE
+    return kind.kind in _PLAIN or kind.kind is TypeKind.DOUBLE
 
 
-def _equality(operator: type[ast.cmpop]) -> Operation:
-    def emit(generator: Generator, operands: list[Expr]) -> ast.expr | None:
-        first, second = generator.types_of(operands)
+def _equality(operator: type[ast.cmpop]) -> Shortcut:
+    def emit(emitter: Emitter, operands: list[Expr]) -> ast.expr | None:
+        first, second = emitter.types_of(operands)
         if first != second or not _same(first):
             return None
-        return pyast.compare(generator.emit(operands[0]), operator(), generator.emit(operands[1]))
+        return pyast.compare(emitter.emit(operands[0]), operator(), emitter.emit(operands[1]))
 
     return emit
 
 
-def _comparison(operator: type[ast.cmpop]) -> Operation:
-    def emit(generator: Generator, operands: list[Expr]) -> ast.expr | None:
-        return pyast.compare(generator.emit(operands[0]), operator(), generator.emit(operands[1]))
+def _comparison(operator: type[ast.cmpop]) -> Shortcut:
+    def emit(emitter: Emitter, operands: list[Expr]) -> ast.expr | None:
+        return pyast.compare(emitter.emit(operands[0]), operator(), emitter.emit(operands[1]))
 
     return emit
 
 
-def _arithmetic(operator: type[ast.operator], check: Callable[[int], int] | None = None) -> Operation:
-    def emit(generator: Generator, operands: list[Expr]) -> ast.expr:
-        made = pyast.BinOp(generator.emit(operands[0]), operator(), generator.emit(operands[1]))
-        return made if check is None else call(generator.hold(check), made)
+def _arithmetic(operator: type[ast.operator], check: Callable[[int], int] | None = None) -> Shortcut:
+    def emit(emitter: Emitter, operands: list[Expr]) -> ast.expr:
+        result = pyast.BinOp(emitter.emit(operands[0]), operator(), emitter.emit(operands[1]))
+        return result if check is None else call(emitter.hold(check), result)
 
     return emit
 
 
-def _method(attr: str) -> Operation:
-    def emit(generator: Generator, operands: list[Expr]) -> ast.expr:
-        return call(attribute(generator.emit(operands[0]), attr), generator.emit(operands[1]))
+def _method(attr: str) -> Shortcut:
+    def emit(emitter: Emitter, operands: list[Expr]) -> ast.expr:
+        return call(attribute(emitter.emit(operands[0]), attr), emitter.emit(operands[1]))
 
     return emit
 
 
-def _starts_with(generator: Generator, operands: list[Expr]) -> ast.expr:
+def _starts_with(emitter: Emitter, operands: list[Expr]) -> ast.expr:
     text, prefix = operands
     if not isinstance(prefix, Literal) or not prefix.value or prefix.value[-1] == _LAST_CHARACTER:
-        return call(attribute(generator.emit(text), "startswith"), generator.emit(prefix))
+        return call(attribute(emitter.emit(text), "startswith"), emitter.emit(prefix))
     # Two comparisons take half the time of a method call: what starts with "ab" lies between "ab" and "ac".
     after = prefix.value[:-1] + chr(ord(prefix.value[-1]) + 1)
-    return pyast.Compare(constant(prefix.value), [ast.LtE(), ast.Lt()], [generator.emit(text), constant(after)])
+    return pyast.half_open(constant(prefix.value), emitter.emit(text), constant(after))
 
 
-def _identity(generator: Generator, operands: list[Expr]) -> ast.expr:
-    return generator.emit(operands[0])
+def _identity(emitter: Emitter, operands: list[Expr]) -> ast.expr:
+    return emitter.emit(operands[0])
 
 
-def _not(generator: Generator, operands: list[Expr]) -> ast.expr:
-    return pyast.UnaryOp(ast.Not(), generator.emit(operands[0]))
+def _not(emitter: Emitter, operands: list[Expr]) -> ast.expr:
+    return pyast.UnaryOp(ast.Not(), emitter.emit(operands[0]))
 
 
-def _contains(generator: Generator, operands: list[Expr]) -> ast.expr:
-    return pyast.compare(generator.emit(operands[1]), ast.In(), generator.emit(operands[0]))
+def _contains(emitter: Emitter, operands: list[Expr]) -> ast.expr:
+    return pyast.compare(emitter.emit(operands[1]), ast.In(), emitter.emit(operands[0]))
 
 
-def _concatenation(generator: Generator, operands: list[Expr]) -> ast.expr:
-    both = [pyast.Starred(generator.emit(operand), LOAD) for operand in operands]
+def _concatenation(emitter: Emitter, operands: list[Expr]) -> ast.expr:
+    both = [pyast.Starred(emitter.emit(operand), LOAD) for operand in operands]
     return pyast.List([*both], LOAD)
 
 
-def _index_map(generator: Generator, operands: list[Expr]) -> ast.expr | None:
-    mapping, key = generator.types_of(operands)
+def _index_map(emitter: Emitter, operands: list[Expr]) -> ast.expr | None:
+    mapping, key = emitter.types_of(operands)
     if mapping.params[0].kind not in _KEYS or key.kind not in _KEYS:
         return None
-    return pyast.Subscript(generator.emit(operands[0]), generator.emit(operands[1]), LOAD)
+    return pyast.Subscript(emitter.emit(operands[0]), emitter.emit(operands[1]), LOAD)
 
 
-def _index_list(generator: Generator, operands: list[Expr]) -> ast.expr | None:
+def _index_list(emitter: Emitter, operands: list[Expr]) -> ast.expr | None:
     index = operands[1]
     if not isinstance(index, Literal) or index.value < 0:
         return None
-    return pyast.Subscript(generator.emit(operands[0]), constant(index.value), LOAD)
+    return pyast.Subscript(emitter.emit(operands[0]), constant(index.value), LOAD)
 
 
-def _in_map(generator: Generator, operands: list[Expr]) -> ast.expr | None:
-    key, mapping = generator.types_of(operands)
+def _in_map(emitter: Emitter, operands: list[Expr]) -> ast.expr | None:
+    key, mapping = emitter.types_of(operands)
     if mapping.params[0].kind not in _KEYS or key.kind not in _KEYS:
         return None
-    return pyast.compare(generator.emit(operands[0]), ast.In(), generator.emit(operands[1]))
+    return pyast.compare(emitter.emit(operands[0]), ast.In(), emitter.emit(operands[1]))
 
 
-def _in_list(generator: Generator, operands: list[Expr]) -> ast.expr | None:
-    value, container = generator.types_of(operands)
+def _in_list(emitter: Emitter, operands: list[Expr]) -> ast.expr | None:
+    value, container = emitter.types_of(operands)
     if value.kind not in _PLAIN or container.params[0] != value:
         return None
     elements = operands[1]
     constants = elements.elements if isinstance(elements, ListLiteral) and not elements.optional else [elements]
     known = [element.value for element in constants if isinstance(element, Literal)]
-    haystack = generator.hold(frozenset(known)) if len(known) == len(constants) else generator.emit(elements)
-    return pyast.compare(generator.emit(operands[0]), ast.In(), haystack)
+    haystack = emitter.hold(frozenset(known)) if len(known) == len(constants) else emitter.emit(elements)
+    return pyast.compare(emitter.emit(operands[0]), ast.In(), haystack)
 
 
-def _size(generator: Generator, operands: list[Expr]) -> ast.expr:
-    return call(generator.hold(len), generator.emit(operands[0]))
+def _size(emitter: Emitter, operands: list[Expr]) -> ast.expr:
+    return call(emitter.hold(len), emitter.emit(operands[0]))
 
 
-def _has_value(generator: Generator, operands: list[Expr]) -> ast.expr:
-    return attribute(generator.emit(operands[0]), "present")
+def _has_value(emitter: Emitter, operands: list[Expr]) -> ast.expr:
+    return attribute(emitter.emit(operands[0]), "present")
 
 
-def _value(generator: Generator, operands: list[Expr]) -> ast.expr:
-    return attribute(generator.emit(operands[0]), "value")
+def _value(emitter: Emitter, operands: list[Expr]) -> ast.expr:
+    return attribute(emitter.emit(operands[0]), "value")
 
 
-def lookup_with_default(generator: Generator, target: Expr, default: Expr) -> ast.expr | None:
+def lookup_with_default(emitter: Emitter, target: Expr, default: Expr) -> ast.expr | None:
     """`map[?key].orValue(constant)` as one look-up."""
     if not isinstance(target, Call) or target.function != "_[?_]" or not isinstance(default, Literal):
         return None
     mapping, key = target.args
-    kind = generator.types[mapping.id]
-    if kind.kind is not Kind.MAP or kind.params[0].kind not in _KEYS or generator.types[key.id].kind not in _KEYS:
+    kind = emitter.types[mapping.id]
+    if kind.kind is not TypeKind.MAP or kind.params[0].kind not in _KEYS or emitter.types[key.id].kind not in _KEYS:
         return None
-    return call(attribute(generator.emit(mapping), "get"), generator.emit(key), generator.emit(default))
+    return call(attribute(emitter.emit(mapping), "get"), emitter.emit(key), emitter.emit(default))
 
 
 # Doubles are not here: their order refuses NaN.
@@ -156,7 +171,7 @@ _ORDERS: dict[str, type[ast.cmpop]] = {
     "greater_equals": ast.GtE,
 }
 
-OPERATIONS: dict[str, Operation] = {
+SHORTCUTS: dict[str, Shortcut] = {
     "equals": _equality(ast.Eq),
     "not_equals": _equality(ast.NotEq),
     **{f"{order}_{kind}": _comparison(operator) for order, operator in _ORDERS.items() for kind in _ORDERED},

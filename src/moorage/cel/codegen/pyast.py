@@ -27,7 +27,7 @@ class Subscript(_Placed, ast.Subscript):
     """`value[slice]`."""
 
 
-class Call(_Placed, ast.Call):
+class _Call(_Placed, ast.Call):
     """`func(args)`."""
 
 
@@ -43,7 +43,7 @@ class UnaryOp(_Placed, ast.UnaryOp):
     """`not`, `-`."""
 
 
-class Compare(_Placed, ast.Compare):
+class _Compare(_Placed, ast.Compare):
     """Comparison, equality, membership, identity."""
 
 
@@ -125,9 +125,9 @@ def constant(value: Any) -> Constant:
     return Constant(value)
 
 
-def call(function: ast.expr, *args: ast.expr) -> Call:
+def call(function: ast.expr, *args: ast.expr) -> ast.Call:
     """A call."""
-    return Call(function, list(args), [])
+    return _Call(function, list(args), [])
 
 
 def attribute(value: ast.expr, attr: str) -> Attribute:
@@ -135,14 +135,19 @@ def attribute(value: ast.expr, attr: str) -> Attribute:
     return Attribute(value, attr, LOAD)
 
 
-def compare(left: ast.expr, operator: ast.cmpop, right: ast.expr) -> Compare:
+def compare(left: ast.expr, operator: ast.cmpop, right: ast.expr) -> ast.Compare:
     """A comparison."""
-    return Compare(left, [operator], [right])
+    return _Compare(left, [operator], [right])
+
+
+def half_open(low: ast.expr, value: ast.expr, high: ast.expr) -> ast.Compare:
+    """`low <= value < high`."""
+    return _Compare(low, [ast.LtE(), ast.Lt()], [value, high])
 
 
 def parameters(names: list[str]) -> ast.arguments:
     """Positional parameters."""
-    return ast.arguments([], [Arg(each) for each in names], None, [], [], None, [])
+    return ast.arguments([], [Arg(param) for param in names], None, [], [], None, [])
 
 
 def function(name_: str, params: list[str], body: list[ast.stmt]) -> FunctionDef:

@@ -31,10 +31,10 @@ from moorage.cel.cost.sizes import (
 )
 from moorage.cel.library import UNBOUNDED, CallCost, Cost, Hints, Operand, Overload, Size
 from moorage.cel.syntax.macros import ACCUMULATOR
-from moorage.cel.types import Kind, Type
+from moorage.cel.types import Type, TypeKind
 
 NO_BOUND = 2**60
-"""A cost from here on means that a size was unknown: even a tenth of UNBOUNDED is larger."""
+"""A cost from here on is no bound: a size was unknown (a tenth of UNBOUNDED is larger) or was squared too often."""
 
 _FREE = Cost(0, 0)
 ACCESS = Cost(1, 1)
@@ -42,8 +42,10 @@ LIST = Cost(10, 10)
 MAP = Cost(30, 30)
 _MESSAGE = Cost(40, 40)
 
-_SCALARS = frozenset((Kind.BOOL, Kind.DOUBLE, Kind.DURATION, Kind.INT, Kind.TIMESTAMP, Kind.UINT))
-_WITH_FIELDS = frozenset((Kind.MAP, Kind.OBJECT, Kind.PARAM))
+_SCALARS = frozenset(
+    (TypeKind.BOOL, TypeKind.DOUBLE, TypeKind.DURATION, TypeKind.INT, TypeKind.TIMESTAMP, TypeKind.UINT)
+)
+_WITH_FIELDS = frozenset((TypeKind.MAP, TypeKind.OBJECT, TypeKind.PARAM))
 _INDEXED = {"index_list": "@items", "index_map": "@values"}
 _CONCATENATIONS = frozenset(("add_string", "add_bytes", "add_list"))
 _LOGICAL = frozenset(("logical_and", "logical_or"))
@@ -235,7 +237,7 @@ class _Walk:
         self.push(expr.accu, self.like(expr.init))
         for name, local in self.iteration(expr):
             self.push(name, local)
-        each = add(self.visit(expr.condition), self.visit(expr.step))
+        per_step = add(self.visit(expr.condition), self.visit(expr.step))
         self.pop(expr.var)
         if expr.var2 is not None:
             self.pop(expr.var2)
@@ -245,7 +247,7 @@ class _Walk:
             step = self.bound(expr.step)
             accu = accu._replace(bound=step.resized(product(count.max, step.size)))
         self.push(expr.accu, accu)
-        cost = add(cost, self.visit(expr.result), multiply(count, each))
+        cost = add(cost, self.visit(expr.result), multiply(count, per_step))
         self.pop(expr.accu)
         self.bounds[expr.id] = self.bound(expr.result)
         if grows:
@@ -267,16 +269,16 @@ class _Walk:
         )
 
     def iteration(self, expr: Comprehension) -> list[tuple[str, _Local]]:
-        """The variables of a loop. What one runs over the keys of a map is the value of a list."""
+        """The iteration variables of a loop: elements of a list, keys of a map, or both index (key) and value."""
         held, path, bound = self.entry(expr.range), self.path(expr.range), self.bound(expr.range)
         kind = self.types[expr.range.id].kind
-        of_list = held.of_list if held else kind is Kind.LIST
-        key_bound = bound.keys if kind is Kind.MAP else ONE if kind is Kind.LIST else union(ONE, bound.keys)
+        of_list = held.of_list if held else kind is TypeKind.LIST
+        key_bound = bound.keys if kind is TypeKind.MAP else ONE if kind is TypeKind.LIST else union(ONE, bound.keys)
         key = _Local((*path, "@indices" if of_list else "@keys"), held.key if held else None, None, key_bound)
         value = _Local((*path, "@items" if of_list else "@values"), held.value if held else None, None, bound.items)
         if expr.var2 is not None:
             return [(expr.var, key), (expr.var2, value)]
-        if kind not in (Kind.LIST, Kind.MAP):
+        if kind not in (TypeKind.LIST, TypeKind.MAP):
             either_one = union(bound.items, bound.keys)
             key, value = key._replace(bound=either_one), value._replace(bound=either_one)
         return [(expr.var, value if of_list else key)]
@@ -340,7 +342,7 @@ class _Walk:
 
     def operand(self, expr: Expr) -> Operand:
         kind = self.types[expr.id]
-        held = "@values" if kind.kind is Kind.MAP else "@items"
+        held = "@values" if kind.kind is TypeKind.MAP else "@items"
         element = Size(0, self.hints.get((*self.path(expr), held), UNBOUNDED))
         if self.refined:
             element = _within(element, self.bound(expr).items.size)
@@ -385,7 +387,7 @@ def _result(overload: Overload, operands: list[Operand], bounds: list[Bound], pr
         return rule(operands, bounds)
     result = parametric(overload.args, overload.result, bounds)
     if price.size is not None:
-        opaque = overload.result.kind is Kind.OPAQUE and not is_optional(overload.result)
+        opaque = overload.result.kind is TypeKind.OPAQUE and not is_optional(overload.result)
         size = price.size.max if opaque or result is ANY else min(result.size, price.size.max)
         result = result.resized(size)
     if price.element is not None and result.item is not None:

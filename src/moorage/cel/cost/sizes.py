@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 from moorage.cel.library import UNBOUNDED, Cost, Hints, Size
-from moorage.cel.types import Kind, Type
+from moorage.cel.types import Type, TypeKind
 
 UNKNOWN = Size(0, UNBOUNDED)
 
@@ -84,20 +84,20 @@ class Bound(NamedTuple):
 
 
 ANY = Bound(UNBOUNDED)
-"""Nothing is known of the value."""
+"""The bound of a value of which nothing is known."""
 
 NOTHING = Bound(0)
-"""There is no such value: the element of an empty list."""
+"""The bound of a value that does not exist: the element of an empty list."""
 
 ONE = Bound(1)
 """A number, a boolean, a time, a type: whatever has no size counts as 1."""
 
 _OPAQUE = {"net.IP": 16, "net.CIDR": 16}
-_SIZED = frozenset((Kind.STRING, Kind.BYTES, Kind.LIST, Kind.MAP, Kind.DYN, Kind.PARAM))
+_SIZED = frozenset((TypeKind.STRING, TypeKind.BYTES, TypeKind.LIST, TypeKind.MAP, TypeKind.DYN, TypeKind.PARAM))
 
 
 def union(a: Bound, b: Bound) -> Bound:
-    """What bounds either value."""
+    """A bound that holds for both values."""
     if a is NOTHING or a is b:
         return b
     if b is NOTHING:
@@ -116,18 +116,18 @@ def declared(path: tuple[str, ...], kind: Type, hints: Hints) -> Bound:
     """The bound of what a variable holds at a path, from its type and the hints."""
     if is_optional(kind):
         return at_least_one(declared(path, kind.params[0], hints))
-    if kind.kind is Kind.OBJECT:
+    if kind.kind is TypeKind.OBJECT:
         return Bound(1, paths=frozenset((path,)))
     if kind.kind not in _SIZED:
         return Bound(_OPAQUE.get(kind.name, 1))
     size = hints.get(path, UNBOUNDED)
     match kind.kind:
-        case Kind.LIST:
+        case TypeKind.LIST:
             return Bound(size, declared((*path, "@items"), kind.params[0], hints))
-        case Kind.MAP:
+        case TypeKind.MAP:
             keys, values = kind.params
             return Bound(size, declared((*path, "@values"), values, hints), declared((*path, "@keys"), keys, hints))
-        case Kind.STRING | Kind.BYTES:
+        case TypeKind.STRING | TypeKind.BYTES:
             return Bound(size)
         case _:
             return Bound(size, ANY, ANY)
@@ -140,7 +140,7 @@ def at_least_one(bound: Bound) -> Bound:
 
 def is_optional(kind: Type) -> bool:
     """Whether values of the type are optionals."""
-    return kind.kind is Kind.OPAQUE and kind.name == "optional_type"
+    return kind.kind is TypeKind.OPAQUE and kind.name == "optional_type"
 
 
 def parametric(args: tuple[Type, ...], result: Type, bounds: list[Bound]) -> Bound:
@@ -157,30 +157,30 @@ def parametric(args: tuple[Type, ...], result: Type, bounds: list[Bound]) -> Bou
 
 def _bind(kind: Type, bound: Bound, known: dict[str, Bound]) -> None:
     match kind.kind:
-        case Kind.PARAM:
+        case TypeKind.PARAM:
             known[kind.name] = union(known.get(kind.name, NOTHING), bound)
-        case Kind.LIST:
+        case TypeKind.LIST:
             _bind(kind.params[0], bound.items, known)
-        case Kind.MAP:
+        case TypeKind.MAP:
             _bind(kind.params[0], bound.keys, known)
             _bind(kind.params[1], bound.items, known)
-        case Kind.OPAQUE if is_optional(kind):
+        case TypeKind.OPAQUE if is_optional(kind):
             _bind(kind.params[0], bound, known)
 
 
 def _build(kind: Type, known: dict[str, Bound]) -> Bound:
     match kind.kind:
-        case Kind.PARAM:
+        case TypeKind.PARAM:
             return known.get(kind.name, ANY)
-        case Kind.LIST:
+        case TypeKind.LIST:
             return Bound(UNBOUNDED, _build(kind.params[0], known))
-        case Kind.MAP:
+        case TypeKind.MAP:
             return Bound(UNBOUNDED, _build(kind.params[1], known), _build(kind.params[0], known))
-        case Kind.OPAQUE if is_optional(kind):
+        case TypeKind.OPAQUE if is_optional(kind):
             return at_least_one(_build(kind.params[0], known))
-        case Kind.STRING | Kind.BYTES:
+        case TypeKind.STRING | TypeKind.BYTES:
             return Bound(UNBOUNDED)
-        case Kind.DYN | Kind.OBJECT:
+        case TypeKind.DYN | TypeKind.OBJECT:
             return ANY
         case _:
             return Bound(_OPAQUE.get(kind.name, 1))

@@ -27,7 +27,7 @@ from moorage.cel.syntax.parser import NESTING_MAX
 from moorage.cel.values import Optional
 
 CALL = CallCost(Cost(1, 1))
-"""The price of a call that nothing else is said about."""
+"""The cost of a call that is not listed."""
 
 
 def _affix(operands: list[Operand]) -> CallCost:
@@ -192,8 +192,8 @@ def _shown(bound: Bound) -> int:
     text = max(product(bound.size, 10), _DOUBLE_TEXT_MAX + 2)
     if bound is ANY or bound.items is NOTHING:
         return text
-    each = total(total(_shown(bound.items), _shown(bound.keys)), 4)
-    return total(text, product(bound.size, each))
+    per_entry = total(total(_shown(bound.items), _shown(bound.keys)), 4)
+    return total(text, product(bound.size, per_entry))
 
 
 RESULTS: dict[str, Result] = {

@@ -53,12 +53,12 @@ class _Counter(Evaluator):
 
     def loop(self, expr: Comprehension) -> Any:
         outer = self.locals
-        found = shape(expr)
+        fold = shape(expr)
         try:
-            if found is None or found.kind != "let":
+            if fold is None or fold.kind != "let":
                 return self.fold(expr)
             self.eval(expr.range)
-            return self.let(expr, found)
+            return self.let(expr, fold)
         finally:
             self.locals = outer
 

@@ -22,7 +22,7 @@ from moorage.cel.evaluate.runtime import (
     pairs,
     select,
 )
-from moorage.cel.types import Kind
+from moorage.cel.types import TypeKind
 from moorage.cel.values import Optional
 
 Trace = dict[int, Any]
@@ -52,7 +52,7 @@ class Evaluator:
         return value
 
     def fail(self, expr: Expr) -> None:
-        """Raise what a lenient check has found."""
+        """Raise the error that a lenient check has left at a node."""
         if expr.id in self.checked.failures:
             raise EvalError(self.checked.failures[expr.id])
 
@@ -93,7 +93,7 @@ class Evaluator:
     def fields_of(self, operand: Expr) -> Any:
         """The fields that an operand can have: those of its type when it is a declared object."""
         kind = self.checked.types[operand.id]
-        return {kind.name: self.fields[kind.name]} if kind.kind is Kind.OBJECT else self.fields
+        return {kind.name: self.fields[kind.name]} if kind.kind is TypeKind.OBJECT else self.fields
 
     def call(self, expr: Call) -> Any:
         """A call: some operators do not evaluate all of their operands."""
@@ -134,7 +134,7 @@ class Evaluator:
         return self.eval(then if boolean(self.eval(test)) else otherwise)
 
     def not_strictly_false(self, expr: Call) -> bool:
-        """True also for an error."""
+        """`@not_strictly_false`: true also for an error."""
         try:
             return self.eval(expr.args[0]) is not False
         except EvalError:
@@ -169,18 +169,18 @@ class Evaluator:
         return make_map((self.eval(entry.key), self.eval(entry.value), entry.optional) for entry in expr.entries)
 
     def message(self, expr: Message) -> Any:
-        """Objects are declared, never made."""
+        """Object literals cannot be evaluated: objects only come from variables."""
         self.fail(expr)
         raise EvalError(f"unknown type: '{expr.name}'")
 
     def comprehension(self, expr: Comprehension) -> Any:
         """A loop."""
         outer = self.locals
-        found = shape(expr)
+        fold = shape(expr)
         try:
-            if found is None:
+            if fold is None:
                 return self.fold(expr)
-            return _FOLDS[found.kind](self, expr, found)
+            return _FOLDS[fold.kind](self, expr, fold)
         finally:
             self.locals = outer
 
@@ -216,38 +216,38 @@ class Evaluator:
         except EvalError as error:
             return error
 
-    def let(self, expr: Comprehension, found: Fold) -> Any:
+    def let(self, expr: Comprehension, fold: Fold) -> Any:
         """The body with a name bound."""
         bound = self.attempt(expr.init)
         self.locals = {**self.locals, expr.accu: bound}
-        return self.eval(found.body)
+        return self.eval(fold.body)
 
-    def quantify(self, expr: Comprehension, found: Fold) -> bool:
+    def quantify(self, expr: Comprehension, fold: Fold) -> bool:
         """`all` and `exists`: an element that decides absorbs the errors of the others."""
-        return self.decided((found.body for _ in self.steps(expr)), found.kind == "exists")
+        return self.decided((fold.body for _ in self.steps(expr)), fold.kind == "exists")
 
-    def exactly_one(self, expr: Comprehension, found: Fold) -> bool:
+    def exactly_one(self, expr: Comprehension, fold: Fold) -> bool:
         """`exists_one`, which goes through all elements."""
-        return [boolean(self.eval(found.body)) for _ in self.steps(expr)].count(True) == 1
+        return [boolean(self.eval(fold.body)) for _ in self.steps(expr)].count(True) == 1
 
-    def passes(self, found: Fold) -> bool:
+    def passes(self, fold: Fold) -> bool:
         """Whether the element is one to collect."""
-        return found.test is None or boolean(self.eval(found.test))
+        return fold.test is None or boolean(self.eval(fold.test))
 
-    def collect(self, expr: Comprehension, found: Fold) -> list[Any]:
+    def collect(self, expr: Comprehension, fold: Fold) -> list[Any]:
         """`map`, `filter` and `transformList`."""
-        return [self.eval(found.body) for _ in self.steps(expr) if self.passes(found)]
+        return [self.eval(fold.body) for _ in self.steps(expr) if self.passes(fold)]
 
-    def insert(self, expr: Comprehension, found: Fold) -> dict[Any, Any]:
+    def insert(self, expr: Comprehension, fold: Fold) -> dict[Any, Any]:
         """`transformMap`."""
-        assert found.key is not None
-        key = found.key
-        steps = (None for _ in self.steps(expr) if self.passes(found))
-        return make_map((self.eval(key), self.eval(found.body), False) for _ in steps)
+        assert fold.key is not None
+        key = fold.key
+        steps = (None for _ in self.steps(expr) if self.passes(fold))
+        return make_map((self.eval(key), self.eval(fold.body), False) for _ in steps)
 
-    def merge(self, expr: Comprehension, found: Fold) -> dict[Any, Any]:
+    def merge(self, expr: Comprehension, fold: Fold) -> dict[Any, Any]:
         """`transformMapEntry`."""
-        return merge(self.collect(expr, found))
+        return merge(self.collect(expr, fold))
 
 
 _LAZY: dict[str, Callable[[Evaluator, Call], Any]] = {

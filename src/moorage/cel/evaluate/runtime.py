@@ -12,7 +12,7 @@ from moorage.cel.errors import EvalError
 from moorage.cel.library import Overload
 from moorage.cel.stdlib.operators import in_list, in_map, index_map, no_such_key, not_equal
 from moorage.cel.stdlib.optionals import find, lookup
-from moorage.cel.types import DYN, Kind, Type
+from moorage.cel.types import DYN, Type, TypeKind
 from moorage.cel.values import NONE, Optional, compare, from_key, to_key, type_of_value
 
 Fields = Mapping[str, Mapping[str, Field]]
@@ -49,18 +49,18 @@ ANY_TYPE: dict[str, Callable[..., Any]] = {
 def accepts(kind: Type, value: Any) -> bool:
     """Whether a value can be an argument of this type. Of a list or map one element is looked at."""
     match kind.kind:
-        case Kind.DYN | Kind.PARAM:
+        case TypeKind.DYN | TypeKind.PARAM:
             return True
-        case Kind.LIST:
+        case TypeKind.LIST:
             return isinstance(value, list | tuple) and (not value or accepts(kind.params[0], value[0]))
-        case Kind.MAP:
+        case TypeKind.MAP:
             if not isinstance(value, dict):
                 return False
             key = next(iter(value), None)
             return not value or (accepts(kind.params[0], from_key(key)) and accepts(kind.params[1], value[key]))
-        case Kind.OPAQUE | Kind.OBJECT:
-            found = type_of_value(value)
-            return found.name == kind.name or found is DYN
+        case TypeKind.OPAQUE | TypeKind.OBJECT:
+            actual = type_of_value(value)
+            return actual.name == kind.name or actual is DYN
         case _:
             return type_of_value(value).kind is kind.kind
 
@@ -126,7 +126,7 @@ def _declared(operand: Any, field: str, fields: Fields) -> Field:
     """The declaration of a field of an object whose type nobody knows: the first that fits."""
     if type_of_value(operand) is DYN:
         for declared in fields.values():
-            if all(hasattr(operand, each.attribute) for each in declared.values()):
+            if all(hasattr(operand, field.attribute) for field in declared.values()):
                 if field in declared:
                     return declared[field]
                 raise no_such_key(field)
@@ -153,43 +153,43 @@ def pairs(container: Any) -> Iterable[tuple[Any, Any]]:
 
 def make_list(items: Iterable[tuple[Any, bool]]) -> list[Any]:
     """A list of elements, of which some are optional."""
-    made: list[Any] = []
+    elements: list[Any] = []
     for value, optional in items:
         if not optional:
-            made.append(value)
+            elements.append(value)
         elif not isinstance(value, Optional):
             raise EvalError(f"cannot initialize optional list element from non-optional value {value}")
         elif value.present:
-            made.append(value.value)
-    return made
+            elements.append(value.value)
+    return elements
 
 
 def make_map(entries: Iterable[tuple[Any, Any, bool]]) -> dict[Any, Any]:
     """A map of keys and values, of which some are optional."""
-    made: dict[Any, Any] = {}
+    mapping: dict[Any, Any] = {}
     for key, value, optional in entries:
         if isinstance(key, float):
             raise EvalError("unsupported key type: double")
         held = to_key(key)
-        if held in made:
+        if held in mapping:
             raise EvalError("Failed with repeated key")
         if not optional:
-            made[held] = value
+            mapping[held] = value
         elif not isinstance(value, Optional):
             raise EvalError(f"cannot initialize optional entry '{key}' from non-optional value {value}")
         elif value.present:
-            made[held] = value.value
-    return made
+            mapping[held] = value.value
+    return mapping
 
 
 def merge(maps: Iterable[dict[Any, Any]]) -> dict[Any, Any]:
     """Maps put together, which may have no key in common."""
-    made: dict[Any, Any] = {}
-    for each in maps:
-        if not isinstance(each, dict):
+    mapping: dict[Any, Any] = {}
+    for entries in maps:
+        if not isinstance(entries, dict):
             raise EvalError("no such overload")
-        for key, value in each.items():
-            if key in made:
+        for key, value in entries.items():
+            if key in mapping:
                 raise EvalError(f"insert failed: key {from_key(key)} already exists")
-            made[key] = value
-    return made
+            mapping[key] = value
+    return mapping

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from moorage.cel.library import Bind, Check, Estimate, Function, Measure, Overload
 from moorage.cel.types import Type
+
+Items = Sequence[Any]
+"""The elements of a CEL list."""
 
 
 class Costing(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from moorage.cel.ast import Expr, ListLiteral, MapLiteral
 from moorage.cel.errors import EvalError
-from moorage.cel.types import Kind, Type
+from moorage.cel.types import Type, TypeKind
 from moorage.cel.values import (
     Duration,
     Timestamp,
@@ -27,27 +27,27 @@ _PRECISION_MAX = 100
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
-_NUMBERS = (Kind.INT, Kind.UINT, Kind.DOUBLE)
+_NUMBERS = (TypeKind.INT, TypeKind.UINT, TypeKind.DOUBLE)
 _TEXTS = (
-    Kind.LIST,
-    Kind.MAP,
-    Kind.INT,
-    Kind.UINT,
-    Kind.DOUBLE,
-    Kind.BOOL,
-    Kind.STRING,
-    Kind.TIMESTAMP,
-    Kind.BYTES,
-    Kind.DURATION,
-    Kind.TYPE,
-    Kind.NULL,
+    TypeKind.LIST,
+    TypeKind.MAP,
+    TypeKind.INT,
+    TypeKind.UINT,
+    TypeKind.DOUBLE,
+    TypeKind.BOOL,
+    TypeKind.STRING,
+    TypeKind.TIMESTAMP,
+    TypeKind.BYTES,
+    TypeKind.DURATION,
+    TypeKind.TYPE,
+    TypeKind.NULL,
 )
 
 
 class Clause(NamedTuple):
     """What a `%` and a letter stand for: the types it takes, what is said about others, and how it renders a value."""
 
-    kinds: tuple[Kind, ...]
+    kinds: tuple[TypeKind, ...]
     complaint: str
     render: Callable[[Any, int], str]
 
@@ -144,7 +144,7 @@ def _precision(digits: str, rest: str) -> int:
 def _unfit(clause: Clause, node: Expr, types: dict[int, Type], deep: bool) -> Expr | None:
     """The node whose type the clause does not take: the argument or, for text, something inside a literal."""
     kind = types[node.id].kind
-    if kind is not Kind.DYN and kind not in clause.kinds:
+    if kind is not TypeKind.DYN and kind not in clause.kinds:
         return node
     inner: list[Expr] = []
     if deep and isinstance(node, ListLiteral):
@@ -154,8 +154,8 @@ def _unfit(clause: Clause, node: Expr, types: dict[int, Type], deep: bool) -> Ex
     return next((wrong for part in inner if (wrong := _unfit(clause, part, types, deep)) is not None), None)
 
 
-def _wrong_type(clause: Clause, given: Type) -> EvalError:
-    return EvalError(f"{clause.complaint}, was given {type_name(given)}")
+def _wrong_type(clause: Clause, actual: Type) -> EvalError:
+    return EvalError(f"{clause.complaint}, was given {type_name(actual)}")
 
 
 def _text_of_bytes(value: bytes) -> str:
@@ -282,9 +282,9 @@ _TEXT_COMPLAINT = (
     "timestamps"
 )
 _PLAIN_TEXT = Clause(_TEXTS, _TEXT_COMPLAINT, _plain_text)
-_INTEGERS, _BITS = (Kind.INT, Kind.UINT), (Kind.INT, Kind.UINT, Kind.BOOL)
-_BYTES = (Kind.INT, Kind.UINT, Kind.STRING, Kind.BYTES)
-_DOUBLES = (Kind.DOUBLE, Kind.STRING)
+_INTEGERS, _BITS = (TypeKind.INT, TypeKind.UINT), (TypeKind.INT, TypeKind.UINT, TypeKind.BOOL)
+_BYTES = (TypeKind.INT, TypeKind.UINT, TypeKind.STRING, TypeKind.BYTES)
+_DOUBLES = (TypeKind.DOUBLE, TypeKind.STRING)
 
 
 def _dialect(text: Clause, decimal: Clause, fixed: Clause, scientific: Clause, integers: Sequence[str]) -> Dialect:

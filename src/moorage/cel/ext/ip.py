@@ -33,13 +33,16 @@ class AddressError(ValueError):
 
 def address(text: str) -> tuple[Address, str]:
     """An address and its zone, empty for most."""
-    number, percent, zone = text.partition("%") if ":" in text else (text, "", "")
-    if percent and not zone:
-        raise AddressError(text, "zone must be a non-empty string")
+    number, percent, zone = text.partition("%")
+    if ":" not in number:
+        number, percent, zone = text, "", ""
     try:
-        return (IPv6Address(number) if ":" in number else IPv4Address(number)), zone
+        parsed = IPv6Address(number) if ":" in number else IPv4Address(number)
     except ValueError:
         raise _explained(text, number) from None
+    if percent and not zone:
+        raise _explained(text, number)
+    return parsed, zone
 
 
 def _explained(text: str, number: str) -> AddressError:
@@ -49,28 +52,33 @@ def _explained(text: str, number: str) -> AddressError:
         return AddressError(text, "unable to parse IP")
     if mark[0] == "%":
         return AddressError(text, "missing IPv6 address")
-    return AddressError(text, *(_wrong_v4(text) if mark[0] == "." else _wrong_v6(text, number)))
+    if mark[0] == ".":
+        return AddressError(text, *_wrong_v4(text))
+    if text == f"{number}%":
+        return AddressError(text, "zone must be a non-empty string")
+    return AddressError(text, *_wrong_v6(number))
 
 
 def _wrong_v4(text: str) -> tuple[str, ...]:
-    if wrong := re.search(r"[^0-9.]", text):
-        return "unexpected character", text[wrong.start() :]
-    fields, start = text.split("."), 0
+    """The first thing that is wrong, from left to right."""
+    unexpected = re.search(r"[^0-9.]", text)
+    fields, start = (text[: unexpected.start()] if unexpected else text).split("."), 0
+    last = len(fields) - 1
     for index, digits in enumerate(fields):
-        if not digits:
-            # The dot that has no digit before it, or the last one when none follows it.
-            return "IPv4 field must have at least one digit", text[start if index < len(fields) - 1 else -1 :]
-        if index == 4:
+        if index == 4 and text[start:]:
             return ("IPv4 address too long",)
-        if digits[0] == "0" and len(digits) > 1:
+        if not digits and not (unexpected and index == last):
+            # The dot that has no digit before it, or the last one when none follows it.
+            return "IPv4 field must have at least one digit", text[start if index < last else -1 :]
+        if digits.startswith("0") and len(digits) > 1:
             return ("IPv4 field has octet with leading zero",)
-        if len(digits) > 3 or int(digits) > 255:
+        if len(digits) > 3 or int(digits or "0") > 255:
             return ("IPv4 field has value >255",)
         start += len(digits) + 1
-    return ("IPv4 address too short",)
+    return ("unexpected character", text[unexpected.start() :]) if unexpected else ("IPv4 address too short",)
 
 
-def _wrong_v6(text: str, number: str) -> tuple[str, ...]:
+def _wrong_v6(number: str) -> tuple[str, ...]:
     ellipsis = number.startswith("::")
     rest = number[2:] if ellipsis else number
     for fields in range(8):
@@ -81,7 +89,7 @@ def _wrong_v6(text: str, number: str) -> tuple[str, ...]:
         if not digits:
             return "each colon-separated field must have at least one digit", rest
         if after.startswith("."):
-            return _wrong_embedded(text, rest, fields, ellipsis)
+            return _wrong_embedded(rest, fields, ellipsis)
         if not after:
             return ("the :: must expand to at least one field of zeros" if ellipsis else "address string too short",)
         if problem := _wrong_separator(after, ellipsis):
@@ -100,12 +108,12 @@ def _wrong_separator(after: str, ellipsis: bool) -> tuple[str, ...]:
     return ("multiple :: in address", after[1:]) if ellipsis and after.startswith("::") else ()
 
 
-def _wrong_embedded(text: str, rest: str, fields: int, ellipsis: bool) -> tuple[str, ...]:
+def _wrong_embedded(rest: str, fields: int, ellipsis: bool) -> tuple[str, ...]:
     if not ellipsis and fields != 6:
         return "embedded IPv4 address must replace the final 2 fields of the address", rest
     if fields > 6:
         return "too many hex fields to fit an embedded IPv4 at the end of the address", rest
-    return str(AddressError(text, *_wrong_v4(rest))), rest
+    return _wrong_v4(rest)
 
 
 @lru_cache(maxsize=4096)

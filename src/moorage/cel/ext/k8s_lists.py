@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 from moorage.cel.cost.sizes import TRAVERSAL, add, multiply, scale
 from moorage.cel.errors import EvalError
-from moorage.cel.ext.declare import Costing, function, method
+from moorage.cel.ext.declare import Costing, Items, function, method
 from moorage.cel.library import CallCost, Cost, Library, Operand
 from moorage.cel.types import (
     BOOL,
@@ -23,8 +23,6 @@ from moorage.cel.types import (
     param,
 )
 from moorage.cel.values import INT_MAX, INT_MIN, UINT_MAX, Duration, Timestamp, UInt, compare, equal
-
-Items = Sequence[Any]
 
 _COMPARABLE = {
     "int": INT,
@@ -122,10 +120,10 @@ def _includes(target: Any, item: Any) -> bool:
 def _estimate(operands: list[Operand]) -> CallCost:
     """Each element is compared; strings and bytes are read as well."""
     items = operands[0]
-    each = Cost(1, 1)
+    per_item = Cost(1, 1)
     if items.type.params and items.type.params[0] in (STRING, BYTES):
-        each = add(each, scale(items.element, TRAVERSAL))
-    return CallCost(multiply(items.size, each))
+        per_item = add(per_item, scale(items.element, TRAVERSAL))
+    return CallCost(multiply(items.size, per_item))
 
 
 def _extreme_estimate(operands: list[Operand]) -> CallCost:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from moorage.cel.ast import Expr, Literal
 from moorage.cel.cost.sizes import TRAVERSAL, add, product, scale
 from moorage.cel.errors import EvalError
 from moorage.cel.ext import costs
-from moorage.cel.ext.declare import Costing, function, method, plain
+from moorage.cel.ext.declare import Costing, Items, function, method, plain
 from moorage.cel.library import UNBOUNDED, CallCost, Cost, Library, Operand, Size
 from moorage.cel.syntax.macros import STANDARD, Expander, Macro, MacroError
 from moorage.cel.types import (
@@ -27,8 +27,6 @@ from moorage.cel.types import (
     param,
 )
 from moorage.cel.values import Duration, Timestamp, equal
-
-Items = Sequence[Any]
 
 _COMPARABLE = (INT, UINT, DOUBLE, BOOL, DURATION, TIMESTAMP, STRING, BYTES)
 _ORDERED = (int, float, str, bytes, Timestamp, Duration)
@@ -69,11 +67,11 @@ def _range(count: int) -> list[int]:
 def _distinct(items: Items) -> list[Any]:
     if all(type(item) is str for item in items):
         return [*dict.fromkeys(items)]
-    found: list[Any] = []
+    distinct: list[Any] = []
     for item in items:
-        if not any(equal(item, other) for other in found):
-            found.append(item)
-    return found
+        if not any(equal(item, other) for other in distinct):
+            distinct.append(item)
+    return distinct
 
 
 def _sort(items: Items) -> Items:

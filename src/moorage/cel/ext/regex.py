@@ -28,19 +28,19 @@ def _first(compiled: Any, text: str) -> str:
 
 def _all(compiled: Any, text: str, limit: int = -1) -> list[str]:
     """All matches that do not overlap, or the first `limit` of them unless it is negative."""
-    found: list[str] = []
+    matches: list[str] = []
     if limit == 0:
-        return found
+        return matches
     end = -1
     for match in compiled.finditer(text):
         # Go leaves out an empty match right behind another match.
         if match.start() == match.end() == end:
             continue
         end = match.end()
-        found.append(match.group())
-        if len(found) == limit:
+        matches.append(match.group())
+        if len(matches) == limit:
             break
-    return found
+    return matches
 
 
 def _bound(search: Callable[..., Any]) -> Bind:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from moorage.cel.cost.sizes import add, multiply, scale, scaled
 from moorage.cel.ext import costs
-from moorage.cel.ext.declare import Costing, function, plain
+from moorage.cel.ext.declare import Costing, Items, function, plain
 from moorage.cel.library import CallCost, Library, Operand
 from moorage.cel.types import BOOL, list_of, param
 from moorage.cel.values import equal
-
-Items = Sequence[Any]
 
 
 def has(items: Items, item: Any) -> bool:

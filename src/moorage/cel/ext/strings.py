@@ -142,8 +142,8 @@ def _check_format(dialect: formatting.Dialect, call: Call, types: dict[int, Type
     """A constant template must fit the arguments that are written beside it."""
     if not isinstance(call.target, Literal) or not isinstance(call.args[0], ListLiteral):
         return None
-    found = formatting.problem(dialect, call.target.value, call.args[0].elements, types)
-    return found and (found[0] or call, found[1])
+    problem = formatting.problem(dialect, call.target.value, call.args[0].elements, types)
+    return problem and (problem[0] or call, problem[1])
 
 
 _FIRST = costs.traversal(size=costs.first)

@@ -1,4 +1,4 @@
-"""URLs: `url`, `isURL` and what they are made of, read as Go's net/url reads them."""
+"""URLs: `url`, `isURL` and the parts of a URL, parsed by the rules of Go's net/url."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ _USERINFO = re.compile(r"[A-Za-z0-9._:~!$&'()*+,;=%@-]*")
 # In a host only %25 and what is not ASCII may be escaped, and a few characters may not stand at all.
 _HOST_ESCAPE = re.compile(r"%(?!25)[0-7][0-9A-Fa-f]")
 _NOT_IN_HOST = re.compile(r"[^A-Za-z0-9._~!$&'()*+,;=:\[\]<>\"%\x80-\U0010ffff-]")
-_ZONE_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
+_NOT_IN_HOST_AS_WRITTEN = re.compile(rf"{_BAD_ESCAPE.pattern}|{_HOST_ESCAPE.pattern}|{_NOT_IN_HOST.pattern}")
+_ZONE_PART = re.compile(rf"%[0-9A-Fa-f]{{2}}|{_BAD_ESCAPE.pattern}|{_NOT_IN_HOST.pattern}")
+_LONE_BYTE = re.compile("[\udc80-\udcff]")
 _ENCODED = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:@\[\]%/-]*")
 _ENCODED_FRAGMENT = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:@\[\]%/?-]*")
 
@@ -96,19 +98,20 @@ def _split(text: str, absolute: bool) -> URL:
         return URL(start + rest + ending, scheme, "", "", query)
     if absolute and not rest.startswith("/"):
         raise UrlError("invalid URI for request")
-    user, host, slashes = "", "", ""
+    user, host, slashes = "", b"", ""
     if rest.startswith("//") and (scheme or (not absolute and not rest.startswith("///"))):
         authority, slash, path = rest[2:].partition("/")
         user, host = _authority(scheme, authority)
         rest, slashes = slash + path, "//" if user or host or path or slash else ""
     path = _normal(rest, _ENCODED, _PATH)
-    return URL(f"{start}{slashes}{user}{escape(host, safe=_HOST)}{path}{ending}", scheme, host, path, query)
+    text = f"{start}{slashes}{user}{escape(host, safe=_HOST)}{path}{ending}"
+    return URL(text, scheme, _decode(host), path, query)
 
 
-def _authority(scheme: str, authority: str) -> tuple[str, str]:
+def _authority(scheme: str, authority: str) -> tuple[str, bytes]:
     """The escaped user information with its @, and the host with its port."""
-    user, at, host = authority.rpartition("@")
-    host = _host(scheme, host)
+    user, at, written = authority.rpartition("@")
+    host = _host(scheme, written)
     if not _USERINFO.fullmatch(user):
         raise UrlError("net/url: invalid userinfo")
     name, colon, password = user.partition(":")
@@ -119,7 +122,7 @@ def _normal_user(text: str) -> str:
     return escape(_unescape(text), safe=_USER)
 
 
-def _host(scheme: str, host: str) -> str:
+def _host(scheme: str, host: str) -> bytes:
     bracket = host.rfind("[")
     if bracket > 0:
         raise UrlError("invalid IP-literal")
@@ -132,50 +135,62 @@ def _host(scheme: str, host: str) -> str:
     return _unescape_host(host)
 
 
-def _ip_literal(host: str) -> str:
+def _ip_literal(host: str) -> bytes:
     literal, bracket, port = host[1:].rpartition("]")
     if not bracket:
         raise UrlError("missing ']' in host")
     if not _PORT.fullmatch(port):
         raise UrlError(f"invalid port {quote(port)} after host")
     number, percent, zone = literal.partition("%25")
-    name = _unescape_host(number) + (percent and _unescape_zone(percent + zone))
+    raw = _unescape_host(number) + (_unescape_zone(percent + zone) if percent else b"")
     try:
-        parsed, _ = address(name)
+        parsed, _ = address(raw.decode("utf-8", "surrogateescape"))
     except AddressError as error:
         raise UrlError(f"invalid host: {error}") from None
     if parsed.version == 4:
         raise UrlError("invalid IP-literal")
-    return f"[{name}]{port}"
+    return b"[" + raw + b"]" + port.encode()
 
 
-def _unescape_host(text: str) -> str:
-    raw = _unescape(text)
-    if wrong := _HOST_ESCAPE.search(text):
-        raise UrlError(f"invalid URL escape {quote(wrong[0])}")
-    if wrong := _NOT_IN_HOST.search(text):
-        raise UrlError(f"invalid character {quote(wrong[0])} in host name")
-    return raw.decode("utf-8", "replace")
+def _unescape_host(text: str) -> bytes:
+    if wrong := _NOT_IN_HOST_AS_WRITTEN.search(text):
+        raise _not_in_host(text, wrong.start())
+    return unquote_to_bytes(text)
 
 
-def _unescape_zone(text: str) -> str:
-    raw = _unescape(text)
-    for escaped in _ZONE_ESCAPE.findall(text):
-        if escaped != "%25" and (char := chr(int(escaped[1:], 16))) != " " and _NOT_IN_HOST.match(char):
-            raise UrlError(f"invalid URL escape {quote(escaped)}")
-    if wrong := _NOT_IN_HOST.search(text):
-        raise UrlError(f"invalid character {quote(wrong[0])} in host name")
-    return raw.decode("utf-8", "replace")
+def _unescape_zone(text: str) -> bytes:
+    for part in _ZONE_PART.finditer(text):
+        char = chr(int(part[0][1:], 16)) if len(part[0]) == 3 else ""
+        if char not in ("%", " ") and (not char or char > "\x7f" or _NOT_IN_HOST.match(char)):
+            raise _not_in_host(text, part.start())
+    return unquote_to_bytes(text)
+
+
+def _not_in_host(text: str, start: int) -> UrlError:
+    if text[start] == "%":
+        return _bad_escape(text, start)
+    return UrlError(f"invalid character {quote(text[start])} in host name")
 
 
 def _unescape(text: str) -> bytes:
     if wrong := _BAD_ESCAPE.search(text):
-        raise UrlError(f"invalid URL escape {quote(text[wrong.start() : wrong.start() + 3])}")
+        raise _bad_escape(text, wrong.start())
     return unquote_to_bytes(text)
 
 
+def _bad_escape(text: str, start: int) -> UrlError:
+    """An escape is three bytes to Go, which may end within a character."""
+    escaped = text[start : start + 3].encode()[:3].decode("utf-8", "surrogateescape")
+    return UrlError(f"invalid URL escape {quote(escaped)}")
+
+
+def _decode(raw: bytes) -> str:
+    """Text of what was unescaped: each byte that is not UTF-8 is U+FFFD."""
+    return _LONE_BYTE.sub("\ufffd", raw.decode("utf-8", "surrogateescape"))
+
+
 def _normal(text: str, encoded: re.Pattern[str], safe: str) -> str:
-    """The text as it is when all that must be escaped is, else with the usual characters escaped."""
+    """The text unchanged when it is fully escaped, else escaped again from its unescaped form."""
     raw = _unescape(text)
     return text if encoded.fullmatch(text) else escape(raw, safe=safe)
 
@@ -186,9 +201,7 @@ def _values(query: str) -> dict[str, list[str]]:
     for setting in query.split("&"):
         if setting and ";" not in setting and not _BAD_ESCAPE.search(setting):
             key, _, value = setting.replace("+", " ").partition("=")
-            values.setdefault(_unescape(key).decode("utf-8", "replace"), []).append(
-                _unescape(value).decode("utf-8", "replace")
-            )
+            values.setdefault(_decode(_unescape(key)), []).append(_decode(_unescape(value)))
     return values
 
 

@@ -58,11 +58,11 @@ END = "<EOF>"
 def tokens(source: Source) -> tuple[list[Token], list[Issue]]:
     """All tokens, closed by an END token, and what could not be read as any."""
     text = source.text
-    found: list[Token] = []
+    lexed: list[Token] = []
     issues: list[Issue] = []
     position, size = 0, len(text)
     match = _TOKEN.match
-    append = found.append
+    append = lexed.append
     while position < size:
         hit = match(text, position)
         if hit is None:
@@ -78,4 +78,4 @@ def tokens(source: Source) -> tuple[list[Token], list[Issue]]:
             append(Token(word if kind == "op" or word in _KEYWORDS else kind, word, position))  # type: ignore[arg-type]
         position = hit.end()
     append(Token(END, END, size))
-    return found, issues
+    return lexed, issues

@@ -75,7 +75,7 @@ def parse(source: Source, macros: Mapping[MacroKey, Macro], *, optional_syntax: 
 
 
 def recursion_issue() -> Issue:
-    """What is said about an expression that is nested too deeply."""
+    """The error of an expression that is nested too deeply."""
     return Issue(NOWHERE, f"expression recursion limit exceeded: {NESTING_MAX}")
 
 

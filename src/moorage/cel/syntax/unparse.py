@@ -40,7 +40,7 @@ def _sequence(value: Iterable[Any]) -> str:
 
 
 def _mapping(value: dict[Any, Any]) -> str:
-    return f"{{{', '.join(f'{literal(key)}: {literal(each)}' for key, each in value.items())}}}"
+    return f"{{{', '.join(f'{literal(key)}: {literal(held)}' for key, held in value.items())}}}"
 
 
 def quoted(text: str) -> str:
@@ -90,7 +90,9 @@ def _select(expr: Select) -> tuple[str, int]:
 
 
 def _list(expr: ListLiteral) -> tuple[str, int]:
-    items = (f"{'?' if index in expr.optional else ''}{unparse(each)}" for index, each in enumerate(expr.elements))
+    items = (
+        f"{'?' if index in expr.optional else ''}{unparse(element)}" for index, element in enumerate(expr.elements)
+    )
     return f"[{', '.join(items)}]", _PRIMARY
 
 

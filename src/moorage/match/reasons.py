@@ -10,7 +10,7 @@ from moorage.api.pod import Toleration
 from moorage.features import Gate, Gates
 from moorage.match.expressions import TaintExpression
 from moorage.match.glob import compile_glob
-from moorage.match.selector import Condition
+from moorage.match.selector import SelectorCondition
 from moorage.match.tolerations import EQUAL, GATE_OF_OPERATOR, Tolerations
 from moorage.match.verdict import Verdict
 
@@ -32,7 +32,7 @@ class Lack(NamedTuple):
     """What a toleration lacks to match a taint, or a node to meet a condition."""
 
     kind: str
-    """The same for all values that lack the same."""
+    """Groups reasons that differ only in the value."""
     text: str
 
 
@@ -47,7 +47,7 @@ class Complaint:
         self._each = [_Complainant(toleration, gates) for toleration in tolerations.tolerations]
 
     def __call__(self, taint: Taint) -> tuple[Lack, ...]:
-        """What each toleration that is about this taint lacks to match it."""
+        """What each toleration of this taint's key lacks to match it."""
         lacks = []
         for complainant, verdict in zip(self._each, self._tolerations.verdicts(taint), strict=True):
             lack = complainant.lack(taint, verdict)
@@ -57,7 +57,7 @@ class Complaint:
 
 
 class _Complainant:
-    """One toleration, and what can be said of it before a taint is seen."""
+    """One toleration, with everything worked out that does not depend on the taint."""
 
     __slots__ = ("_is_about", "_relation", "_settled", "_text", "_toleration")
 
@@ -69,7 +69,7 @@ class _Complainant:
         self._settled = _gate_that_is_off(toleration, gates)
 
     def lack(self, taint: Taint, verdict: Verdict) -> Lack | None:
-        """What the toleration lacks; None when it is about another taint altogether."""
+        """What the toleration lacks; None when it is for other keys."""
         if not self._is_about(taint.key):
             return None
         text, toleration = self._text, self._toleration
@@ -109,11 +109,11 @@ def _gate_that_is_off(toleration: Toleration, gates: Gates) -> Lack | None:
 
 
 def gate_off(what: str, gate: Gate) -> str:
-    """That something is not evaluated because its gate is off."""
+    """The sentence that something is not evaluated because its gate is off."""
     return f"{what} needs the feature gate {gate.value}, which is off"
 
 
-def unsatisfied(condition: Condition, labels: Mapping[str, str], verdict: Verdict) -> Lack:
+def unsatisfied(condition: SelectorCondition, labels: Mapping[str, str], verdict: Verdict) -> Lack:
     """What a node lacks to meet a condition of a selector."""
     text = f"`{condition.text}`"
     if condition.gate:

@@ -36,7 +36,7 @@ def _deciding(expr: Expr, trace: Trace) -> Expr:
         elif expr.function == "_?_:_":
             expr = expr.args[1 if trace.get(expr.args[0].id) else 2]
         elif isinstance(outcome, EvalError):
-            failed = next((each for each in children(expr) if isinstance(trace.get(each.id), EvalError)), None)
+            failed = next((child for child in children(expr) if isinstance(trace.get(child.id), EvalError)), None)
             if failed is None or not isinstance(failed, Call):
                 return failed if isinstance(failed, Select | Comprehension) else expr
             expr = failed

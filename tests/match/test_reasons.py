@@ -5,7 +5,7 @@ import pytest
 from moorage.api.node import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Taint
 from moorage.api.pod import Toleration
 from moorage.features import ALL_ON, NONE_ON, Gates
-from moorage.match.explain import Complaint, toleration_text, unsatisfied
+from moorage.match.reasons import Complaint, toleration_text, unsatisfied
 from moorage.match.selector import compile_selector
 from moorage.match.tolerations import Tolerations
 from tests import known_expressions as known
