@@ -16,7 +16,7 @@ import yaml
 
 from moorage.api import kinds
 from moorage.client import Client
-from moorage.plane.controlplane import ControlPlane, Settings
+from moorage.controlplane import ControlPlane, Settings
 from moorage.scheduler.config import Configuration
 from tests.live.conftest import Live
 from tests.plane import create, eventually, node, pod, read

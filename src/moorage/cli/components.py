@@ -127,7 +127,7 @@ def _serve(component: str, start: Start, leader_elect: bool, kubeconfig: Path, m
     import uvloop
 
     from moorage.client.kubeconfig import KubeconfigError
-    from moorage.plane.memory import collect_seldom
+    from moorage.garbage import collect_seldom
 
     collect_seldom()
     try:

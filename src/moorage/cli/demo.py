@@ -44,10 +44,10 @@ def demo() -> None:
 
 async def _play(directory: Path) -> bool:
     from moorage.client.clock import FastClock
+    from moorage.controlplane import ControlPlane, Settings
     from moorage.demo.player import OwnHands, Player, Saw, examples
     from moorage.demo.stories import STORIES
     from moorage.features import ALL_ON
-    from moorage.plane.controlplane import ControlPlane, Settings
 
     clock, folder = FastClock(), examples()
     settings = Settings(

@@ -58,7 +58,7 @@ def up(
       moorage up --data-dir /var/lib/moorage --port 0
       moorage up --store etcd://127.0.0.1:2379
     """
-    from moorage.plane.controlplane import ControlPlane, Settings
+    from moorage.controlplane import ControlPlane, Settings
 
     settings = Settings(
         **_settings(server),
@@ -112,7 +112,7 @@ def _serve(start: Callable[[], Awaitable[Running]], gates: Gates) -> None:
     import uvloop
 
     from moorage.apiserver.run import CannotStart
-    from moorage.plane.memory import collect_seldom
+    from moorage.garbage import collect_seldom
 
     collect_seldom()
     try:
