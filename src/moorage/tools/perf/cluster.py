@@ -203,7 +203,7 @@ class Cluster:
 
     async def with_class(self, pod: Data) -> Data:
         """A pod with the class of its priority: the API server takes no priority without one."""
-        spec = pod["spec"]
+        spec = pod.get("spec") or {}
         if spec.get("priority") is None or spec.get("priorityClassName"):
             return pod
         value = spec["priority"]

@@ -40,7 +40,7 @@ class LabelStrategy(Wire, forbid_unknown_fields=True):
     """A label whose values the nodes take in turn."""
 
     label_key: str
-    label_values: list[str]
+    label_values: Annotated[list[str], msgspec.Meta(min_length=1)]
 
 
 class UniqueLabelStrategy(Wire, forbid_unknown_fields=True):

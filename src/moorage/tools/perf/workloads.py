@@ -98,6 +98,8 @@ class File:
             self._refuse("", "no tests in this file")
         seen: set[str] = set()
         for number, test in enumerate(self.tests):
+            if not test.workloads:
+                self._refuse(f"[{number}].workloads", f"{test.name} has no workloads: give it at least one")
             for size, workload in enumerate(test.workloads):
                 name = f"{test.name}/{workload.name}"
                 if name in seen:
@@ -215,7 +217,10 @@ def _filled(given: Data, params: Mapping[str, Any]) -> Data:
         if given.get(name):
             filled[field] = _value(given[name], params)
     if multiplier := filled.pop("countMultiplierParam", ""):
-        filled["count"] = filled.get("count", 0) * _value(multiplier, params)
+        count, factor = filled.get("count", 0), _value(multiplier, params)
+        if not isinstance(count, int) or not isinstance(factor, int):
+            raise ValueError(f"{count!r} times {factor!r} is not a count: both must be whole numbers")
+        filled["count"] = count * factor
     if isinstance(filled.get("templateParams"), dict):
         filled["templateParams"] = {
             name: _value(value, params) if isinstance(value, str) and value.startswith("$") else value
@@ -231,7 +236,10 @@ def _value(reference: Any, params: Mapping[str, Any]) -> Any:
     if name in params:
         return params[name]
     if has_default:
-        return yaml.safe_load(default)
+        try:
+            return yaml.safe_load(default)
+        except yaml.YAMLError:
+            raise ValueError(f"the default of parameter {name} is not YAML: {default}") from None
     raise ValueError(f"there is no parameter {name}: the workload has {', '.join(params) or 'none'}")
 
 
