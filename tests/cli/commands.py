@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 from click.testing import CliRunner
 
 from moorage.cli import main
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SPOT = str(EXAMPLES / "thresholds-1-spot-nodes")
+TRAP = str(EXAMPLES / "thresholds-2-inference-slo")
+CLEAN = str(EXAMPLES / "versions-2-old-cni")
+ALL = ("--feature-gates", "AllAlpha=true")
 
 
 class Ended(NamedTuple):

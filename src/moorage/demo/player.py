@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -28,6 +28,9 @@ PATIENCE = 20.0
 """How many seconds something that is expected may take."""
 _PAUSE = 0.02
 _NAMESPACE = "default"
+_SETTLED = 2
+"""Seconds after which a hollow node that was not changed again comes to life."""
+_NOT_READY = "node.kubernetes.io/not-ready"
 _EVICTIONS = ("TaintManagerEviction", "DeviceTaintManagerEviction")
 
 
@@ -233,13 +236,25 @@ def _unschedulable(pod: Data) -> str:
 class OwnHands:
     """Does what stories say through a client of our own, in the process of the control plane."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, clock: FastClock) -> None:
         self._client = client
+        self._clock = clock
 
     async def apply(self, folder: Path) -> None:
-        """Create all objects of a folder."""
-        for document in manifests.read([str(folder)]):
-            await self._client.create(_as_written(document.data), document.data, _NAMESPACE)
+        """Create all objects of a folder, the pods once its nodes are ready."""
+        documents = list(manifests.read([str(folder)]))
+        for document in documents:
+            if document.data["kind"] == "Node":
+                await self._create(document.data)
+        await self._clock.run_fast(_SETTLED)
+        while any(taint["key"] == _NOT_READY for node in await self.read(_NODE) for taint in _taints(node)):
+            await asyncio.sleep(_PAUSE)
+        for document in documents:
+            if document.data["kind"] != "Node":
+                await self._create(document.data)
+
+    async def _create(self, data: Data) -> None:
+        await self._client.create(_as_written(data), data, _NAMESPACE)
 
     async def create(self, pod: Data) -> str:
         """Create a pod; what the server says when it refuses, empty when it does not."""
@@ -285,13 +300,16 @@ class OwnHands:
         while (await self._client.list(_POD)).items:
             await asyncio.sleep(_PAUSE)
 
-    async def _taints(self, node: str) -> list[Any]:
-        data = msgspec.json.decode(await self._client.get(_NODE, "", node))
-        taints: list[Any] = data["spec"].get("taints", [])
-        return taints
+    async def _taints(self, node: str) -> list[Data]:
+        return _taints(msgspec.json.decode(await self._client.get(_NODE, "", node)))
 
-    async def _set_taints(self, node: str, taints: list[Any]) -> None:
+    async def _set_taints(self, node: str, taints: list[Data]) -> None:
         await self._client.patch(_NODE, "", node, {"spec": {"taints": taints}})
+
+
+def _taints(node: Data) -> list[Data]:
+    taints: list[Data] = node["spec"].get("taints", [])
+    return taints
 
 
 def _as_written(data: Data) -> Kind:
