@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from moorage.cli.perf import ProgressLine
-from moorage.tools.perf.stage import Progress, run
+from moorage.tools.perf.run import Progress, run
 from moorage.tools.perf.workloads import File
 from tests.cli.commands import moorage
 

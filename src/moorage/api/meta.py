@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, dataclass_transform
+from typing import Annotated, Any, dataclass_transform
 
 import msgspec
 
+Data = dict[str, Any]
+"""An object as JSON has it."""
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Time = Annotated[datetime, msgspec.Meta(tz=True)]

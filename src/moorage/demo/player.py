@@ -15,8 +15,9 @@ import msgspec
 
 from moorage.api import kinds, manifests
 from moorage.api.kinds import Kind
+from moorage.api.meta import Data
 from moorage.client import ApiError, Client, Missing
-from moorage.client.client import JSON_PATCH, Data
+from moorage.client.client import JSON_PATCH
 from moorage.client.clock import FastClock
 from moorage.demo import stories
 from moorage.demo.stories import Expectation, Story
@@ -110,10 +111,10 @@ class Player:
 
     async def _act(self, action: stories.Action) -> str:
         match action:
-            case stories.Taint(node, taint):
+            case stories.TaintNode(node, taint):
                 await self._hands.taint(node, taint)
                 return f"kubectl taint node {node} {taint} --overwrite"
-            case stories.Untaint(node, key):
+            case stories.UntaintNode(node, key):
                 await self._hands.untaint(node, key)
                 return f"kubectl taint node {node} {key}-"
             case stories.SetDeviceTaint(name, device, value):
@@ -149,7 +150,7 @@ class Player:
                 return lambda: self._evicted(expected)
             case stories.Stays():
                 return lambda: self._stays(expected)
-            case stories.Refused():
+            case stories.NotAdmitted():
                 return lambda: self._refused(expected)
             case stories.Holds():
                 return lambda: self._holds(expected)
@@ -187,7 +188,7 @@ class Player:
         well = bool(known) and known <= pods.keys() and all(_phase(pods[uid]) == "Running" for uid in known)
         return ("stays" if well else "did not stay"), well
 
-    async def _refused(self, expected: stories.Refused) -> tuple[str, bool]:
+    async def _refused(self, expected: stories.NotAdmitted) -> tuple[str, bool]:
         container = {"name": "app", "image": "myapp:latest"}
         spec = {"tolerations": [expected.toleration], "containers": [container]}
         message = await self._hands.create({"metadata": {"name": "refused"}, "spec": spec})

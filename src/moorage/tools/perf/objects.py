@@ -11,12 +11,11 @@ from typing import Any
 from moorage.api import kinds
 from moorage.api.decode import DecodeError, convert
 from moorage.api.kinds import Kind
+from moorage.api.meta import Data
 from moorage.api.yamltext import YAMLTextError, parse
 from moorage.tools.perf import foreign
 from moorage.tools.perf.gotemplate import Template, TemplateError
 from moorage.tools.perf.operations import AnyOperation, Churn, CreateNodes, CreatePods
-
-Data = dict[str, Any]
 
 HOSTNAME = "kubernetes.io/hostname"
 _IMAGE = "pause:3.10"
