@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shlex
-import subprocess
-import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,8 +14,11 @@ import yaml
 
 from moorage.api import kinds
 from moorage.client import Client
-from moorage.plane.controlplane import ControlPlane, Settings
+from moorage.client.clock import FastClock
+from moorage.controlplane import ControlPlane, Settings
+from moorage.features import ALL_ON
 from moorage.scheduler.config import Configuration
+from tests.cli.commands import moorage
 from tests.live.conftest import Live
 from tests.plane import create, eventually, node, pod, read
 
@@ -48,32 +49,33 @@ KUBECTL = [each for each in SESSIONS if each.command.startswith("kubectl ")]
 @pytest.mark.parametrize(
     ("page", "command", "output"), MOORAGE, ids=[f"{page}: {command}" for page, command, _ in MOORAGE]
 )
-def test_the_output_in_the_docs_is_what_the_command_prints(page: str, command: str, output: str) -> None:
-    args = shlex.split(command)[1:]
-    run = subprocess.run(
-        [sys.executable, "-m", "moorage", *args], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert run.returncode in (0, 1), run.stderr
-    assert run.stdout.rstrip() == output.rstrip()
-
-
-@pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    """What `make up` starts."""
-    server = Live(tmp_path_factory.mktemp("docs"))
-    server.start()
-    yield server
-    server.stop()
+def test_the_output_in_the_docs_is_what_the_command_prints(
+    page: str, command: str, output: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    ended = moorage(*shlex.split(command)[1:])
+    assert ended.returncode in (0, 1), ended.stderr
+    assert ended.stdout.rstrip() == output.rstrip()
 
 
 @pytest.mark.parametrize("page", dict.fromkeys(each.page for each in KUBECTL))
-def test_the_kubectl_sessions_of_a_page_go_as_it_says(page: str, live: Live) -> None:
-    for _, command, output in (each for each in KUBECTL if each.page == page):
-        refused = bool(re.search(r"is invalid|[Ee]rror", output))
-        run = live.kubectl(*shlex.split(command)[1:], check=False)
-        assert bool(run.returncode) is refused, f"{command}\n{run.stderr}"
-        shown = run.stderr if refused else run.stdout
-        assert not output.strip() or re.fullmatch(_pattern(output), _plain(shown)), f"{command}\n{shown}"
+async def test_the_kubectl_sessions_of_a_page_go_as_it_says(page: str, tmp_path: Path) -> None:
+    clock, kubectl = FastClock(), Live(tmp_path).kubectl
+    settings = Settings(
+        tmp_path, port=0, clock=clock, apiserver_gates=ALL_ON, scheduler_gates=ALL_ON, controllers_gates=ALL_ON
+    )
+    plane = await ControlPlane.start(settings)
+    try:
+        for _, command, output in (each for each in KUBECTL if each.page == page):
+            refused = bool(re.search(r"is invalid|[Ee]rror", output))
+            run = await asyncio.to_thread(kubectl, *shlex.split(command)[1:], check=False)
+            assert bool(run.returncode) is refused, f"{command}\n{run.stderr}"
+            shown = run.stderr if refused else run.stdout
+            assert not output.strip() or re.fullmatch(_pattern(output), _plain(shown)), f"{command}\n{shown}"
+            if command.startswith("kubectl apply"):
+                await clock.run_fast(2)  # until new nodes come to life
+    finally:
+        await plane.stop()
 
 
 def _plain(text: str) -> str:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.cli.test_cli import SPOT, moorage
+from tests.cli.commands import SPOT, moorage
 
 RACK = "node.labels['rack'].startsWith('us-west-2')"
 DESIGN_DOCUMENT = """\
@@ -56,16 +56,3 @@ def test_eval_answers_for_what_is_set() -> None:
         "cel", "eval", "--env", "taint", timed, "--set", "key=a", "--set", "timeAdded=2025-12-31T23:59:59Z"
     )
     assert (answer.returncode, answer.stdout.split()[0]) == (0, "true")
-
-
-def test_eval_refuses_inputs_that_make_no_sense() -> None:
-    for args, message in (
-        ([], "give either"),
-        (["--set", "rack"], "NAME=VALUE"),
-        (["-f", "no/such/file"], "No such file"),
-    ):
-        answer = moorage("cel", "eval", "--env", "node", RACK, *args)
-        assert answer.returncode == 2
-        assert message in answer.stderr
-    answer = moorage("cel", "eval", "--env", "taint", "true", "--set", "colour=red")
-    assert "a taint has no colour" in answer.stderr

@@ -1,4 +1,4 @@
-"""The commands as people run them: in a process of their own, with real files, pipes and exit codes."""
+"""What the commands print, and the exit codes with which they end."""
 
 from __future__ import annotations
 
@@ -12,18 +12,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
-ALL = ["--feature-gates", "AllAlpha=true"]
-SPOT = str(EXAMPLES / "thresholds-1-spot-nodes")
-TRAP = str(EXAMPLES / "thresholds-2-inference-slo")
-CLEAN = str(EXAMPLES / "versions-2-old-cni")
-
-
-def moorage(*args: str, stdin: str = "", **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "moorage", *args], input=stdin, capture_output=True, text=True, timeout=60,
-        env={**os.environ, **env}, check=False,
-    )  # fmt: skip
+from tests.cli.commands import ALL, CLEAN, SPOT, TRAP, moorage
 
 
 def test_help_has_an_example_for_each_command() -> None:
@@ -56,9 +45,10 @@ def test_why_json_and_yaml_say_the_same() -> None:
     assert critical["smallestChange"] == {"edits": ["`Gt 939` instead of `Gt 950`"], "admits": ["ondemand-node-1"]}
 
 
-def test_why_reads_standard_input() -> None:
+def test_why_reads_standard_input_in_a_process_of_its_own() -> None:
     text = (Path(CLEAN) / "manifests.yaml").read_text()
-    answer = moorage("why", "-f", "-", *ALL, stdin=text)
+    command = [sys.executable, "-m", "moorage", "why", "-f", "-", *ALL]
+    answer = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     assert answer.returncode == 0
     assert "(<stdin>:10)" in answer.stdout
 
@@ -116,27 +106,6 @@ def test_lint_can_leave_out_rules_and_list_them() -> None:
     assert answer.returncode == 2
     assert "unknown rule no-such-rule" in answer.stderr
     assert "eviction-trap" in moorage("lint", "--rules").stdout
-
-
-WRONG = {
-    "unknown gate": (["why", "-f", SPOT, "--feature-gates", "Nope=true"], "the known ones are AllAlpha"),
-    "bad gate value": (["why", "-f", SPOT, "--feature-gates", "AllAlpha=maybe"], "must be true or false"),
-    "no such file": (["why", "-f", "no/such/file"], "no/such/file: No such file or directory"),
-    "no file at all": (["why"], "Missing option '-f'"),
-    "nothing to lint": (["lint"], "name at least one file"),
-    "unknown flag": (["lint", SPOT, "--frobnicate"], "--frobnicate"),
-    "unknown format": (["why", "-f", SPOT, "-o", "xml"], "'xml' is not one of"),
-}
-
-
-@pytest.mark.parametrize("wrong", WRONG)
-def test_what_cannot_run_says_why_and_exits_with_2(wrong: str) -> None:
-    args, message = WRONG[wrong]
-    answer = moorage(*args)
-    assert answer.returncode == 2
-    assert message in answer.stderr
-    assert "Traceback" not in answer.stderr
-    assert not answer.stdout
 
 
 NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n"

@@ -53,11 +53,3 @@ async def test_every_namespace_is_given_the_certificate_of_the_kubeconfig_or_ano
         other = tmp_path / "two" / AUTHORITY
         async with controllers("--kubeconfig", file, "--root-ca-file", str(other)):
             await gets(client, "default", other.read_text())
-
-
-async def test_a_file_without_a_certificate_is_said(tmp_path: Path) -> None:
-    file = tmp_path / "ca.crt"
-    file.write_text("nothing")
-    line = [sys.executable, "-m", "moorage", "controllers", "--kubeconfig", "none", "--root-ca-file", str(file)]
-    answer = await asyncio.to_thread(subprocess.run, line, capture_output=True, text=True, env=CLEAN)
-    assert (answer.returncode, answer.stderr) == (2, f"moorage: {file}: holds no certificate in PEM form\n")

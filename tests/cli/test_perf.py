@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
 from moorage.cli.perf import ProgressLine
-from moorage.tools.perf.stage import Progress
+from moorage.tools.perf.run import Progress, run
+from moorage.tools.perf.workloads import File
+from tests.cli.commands import moorage
 
 BENCH = Path(__file__).parents[2] / "bench" / "workloads.yaml"
-
-
-def perf(*args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "moorage", "perf", *args], capture_output=True, text=True, timeout=120, check=False
-    )
 
 
 def small(folder: Path, *thresholds: float) -> str:
@@ -35,7 +29,7 @@ def small(folder: Path, *thresholds: float) -> str:
 
 
 def test_the_table_fits_into_100_columns_and_a_missed_threshold_ends_with_1(tmp_path: Path) -> None:
-    answer = perf("--config", small(tmp_path, 0, 10**9))
+    answer = moorage("perf", "--config", small(tmp_path, 0, 10**9))
     assert answer.returncode == 1, answer.stderr
     lines = answer.stdout.splitlines()
     assert [line.split()[:2] for line in lines[2:]] == [["Tiny/size-0", "5"], ["Tiny/size-1", "5"]]
@@ -47,7 +41,7 @@ def test_the_table_fits_into_100_columns_and_a_missed_threshold_ends_with_1(tmp_
 
 
 def test_json_is_what_the_dashboard_of_scheduler_perf_reads() -> None:
-    answer = perf("--config", str(BENCH), "--workload", "CELToleration/20Nodes", "-o", "json")
+    answer = moorage("perf", "--config", str(BENCH), "--workload", "CELToleration/20Nodes", "-o", "json")
     assert answer.returncode == 0, answer.stderr
     told = json.loads(answer.stdout)
     assert told["version"] == "v1"
@@ -58,18 +52,9 @@ def test_json_is_what_the_dashboard_of_scheduler_perf_reads() -> None:
 
 
 @pytest.mark.parametrize("name", ["VolumeAffinity", "TopologySpread", "TaintChurn", "DeviceTaints"])
-def test_our_larger_stories_run_in_small(name: str) -> None:
-    answer = perf("--config", str(BENCH), "--workload", f"{name}/20Nodes")
-    assert answer.returncode == 0, answer.stderr
-    assert answer.stdout.splitlines()[-1].split()[:2] == [f"{name}/20Nodes", "50"]
-
-
-def test_a_file_that_cannot_be_used_ends_with_2_and_one_sentence(tmp_path: Path) -> None:
-    for args in (["--config", str(tmp_path / "none.yaml")], ["--config", small(tmp_path, 0), "--workload", "Huge"]):
-        answer = perf(*args)
-        assert answer.returncode == 2
-        assert answer.stderr.startswith(f"moorage: {tmp_path}/")
-        assert len(answer.stderr.splitlines()) == 1
+async def test_our_larger_stories_run_in_small(name: str) -> None:
+    (measured,) = await run(File(BENCH).plan(f"{name}/20Nodes"), lambda _: None)
+    assert measured.pods == 50
 
 
 def test_progress_is_one_line_that_changes_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,10 +23,10 @@ from kubernetes.dynamic.exceptions import DynamicApiError
 from moorage.api import kinds
 from moorage.api.kinds import Kind
 from moorage.client.clock import FastClock
+from moorage.controlplane import ControlPlane, Settings
 from moorage.demo.player import Hands, Player, Saw
 from moorage.demo.stories import STORIES
 from moorage.features import ALL_ON
-from moorage.plane.controlplane import ControlPlane, Settings
 from tests.live.conftest import ROOT, Live
 from tests.plane import eventually
 

@@ -8,13 +8,13 @@ import pytest
 from moorage.api import manifests
 from moorage.features import ALL_ON, NONE_ON, Gates
 from moorage.tools.cluster import read_cluster
-from moorage.tools.lint import IGNORE_ANNOTATION, RULES, Finding, lint
+from moorage.tools.lint import IGNORE_ANNOTATION, RULES, LintFinding, lint
 from moorage.validation.advice import Severity
 
 PAGES = Path(__file__).parents[2] / "docs" / "lint"
 
 
-def findings(path: Path, gates: Gates = ALL_ON) -> list[Finding]:
+def findings(path: Path, gates: Gates = ALL_ON) -> list[LintFinding]:
     cluster = read_cluster(manifests.read([str(path)]))
     return lint(cluster, cluster, gates)
 

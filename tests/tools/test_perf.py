@@ -14,7 +14,7 @@ from moorage.tools.perf.cluster import Failed
 from moorage.tools.perf.gotemplate import Template, TemplateError
 from moorage.tools.perf.measure import Measurement, summary, throughput
 from moorage.tools.perf.operations import seconds_of
-from moorage.tools.perf.stage import run
+from moorage.tools.perf.run import run
 from moorage.tools.perf.thresholds import Threshold
 from moorage.tools.perf.workloads import File, WorkloadError
 

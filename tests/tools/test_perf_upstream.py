@@ -14,7 +14,7 @@ from moorage.tools.perf import cluster
 from moorage.tools.perf.cluster import Failed
 from moorage.tools.perf.histograms import quantile
 from moorage.tools.perf.measure import Measurement
-from moorage.tools.perf.stage import run
+from moorage.tools.perf.run import run
 from moorage.tools.perf.workloads import File, WorkloadError
 
 TEMPLATES = {

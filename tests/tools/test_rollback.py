@@ -8,8 +8,8 @@ import pytest
 
 from moorage.api.decode import from_manifest
 from moorage.features import Gate
-from moorage.tools.cluster import Cluster, Item
-from moorage.tools.rollback import Finding, Rollback, Step
+from moorage.tools.cluster import Cluster, ClusterObject
+from moorage.tools.rollback import Rollback, RollbackFinding, RollbackStep
 
 Data = dict[str, Any]
 
@@ -55,23 +55,23 @@ def preferring(term: Data) -> Data:
     return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": term}]}}
 
 
-def findings(gate: Gate, *objects: Data) -> list[Finding]:
+def findings(gate: Gate, *objects: Data) -> list[RollbackFinding]:
     items = []
     for each in objects:
         found = from_manifest(each)
         assert found is not None
-        items.append(Item(found))
+        items.append(ClusterObject(found))
     return Rollback(Cluster(items), gate).findings()
 
 
-def found(gate: Gate, *objects: Data) -> list[tuple[Step, str]]:
+def found(gate: Gate, *objects: Data) -> list[tuple[RollbackStep, str]]:
     return [(each.step, each.name) for each in findings(gate, *objects)]
 
 
 @pytest.mark.parametrize("gate", Gate)
 def test_running_pods_are_evicted_only_by_the_gates_that_eviction_asks(gate: Gate) -> None:
     running = pod("web", TOLERATIONS[gate], node_name="n1", phase="Running", owner="web")
-    expected = [(Step.EVICTED, "Pod default/web")] if gate in (Gate.CEL, Gate.WILDCARD) else []
+    expected = [(RollbackStep.EVICTED, "Pod default/web")] if gate in (Gate.CEL, Gate.WILDCARD) else []
     assert found(gate, node("n1", taint(VALUES[gate])), running) == expected
 
 
@@ -104,7 +104,7 @@ def test_pods_that_are_over_or_leaving_are_left_out() -> None:
 @pytest.mark.parametrize("gate", Gate)
 def test_a_pending_pod_that_no_node_would_admit_is_stuck(gate: Gate) -> None:
     finding = findings(gate, node("n1", taint(VALUES[gate], "NoSchedule")), pod("web", TOLERATIONS[gate]))[0]
-    assert finding.step is Step.PENDING
+    assert finding.step is RollbackStep.PENDING
     assert finding.reason == "it is pending, and without the gate no node will do: it stays pending"
     assert finding.command.startswith("kubectl get pod web -o yaml > web.yaml;")
 
@@ -123,7 +123,9 @@ def test_a_preference_keeps_no_pod_from_anywhere() -> None:
     wishing = pod("wishing", affinity=preferring(CEL_TERM))
     assert found(Gate.CEL, node("n1", kernel="6.1.0"), wishing) == []
     assert found(Gate.CEL, wishing) == []
-    assert found(Gate.CEL, pod("demanding", affinity=requiring(CEL_TERM))) == [(Step.PENDING, "Pod default/demanding")]
+    assert found(Gate.CEL, pod("demanding", affinity=requiring(CEL_TERM))) == [
+        (RollbackStep.PENDING, "Pod default/demanding")
+    ]
 
 
 def test_templates_are_found_once_where_they_are_changed() -> None:
@@ -137,8 +139,8 @@ def test_templates_are_found_once_where_they_are_changed() -> None:
     )
     answer = findings(Gate.WILDCARD, done, replica_set, cron_job, deployment)
     assert [(each.step, each.name) for each in answer] == [
-        (Step.TEMPLATES, "CronJob default/nightly"),
-        (Step.TEMPLATES, "Deployment shop/web"),
+        (RollbackStep.TEMPLATES, "CronJob default/nightly"),
+        (RollbackStep.TEMPLATES, "Deployment shop/web"),
     ]
     assert answer[1].command == "kubectl edit deployment web -n shop"
 
@@ -150,7 +152,7 @@ def test_volumes_that_lose_nodes_are_found(gate: Gate, term: Data) -> None:
         return made("PersistentVolume", "disk", spec={"nodeAffinity": required})
 
     here = node("n1", kernel="6.1.0")
-    assert found(gate, here, volume(term)) == [(Step.VOLUMES, "PersistentVolume disk")]
+    assert found(gate, here, volume(term)) == [(RollbackStep.VOLUMES, "PersistentVolume disk")]
     assert found(gate, here, volume(PLAIN_TERM)) == []
     assert found(gate, here, volume(term, PLAIN_TERM)) == []
     other = {"matchExpressions": [{"key": "kernel", "operator": "DoesNotExist"}]}
@@ -176,7 +178,9 @@ def devices(*taints: Data) -> Data:
 
 @pytest.mark.parametrize("gate", Gate)
 def test_a_claim_that_has_no_device_yet_would_get_none_that_is_tainted(gate: Gate) -> None:
-    assert found(gate, claim(TOLERATIONS[gate], allocated=False)) == [(Step.CLAIMS, "ResourceClaim default/gpu")]
+    assert found(gate, claim(TOLERATIONS[gate], allocated=False)) == [
+        (RollbackStep.CLAIMS, "ResourceClaim default/gpu")
+    ]
 
 
 @pytest.mark.parametrize("gate", Gate)
@@ -232,7 +236,13 @@ def test_what_pods_are_made_of_comes_before_the_pods() -> None:
         claim(EXPRESSION, allocated=False), made("PersistentVolume", "disk", spec=required),
         made("Deployment", "web", "apps/v1", **template),
     )  # fmt: skip
-    assert [step for step, _ in order] == [Step.TEMPLATES, Step.VOLUMES, Step.CLAIMS, Step.EVICTED, Step.PENDING]
+    assert [step for step, _ in order] == [
+        RollbackStep.TEMPLATES,
+        RollbackStep.VOLUMES,
+        RollbackStep.CLAIMS,
+        RollbackStep.EVICTED,
+        RollbackStep.PENDING,
+    ]
 
 
 def test_a_claim_that_was_made_for_a_pod_goes_with_it() -> None:
@@ -247,7 +257,7 @@ def test_a_claim_that_was_made_for_a_pod_goes_with_it() -> None:
 def test_device_inventories_are_changed_by_their_driver() -> None:
     spec = {"driver": "d", "pool": {"name": "p"}, "nodeSelector": {"nodeSelectorTerms": [CEL_TERM]}}
     finding = findings(Gate.CEL, made("ResourceSlice", "s", "resource.k8s.io/v1", spec=spec))[0]
-    assert (finding.step, finding.command) == (Step.CLAIMS, "")
+    assert (finding.step, finding.command) == (RollbackStep.CLAIMS, "")
     assert finding.reason.endswith("change it in the driver that publishes it")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -108,8 +109,10 @@ def _sentence(error: Exception, place: str) -> str:
         return str(error)
     if error.filename:
         return f"{error.filename}: {error.strerror}"
-    # What asyncio says of an address in use repeats the address.
-    return f"{place}: {os.strerror(error.errno) if error.errno else error}"
+    # What Python says of an address repeats the address; a name that is not resolved has a negative number.
+    reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or error
+    remedy = ": stop what listens there, or choose another port" if error.errno == errno.EADDRINUSE else ""
+    return f"{place}: {reason}{remedy}"
 
 
 async def _started(directory: Path, store: Store, gates: Gates, bind: str, port: int, clock: Clock | None) -> APIServer:

@@ -8,6 +8,7 @@ from moorage.cli.cel import cel
 from moorage.cli.components import controllers, scheduler
 from moorage.cli.demo import demo
 from moorage.cli.lint import lint
+from moorage.cli.options import Commands
 from moorage.cli.perf import perf
 from moorage.cli.rollback import rollback
 from moorage.cli.up import apiserver, up
@@ -16,7 +17,7 @@ from moorage.cli.why import why
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-@click.group(context_settings=CONTEXT)
+@click.group(cls=Commands, context_settings=CONTEXT)
 @click.version_option(package_name="moorage", message="moorage %(version)s")
 def main() -> None:
     """Decide where Kubernetes pods may run: by thresholds, versions, families of keys and expressions.

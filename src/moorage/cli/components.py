@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from moorage.client import Client
+    from moorage.client.kubeconfig import Kubeconfig
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 Start = Callable[["Client"], tuple["CollectorRegistry", Callable[[], Awaitable[None]]]]
-"""Prepares a component: what it measures, and what runs it."""
+"""Prepares a component: returns its metrics and what runs it."""
 
 
 def _component_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -41,7 +42,7 @@ def _component_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command()
 @_component_options
 @click.option("--config", type=_FILE, help="A KubeSchedulerConfiguration: profiles, plugins, weights.")
-def scheduler(config: Path | None, gates: Gates, leader_elect: bool, **given: Any) -> None:
+def scheduler(config: Path | None, gates: Gates, leader_elect: bool, **connection: Any) -> None:
     """Place pods: the scheduler alone, beside any Kubernetes API server.
 
     \b
@@ -58,11 +59,11 @@ def scheduler(config: Path | None, gates: Gates, leader_elect: bool, **given: An
         cannot_run(str(error))
 
     def start(client: Client) -> tuple[CollectorRegistry, Callable[[], Awaitable[None]]]:
-        made = Scheduler(client, gates, configuration)
-        return made.metrics.registry, made.run
+        component = Scheduler(client, gates, configuration)
+        return component.metrics.registry, component.run
 
     try:
-        _serve("scheduler", start, leader_elect and configuration.leader_elect, **given)
+        _serve("scheduler", start, leader_elect and configuration.leader_elect, **connection)
     except ConfigurationError as error:
         cannot_run(f"{config}: {error}")
 
@@ -74,7 +75,7 @@ def scheduler(config: Path | None, gates: Gates, leader_elect: bool, **given: An
               help="The certificate by which pods know the API server, given to each namespace as kube-root-ca.crt. "
                    "By default that of the kubeconfig.")  # fmt: skip
 def controllers(
-    hollow_nodes: bool, root_ca_file: Path | None, gates: Gates, leader_elect: bool, kubeconfig: Path, **given: Any
+    hollow_nodes: bool, root_ca_file: Path | None, gates: Gates, leader_elect: bool, kubeconfig: Path, **connection: Any
 ) -> None:
     """Evict, replace, collect: the controllers alone, beside any Kubernetes API server.
 
@@ -87,17 +88,17 @@ def controllers(
     from moorage.controllers.hollow import HollowNodes
     from moorage.controllers.run import CONTROLLERS, prepare
 
-    wanted = [*CONTROLLERS]
+    makers = [*CONTROLLERS]
     if certificate := _root_certificate(root_ca_file, kubeconfig):
-        wanted.append(root_ca(certificate))
+        makers.append(root_ca(certificate))
     if hollow_nodes:
-        wanted.append(HollowNodes)
+        makers.append(HollowNodes)
 
     def start(client: Client) -> tuple[CollectorRegistry, Callable[[], Awaitable[None]]]:
-        made = prepare(client, gates, wanted)
-        return made.context.registry, made.run
+        component = prepare(client, gates, makers)
+        return component.context.registry, component.run
 
-    _serve("controllers", start, leader_elect, kubeconfig, **given)
+    _serve("controllers", start, leader_elect, kubeconfig, **connection)
 
 
 def _root_certificate(file: Path | None, kubeconfig: Path) -> str:
@@ -109,15 +110,14 @@ def _root_certificate(file: Path | None, kubeconfig: Path) -> str:
     try:
         if file is None:
             return load(kubeconfig).trusted
-        text = file.read_text("ascii")
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(file)
+        return file.read_text("ascii")
     except KubeconfigError as error:
         cannot_run(str(error))
     except (ssl.SSLError, UnicodeError):
         cannot_run(f"{file}: holds no certificate in PEM form")
     except OSError as error:
         cannot_run(f"{file}: {error.strerror or error}")
-    return text
 
 
 _LEASES = {"scheduler": "kube-scheduler", "controllers": "kube-controller-manager"}
@@ -126,43 +126,43 @@ _LEASES = {"scheduler": "kube-scheduler", "controllers": "kube-controller-manage
 def _serve(component: str, start: Start, leader_elect: bool, kubeconfig: Path, metrics_port: int | None) -> None:
     import uvloop
 
-    from moorage.client.kubeconfig import KubeconfigError
-    from moorage.plane.memory import collect_seldom
+    from moorage.client.kubeconfig import KubeconfigError, load
+    from moorage.garbage import collect_seldom
 
-    collect_seldom()
     try:
-        uvloop.run(_run(component, start, leader_elect, kubeconfig, metrics_port))
+        config = load(kubeconfig)
+        collect_seldom()
+        uvloop.run(_run(component, start, leader_elect, config, metrics_port))
     except KubeconfigError as error:
         cannot_run(str(error))
-    except OSError as error:
-        cannot_run(f"port {metrics_port}: {error.strerror or error}")
 
 
-async def _run(component: str, start: Start, leader_elect: bool, file: Path, port: int | None) -> None:
+async def _run(component: str, start: Start, leader_elect: bool, config: Kubeconfig, port: int | None) -> None:
     from prometheus_client import start_http_server
 
     from moorage.client import Client
     from moorage.client.clock import Clock
     from moorage.client.https import HTTPSTransport
-    from moorage.client.kubeconfig import load
     from moorage.client.leases import LeadershipLost, identity, lead
 
-    config = load(file)
     client = Client(HTTPSTransport(config, f"moorage-{component}"))
-    registry, work = start(client)
+    registry, run = start(client)
     if port:
-        start_http_server(port, "127.0.0.1", registry)
+        try:
+            start_http_server(port, "127.0.0.1", registry)
+        except OSError as error:
+            cannot_run(f"port {port}: {error.strerror}: choose another one with --metrics-port")
     if leader_elect:
-        working = asyncio.ensure_future(lead(client, _LEASES[component], identity(), Clock(), work))
+        running = asyncio.ensure_future(lead(client, _LEASES[component], identity(), Clock(), run))
     else:
-        working = asyncio.ensure_future(work())
+        running = asyncio.ensure_future(run())
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, working.cancel)
+        loop.add_signal_handler(number, running.cancel)
     click.echo(f"Moorage's {component} at work for {config.url}. Ctrl-C stops it.")
     try:
         with suppress(asyncio.CancelledError):
-            await working
+            await running
     except LeadershipLost as error:
         cannot_run(str(error))
     finally:

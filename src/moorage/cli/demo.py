@@ -44,10 +44,10 @@ def demo() -> None:
 
 async def _play(directory: Path) -> bool:
     from moorage.client.clock import FastClock
+    from moorage.controlplane import ControlPlane, Settings
     from moorage.demo.player import OwnHands, Player, Saw, examples
     from moorage.demo.stories import STORIES
     from moorage.features import ALL_ON
-    from moorage.plane.controlplane import ControlPlane, Settings
 
     clock, folder = FastClock(), examples()
     settings = Settings(
@@ -57,7 +57,7 @@ async def _play(directory: Path) -> bool:
     plane = await ControlPlane.start(settings)
     try:
         _say(f"A control plane for {len(STORIES)} stories, at {plane.server.url}: hollow nodes, all gates on.")
-        hands = OwnHands(plane.server.client("moorage-demo"))
+        hands = OwnHands(plane.server.client("moorage-demo"), clock)
         player = Player(hands, clock, folder)
         results: list[tuple[Story, list[Saw]]] = []
         for story in STORIES:

@@ -10,16 +10,16 @@ from xml.etree import ElementTree
 import click
 import msgspec
 
-from moorage.tools.lint import RULES, Finding
+from moorage.tools.lint import RULES, LintFinding
 from moorage.validation.advice import Severity
 
-Format = Callable[[list[Finding], int], str]
+FindingsFormat = Callable[[list[LintFinding], int], str]
 """Takes the findings and how many objects were looked at."""
 
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "blue"}
 
 
-def text(findings: list[Finding], objects: int) -> str:
+def text(findings: list[LintFinding], objects: int) -> str:
     """A few lines a finding: where, what, and what to do about it."""
     lines = []
     for finding in findings:
@@ -34,13 +34,13 @@ def text(findings: list[Finding], objects: int) -> str:
     return "\n".join(lines)
 
 
-def json(findings: list[Finding], objects: int) -> str:
+def json(findings: list[LintFinding], objects: int) -> str:
     """An object with every finding as an object."""
     data = {"objects": objects, "findings": [_data(finding) for finding in findings]}
     return msgspec.json.format(msgspec.json.encode(data), indent=2).decode()
 
 
-def sarif(findings: list[Finding], _: int) -> str:
+def sarif(findings: list[LintFinding], _: int) -> str:
     """SARIF 2.1.0, which code review tools show beside the lines."""
     rules = [
         {
@@ -72,7 +72,7 @@ def sarif(findings: list[Finding], _: int) -> str:
     return msgspec.json.format(msgspec.json.encode(log), indent=2).decode()
 
 
-def junit(findings: list[Finding], objects: int) -> str:
+def junit(findings: list[LintFinding], objects: int) -> str:
     """JUnit XML: a test case a finding; errors and warnings are failures, notes pass."""
     failures = [finding for finding in findings if finding.severity < Severity.NOTE]
     suite = ElementTree.Element(
@@ -92,7 +92,7 @@ def junit(findings: list[Finding], objects: int) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suite, encoding="unicode")
 
 
-def github(findings: list[Finding], _: int) -> str:
+def github(findings: list[LintFinding], _: int) -> str:
     """Workflow commands that annotate a change on GitHub."""
     words = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
     return "\n".join(
@@ -102,14 +102,14 @@ def github(findings: list[Finding], _: int) -> str:
     )
 
 
-FORMATS: dict[str, Format] = {"text": text, "json": json, "sarif": sarif, "junit": junit, "github": github}
+FORMATS: dict[str, FindingsFormat] = {"text": text, "json": json, "sarif": sarif, "junit": junit, "github": github}
 
 
-def _message(finding: Finding) -> str:
+def _message(finding: LintFinding) -> str:
     return f"{finding.path}: {finding.message}" if finding.path else finding.message
 
 
-def _data(finding: Finding) -> dict[str, Any]:
+def _data(finding: LintFinding) -> dict[str, Any]:
     return {
         "rule": finding.rule.id,
         "severity": finding.severity.word,

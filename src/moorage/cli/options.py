@@ -1,10 +1,11 @@
-"""What the commands have in common: the gates option, reading manifests, and how a command fails."""
+"""What the commands share: the gates option, reading manifests, and how a command fails."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import click
@@ -14,6 +15,33 @@ from moorage.api import manifests
 from moorage.tools.cluster import Cluster, read_cluster
 
 FINDINGS, CANNOT_RUN = 1, 2
+
+
+class Commands(click.Group):
+    """A group of commands in which a wrong option or argument is answered with one sentence."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Parse the arguments of the group."""
+        with _one_sentence():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Parse the arguments of a command and run it."""
+        with _one_sentence():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _one_sentence() -> Iterator[None]:
+    try:
+        yield
+    except click.UsageError as error:
+        if error.ctx is None or type(error).show is not click.UsageError.show:
+            raise  # a group without a command shows its help
+        message = " ".join(error.format_message().split()).rstrip(".")
+        cannot_run(f"{message} (see '{error.ctx.command_path} --help')")
 
 
 def parse_gates(text: str) -> features.Gates:

@@ -13,8 +13,8 @@ from moorage.cli.options import FINDINGS, cannot_run
 
 if TYPE_CHECKING:
     from moorage.tools.perf.measure import Measurement
-    from moorage.tools.perf.stage import Progress
-    from moorage.tools.perf.workloads import Plan
+    from moorage.tools.perf.run import Progress
+    from moorage.tools.perf.workloads import WorkloadPlan
 
 _LINE_SECONDS = 5.0
 _NAME = 36
@@ -82,7 +82,7 @@ class Table:
     def __init__(self) -> None:
         self._begun = False
 
-    def show(self, plan: Plan, measured: Measurement, *, alone: bool) -> None:
+    def show(self, plan: WorkloadPlan, measured: Measurement, *, alone: bool) -> None:
         """Show one line, the first one below the heads of the columns."""
         if not self._begun:
             click.echo(f"{'':{_NAME + 7}}{'pods/s':>8}{'':21}{'latency, ms':>16}{'':5}{'memory':>7}")

@@ -13,7 +13,7 @@ import msgspec
 from moorage.cli.options import FINDINGS, cannot_run, read, wants_colour
 from moorage.features import Gate
 from moorage.tools.cluster import Cluster
-from moorage.tools.rollback import Finding, Rollback
+from moorage.tools.rollback import Rollback, RollbackFinding
 
 _NAMES = [gate.value for gate in Gate]
 
@@ -89,7 +89,7 @@ def _live(file: Path) -> Cluster:
         cannot_run(str(error))
 
 
-def _write_text(plan: Rollback, findings: list[Finding]) -> None:
+def _write_text(plan: Rollback, findings: list[RollbackFinding]) -> None:
     colour = wants_colour()
     if not findings:
         click.echo(f"Turning off {plan.gate.value} changes nothing for what is there.")
@@ -110,7 +110,7 @@ def _write_text(plan: Rollback, findings: list[Finding]) -> None:
         click.echo(f"   {line}")
 
 
-def _write_json(plan: Rollback, findings: list[Finding]) -> None:
+def _write_json(plan: Rollback, findings: list[RollbackFinding]) -> None:
     data = {
         "gate": plan.gate.value,
         "findings": [

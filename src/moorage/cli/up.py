@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,7 +23,8 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 
 def _server_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed((
-        click.option("--data-dir", "directory", type=click.Path(path_type=Path), default=_DIRECTORY, show_default=True,
+        click.option("--data-dir", "directory", type=click.Path(file_okay=False, path_type=Path), default=_DIRECTORY,
+                     show_default=True,
                      help="Where certificates, tokens, the kubeconfig and the database are kept."),
         click.option("--bind", default="127.0.0.1", show_default=True, help="The address to listen on."),
         click.option("--port", type=click.IntRange(0, 65535), default=6443, show_default=True,
@@ -58,7 +60,7 @@ def up(
       moorage up --data-dir /var/lib/moorage --port 0
       moorage up --store etcd://127.0.0.1:2379
     """
-    from moorage.plane.controlplane import ControlPlane, Settings
+    from moorage.controlplane import ControlPlane, Settings
 
     settings = Settings(
         **_settings(server),
@@ -105,14 +107,37 @@ class Running(NamedTuple):
 
 def _settings(server: dict[str, Any]) -> dict[str, Any]:
     files = tuple(server.pop(f"etcd_{name}") for name in ("cafile", "certfile", "keyfile"))
+    _check_etcd_files(*files)
     return {**server, "etcd_files": files}
+
+
+def _check_etcd_files(authority: Path | None, certificate: Path | None, key: Path | None) -> None:
+    """End the command when etcd cannot be spoken to with these files: gRPC's own answer is a crash or a log."""
+    for file in (authority, certificate, key):
+        try:
+            _ = file and file.read_bytes()
+        except OSError as error:
+            cannot_run(f"{file} cannot be read: {error.strerror}")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        if authority:
+            context.load_verify_locations(authority)
+    except ssl.SSLError:
+        cannot_run(f"{authority}: holds no certificate in PEM form")
+    if (certificate is None) != (key is None):
+        raise click.UsageError("--etcd-certfile and --etcd-keyfile go together")
+    try:
+        if certificate:
+            context.load_cert_chain(certificate, key)
+    except ssl.SSLError:
+        cannot_run(f"{certificate} and {key}: hold no certificate and its key in PEM form")
 
 
 def _serve(start: Callable[[], Awaitable[Running]], gates: Gates) -> None:
     import uvloop
 
     from moorage.apiserver.run import CannotStart
-    from moorage.plane.memory import collect_seldom
+    from moorage.garbage import collect_seldom
 
     collect_seldom()
     try:

@@ -13,7 +13,7 @@ import msgspec
 from moorage.api.node import Node
 from moorage.cli.options import FINDINGS, cannot_run, feature_gates, read, wants_colour
 from moorage.features import Gates
-from moorage.tools.why import Explainer, Explanation, Fit, NodeSet, Refused
+from moorage.tools.why import Explainer, Explanation, Fit, NodeSet, RefusedNodes
 
 _SHOWN = 3
 _SMALL = 20
@@ -169,6 +169,6 @@ def _fit_data(fit: Fit) -> dict[str, Any]:
     return data
 
 
-def _refused_data(refused: Refused) -> dict[str, Any]:
+def _refused_data(refused: RefusedNodes) -> dict[str, Any]:
     reasons = [{"subject": refusal.subject, "reason": refusal.reason} for refusal in refused.refusals]
     return {"names": list(refused.nodes), "reasons": reasons}

@@ -9,14 +9,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
 from moorage.api import kinds, manifests
 from moorage.api.kinds import Kind
+from moorage.api.meta import Data
 from moorage.client import ApiError, Client, Missing
-from moorage.client.client import JSON_PATCH, Data
+from moorage.client.client import JSON_PATCH
 from moorage.client.clock import FastClock
 from moorage.demo import stories
 from moorage.demo.stories import Expectation, Story
@@ -28,6 +29,9 @@ PATIENCE = 20.0
 """How many seconds something that is expected may take."""
 _PAUSE = 0.02
 _NAMESPACE = "default"
+_SETTLED = 2
+"""Seconds after which a hollow node that was not changed again comes to life."""
+_NOT_READY = "node.kubernetes.io/not-ready"
 _EVICTIONS = ("TaintManagerEviction", "DeviceTaintManagerEviction")
 
 
@@ -107,10 +111,10 @@ class Player:
 
     async def _act(self, action: stories.Action) -> str:
         match action:
-            case stories.Taint(node, taint):
+            case stories.TaintNode(node, taint):
                 await self._hands.taint(node, taint)
                 return f"kubectl taint node {node} {taint} --overwrite"
-            case stories.Untaint(node, key):
+            case stories.UntaintNode(node, key):
                 await self._hands.untaint(node, key)
                 return f"kubectl taint node {node} {key}-"
             case stories.SetDeviceTaint(name, device, value):
@@ -146,7 +150,7 @@ class Player:
                 return lambda: self._evicted(expected)
             case stories.Stays():
                 return lambda: self._stays(expected)
-            case stories.Refused():
+            case stories.NotAdmitted():
                 return lambda: self._refused(expected)
             case stories.Holds():
                 return lambda: self._holds(expected)
@@ -184,7 +188,7 @@ class Player:
         well = bool(known) and known <= pods.keys() and all(_phase(pods[uid]) == "Running" for uid in known)
         return ("stays" if well else "did not stay"), well
 
-    async def _refused(self, expected: stories.Refused) -> tuple[str, bool]:
+    async def _refused(self, expected: stories.NotAdmitted) -> tuple[str, bool]:
         container = {"name": "app", "image": "myapp:latest"}
         spec = {"tolerations": [expected.toleration], "containers": [container]}
         message = await self._hands.create({"metadata": {"name": "refused"}, "spec": spec})
@@ -233,13 +237,25 @@ def _unschedulable(pod: Data) -> str:
 class OwnHands:
     """Does what stories say through a client of our own, in the process of the control plane."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, clock: FastClock) -> None:
         self._client = client
+        self._clock = clock
 
     async def apply(self, folder: Path) -> None:
-        """Create all objects of a folder."""
-        for document in manifests.read([str(folder)]):
-            await self._client.create(_as_written(document.data), document.data, _NAMESPACE)
+        """Create all objects of a folder, the pods once its nodes are ready."""
+        documents = list(manifests.read([str(folder)]))
+        for document in documents:
+            if document.data["kind"] == "Node":
+                await self._create(document.data)
+        await self._clock.run_fast(_SETTLED)
+        while any(taint["key"] == _NOT_READY for node in await self.read(_NODE) for taint in _taints(node)):
+            await asyncio.sleep(_PAUSE)
+        for document in documents:
+            if document.data["kind"] != "Node":
+                await self._create(document.data)
+
+    async def _create(self, data: Data) -> None:
+        await self._client.create(_as_written(data), data, _NAMESPACE)
 
     async def create(self, pod: Data) -> str:
         """Create a pod; what the server says when it refuses, empty when it does not."""
@@ -285,13 +301,16 @@ class OwnHands:
         while (await self._client.list(_POD)).items:
             await asyncio.sleep(_PAUSE)
 
-    async def _taints(self, node: str) -> list[Any]:
-        data = msgspec.json.decode(await self._client.get(_NODE, "", node))
-        taints: list[Any] = data["spec"].get("taints", [])
-        return taints
+    async def _taints(self, node: str) -> list[Data]:
+        return _taints(msgspec.json.decode(await self._client.get(_NODE, "", node)))
 
-    async def _set_taints(self, node: str, taints: list[Any]) -> None:
+    async def _set_taints(self, node: str, taints: list[Data]) -> None:
         await self._client.patch(_NODE, "", node, {"spec": {"taints": taints}})
+
+
+def _taints(node: Data) -> list[Data]:
+    taints: list[Data] = node["spec"].get("taints", [])
+    return taints
 
 
 def _as_written(data: Data) -> Kind:

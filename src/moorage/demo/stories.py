@@ -10,7 +10,7 @@ THRESHOLDS, VERSIONS, EXPRESSIONS, KEYS = "KEP-5471", "KEP-5721", "KEP-5500", "K
 
 
 @dataclass(frozen=True, slots=True)
-class Taint:
+class TaintNode:
     """Taint a node, in place of a taint of the same key and effect."""
 
     node: str
@@ -19,7 +19,7 @@ class Taint:
 
 
 @dataclass(frozen=True, slots=True)
-class Untaint:
+class UntaintNode:
     """Take all taints of a key from a node."""
 
     node: str
@@ -49,7 +49,7 @@ class Pass:
     seconds: int
 
 
-Action = Taint | Untaint | SetDeviceTaint | Delete | Pass
+Action = TaintNode | UntaintNode | SetDeviceTaint | Delete | Pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Stays:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class NotAdmitted:
     """A pod with some toleration is not admitted."""
 
     toleration: dict[str, Any]
@@ -128,7 +128,7 @@ class Holds:
         return f"claim {self.what} holds {self.device}"
 
 
-Expectation = Runs | Waits | Evicted | Stays | Refused | Holds
+Expectation = Runs | Waits | Evicted | Stays | NotAdmitted | Holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +148,9 @@ STORIES = (
              "`Gt 750` tolerates 800 and 940; \"high\" is no number, so it does not tolerate that"),
         Runs("flexible-sla-workload", ("ondemand-node-1",), "`Equal 900` or `Gt 900`: 940 will do, 800 will not"),
         Waits("critical-workload", f"untolerated taint {{{SLA}: 940}}", "no node is above 950"),
-        Refused({"key": SLA, "operator": "Gt", "value": "95.5", "effect": "NoSchedule"},
+        NotAdmitted({"key": SLA, "operator": "Gt", "value": "95.5", "effect": "NoSchedule"},
                 "must be a valid decimal integer in canonical form", "thresholds are integers"),
-        Taint("ondemand-node-1", f"{SLA}=990:NoSchedule"),
+        TaintNode("ondemand-node-1", f"{SLA}=990:NoSchedule"),
         Runs("critical-workload", ("ondemand-node-1",), "990 is above 950, and the scheduler sees the change at once"),
         Stays("flexible-sla-workload", "NoSchedule never moves a pod that runs"),
     )),
@@ -161,8 +161,8 @@ STORIES = (
         Evicted("inference-service", "the trap: tolerationSeconds 30 bounds the stay on *good* nodes"),
         Runs("inference-service", ("inference-node-2",), "its replacement comes to the same node, for 30 s again"),
         Stays("inference-service-fixed", "it tolerates 990 for good"),
-        Taint("inference-node-1", f"{SLA}=995:NoExecute"),
-        Taint("inference-node-2", f"{SLA}=900:NoExecute"),
+        TaintNode("inference-node-1", f"{SLA}=995:NoExecute"),
+        TaintNode("inference-node-2", f"{SLA}=900:NoExecute"),
         Evicted("inference-service-fixed", "900 is not above 950"),
         Runs("inference-service-fixed", ("inference-node-1",), "995 is"),
     )),
@@ -187,7 +187,7 @@ STORIES = (
     )),
     Story("versions-2-old-cni", VERSIONS, 2, "Tolerate nodes that still run an older CNI", (
         Runs("tolerant-pod", ("old-cni-node-1",), "v3.27.2 is older than v3.28.0"),
-        Taint("old-cni-node-1", "cni.projectcalico.org/version=v3.28.0:NoExecute"),
+        TaintNode("old-cni-node-1", "cni.projectcalico.org/version=v3.28.0:NoExecute"),
         Evicted("tolerant-pod", "v3.28.0 is not older than itself, and this taint is NoExecute"),
     )),
     Story("versions-3-container-runtime", VERSIONS, 3, "User namespaces need a recent container runtime", (
@@ -215,16 +215,16 @@ STORIES = (
         Runs("cni-agent", ("new-node", "ready-node"), "`readiness.k8s.io/*` covers every readiness taint",
              everywhere=True),
         Runs("ordinary-app", ("ready-node",), "it tolerates no readiness taint"),
-        Taint("ready-node", "readiness.k8s.io/dns-ready=:NoSchedule"),
+        TaintNode("ready-node", "readiness.k8s.io/dns-ready=:NoSchedule"),
         Delete("cni-agent"),
         Runs("cni-agent", ("new-node", "ready-node"), "also under a readiness taint that nobody had heard of",
              everywhere=True),
-        Untaint("ready-node", "readiness.k8s.io/dns-ready"),
+        UntaintNode("ready-node", "readiness.k8s.io/dns-ready"),
         Stays("ordinary-app", "NoSchedule does not move it"),
     )),
     Story("keys-2-vendor", KEYS, 2, "One toleration for all GPUs of a vendor", (
         Runs("gpu-monitor", ("a100-node", "h100-node"), "`gpu.vendor.com/*` covers both models", everywhere=True),
-        Taint("h100-node", "gpu.vendor.com/model-h200=:NoSchedule"),
+        TaintNode("h100-node", "gpu.vendor.com/model-h200=:NoSchedule"),
         Delete("gpu-monitor"),
         Runs("gpu-monitor", ("a100-node", "h100-node"), "and models that come later", everywhere=True),
     )),

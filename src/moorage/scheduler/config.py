@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
+from moorage.api import yamltext
 from moorage.api.decode import DecodeError, convert
 from moorage.api.meta import Wire
 from moorage.scheduler.framework import Handle, Plugin, overrides
@@ -95,13 +95,16 @@ class Configuration:
     def read(file: Path) -> Configuration:
         """The configuration in a file. Raises ConfigurationError."""
         try:
-            data = yaml.safe_load(file.read_bytes())
+            documents = [root for root in yamltext.parse(file.read_text("utf-8")) if root]
         except OSError as error:
             raise ConfigurationError(f"{file}: {error.strerror}") from None
-        except yaml.YAMLError as error:
-            raise ConfigurationError(f"{file}: not YAML: {' '.join(str(error).split())}") from None
+        except UnicodeDecodeError:
+            raise ConfigurationError(f"{file}: not text in UTF-8") from None
+        except yamltext.YAMLTextError as error:
+            sentence = error.message.removeprefix("bad YAML: ")
+            raise ConfigurationError(f"{file}:{error.line}: not YAML: {sentence}") from None
         try:
-            return Configuration.of(data)
+            return Configuration.of(documents[0].data if len(documents) == 1 else None)
         except ConfigurationError as error:
             raise ConfigurationError(f"{file}: {error}") from None
 

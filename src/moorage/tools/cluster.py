@@ -16,7 +16,7 @@ ObjectType = TypeVar("ObjectType", bound=Object)
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ClusterObject:
     """An object and the document it came from, if it came from one."""
 
     object: Object
@@ -50,13 +50,13 @@ class Item:
 class Cluster:
     """What the manifests describe."""
 
-    items: list[Item] = field(default_factory=list)
+    items: list[ClusterObject] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     """Kinds that placement does not read, and how many objects of them there were."""
     problems: list[ManifestError] = field(default_factory=list)
     """Objects that cannot be read as what they say they are."""
 
-    def of(self, struct: type[ObjectType]) -> list[tuple[Item, ObjectType]]:
+    def of(self, struct: type[ObjectType]) -> list[tuple[ClusterObject, ObjectType]]:
         """All objects of one type."""
         return [(item, item.object) for item in self.items if isinstance(item.object, struct)]
 
@@ -86,5 +86,5 @@ def read_cluster(documents: Iterable[Document]) -> Cluster:
             data = document.data
             cluster.skipped[f"{data['kind']} ({data['apiVersion']})"] += 1
         else:
-            cluster.items.append(Item(item, document))
+            cluster.items.append(ClusterObject(item, document))
     return cluster

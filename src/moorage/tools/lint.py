@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from moorage.api.meta import Object
 from moorage.api.node import Node
 from moorage.features import Gates
-from moorage.tools.cluster import Cluster, Item
+from moorage.tools.cluster import Cluster, ClusterObject
 from moorage.validation import admission_errors, template_errors
 from moorage.validation.advice import ADVICE, Breaches, Rule, RuleContext, Severity, context_of
 
@@ -17,7 +17,7 @@ IGNORE_ANNOTATION = "lint.moorage.dev/ignore"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LintFinding:
     """One rule that applies at one place."""
 
     rule: Rule
@@ -57,23 +57,23 @@ RULES = {rule.id: rule for rule in (UNREADABLE, ADMISSION, *ADVICE)}
 _ORDER = {rule_id: place for place, rule_id in enumerate(RULES)}
 
 
-def lint(cluster: Cluster, nodes: Cluster, gates: Gates) -> list[Finding]:
+def lint(cluster: Cluster, nodes: Cluster, gates: Gates) -> list[LintFinding]:
     """All findings, object by object; of each the eviction trap first, then the gravest."""
-    findings = [Finding(UNREADABLE, each.file, each.line, "", "", each.message) for each in cluster.problems]
+    findings = [LintFinding(UNREADABLE, each.file, each.line, "", "", each.message) for each in cluster.problems]
     context = context_of((node for _, node in nodes.of(Node)), gates)
     for item in cluster.items:
         findings += sorted(_findings(item, context), key=_order)
     return findings
 
 
-def _order(finding: Finding) -> tuple[bool, int, int]:
+def _order(finding: LintFinding) -> tuple[bool, int, int]:
     return finding.rule.id != "eviction-trap", finding.severity, _ORDER[finding.rule.id]
 
 
-def _findings(item: Item, context: RuleContext) -> Iterator[Finding]:
+def _findings(item: ClusterObject, context: RuleContext) -> Iterator[LintFinding]:
     ignored = {name.strip() for name in item.object.metadata.annotations.get(IGNORE_ANNOTATION, "").split(",")}
     for rule in RULES.values():
         if rule.id in ignored:
             continue
         for path, message in rule.check(item.object, context):
-            yield Finding(rule, item.file, item.line(path), item.name, path, message)
+            yield LintFinding(rule, item.file, item.line(path), item.name, path, message)

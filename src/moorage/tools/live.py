@@ -9,7 +9,7 @@ from moorage.api.decode import DecodeError, convert
 from moorage.api.manifests import ManifestError
 from moorage.api.meta import Object
 from moorage.client import Client, Missing
-from moorage.tools.cluster import Cluster, Item
+from moorage.tools.cluster import Cluster, ClusterObject
 
 _READ = (
     "Node", "PersistentVolume", "PersistentVolumeClaim",
@@ -33,5 +33,5 @@ async def read_live(client: Client) -> Cluster:
             except DecodeError as error:
                 cluster.problems.append(ManifestError(str(error), kind.resource))
             else:
-                cluster.items.append(Item(item))
+                cluster.items.append(ClusterObject(item))
     return cluster

@@ -23,7 +23,7 @@ class Marks:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class View:
+class NodeView:
     """What selectors see of a node: its labels and its name."""
 
     labels: Mapping[str, str]
@@ -43,7 +43,7 @@ class GroupTable:
     """Groups of nodes, and the distinct marks and views that they are made of."""
 
     marks: list[Marks]
-    views: list[View]
+    views: list[NodeView]
     groups: list[NodeGroup]
 
 
@@ -68,7 +68,7 @@ class Nodes:
     def _table(self, keys: frozenset[str] | None, *, by_name: bool, by_time: bool) -> GroupTable:
         marks_places: dict[Marks, int] = {}
         view_places: dict[object, int] = {}
-        views: list[View] = []
+        views: list[NodeView] = []
         groups: dict[tuple[int, int], NodeGroup] = {}
         read = sorted(keys or ())
         for name, node in self.by_name.items():
@@ -78,7 +78,7 @@ class Nodes:
             seen = tuple(sorted(labels.items())) if keys is None else tuple(map(labels.get, read))
             view_place = view_places.setdefault((seen, name if by_name else ""), len(views))
             if view_place == len(views):
-                views.append(View(labels, name))
+                views.append(NodeView(labels, name))
             place = marks_place, view_place
             if place not in groups:
                 groups[place] = NodeGroup(*place, [])

@@ -14,7 +14,7 @@ from moorage.match.selector import SEMANTIC, Term, compile_term
 from moorage.match.tolerations import GATE_OF_OPERATOR, NO_EXECUTE, NO_SCHEDULE, NUMERIC, Tolerations
 from moorage.names import canonical_int64, lenient_int64
 from moorage.semver import Version, VersionError, parse_tolerant
-from moorage.tools.nodes import UNSCHEDULABLE, GroupTable, Marks, View
+from moorage.tools.nodes import UNSCHEDULABLE, GroupTable, Marks, NodeView
 
 _EMPTY = NodeSelectorTerm()
 
@@ -89,7 +89,7 @@ class _Finder:
         self._tolerations = Tolerations(spec.tolerations, gates)
         self._terms = self._split(spec)
 
-    def selector_edits(self, view: View) -> _Edits | None:
+    def selector_edits(self, view: NodeView) -> _Edits | None:
         """What would have to change for the labels of a node; None when no small change can help."""
         affinity = self._affinity_edits(view)
         return None if affinity is None else _edits((*self._label_edits(view), *affinity.edits))
@@ -113,7 +113,7 @@ class _Finder:
             return None
         return _moved(toleration.operator, taint.value, toleration.value, "")
 
-    def _label_edits(self, view: View) -> Iterator[Edit]:
+    def _label_edits(self, view: NodeView) -> Iterator[Edit]:
         for key, value in self._spec.node_selector.items():
             found = view.labels.get(key)
             if found is None:
@@ -121,7 +121,7 @@ class _Finder:
             elif found != value:
                 yield Edit(Depth.ADDITION, (), f"`{key}: {found}` instead of `{key}: {value}` in nodeSelector")
 
-    def _affinity_edits(self, view: View) -> _Edits | None:
+    def _affinity_edits(self, view: NodeView) -> _Edits | None:
         if self._terms is None:
             return _edits(())
         ways = [
@@ -154,7 +154,7 @@ class _Finder:
         return compile_term(term, self._gates)
 
 
-def _requirement_edit(requirement: NodeSelectorRequirement, view: View) -> Edit:
+def _requirement_edit(requirement: NodeSelectorRequirement, view: NodeView) -> Edit:
     key, operator, values = requirement.key, requirement.operator, requirement.values
     found = view.labels.get(key)
     if found is not None and len(values) == 1 and operator in (*NUMERIC, *SEMANTIC):

@@ -24,7 +24,7 @@ from moorage.api.workload import Job
 from moorage.features import ALL_ON, Gate, Gates
 from moorage.match.selector import compile_pod_selector, compile_selector
 from moorage.match.tolerations import NO_EXECUTE, Tolerations
-from moorage.tools.cluster import Cluster, Item
+from moorage.tools.cluster import Cluster, ClusterObject
 from moorage.validation.gates import gates_needed, term_gates, toleration_gates
 
 _ENDED = ("Succeeded", "Failed")
@@ -32,7 +32,7 @@ _DONE = ("Complete", "Failed")
 _EXAMPLES = 3
 
 
-class Step(Enum):
+class RollbackStep(Enum):
     """The parts of the procedure, in the order in which they are to be done: pods last, what they are made of first."""
 
     TEMPLATES = "Change the workloads whose pods the API server would refuse"
@@ -43,11 +43,11 @@ class Step(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class RollbackFinding:
     """One object that the gate matters to."""
 
-    step: Step
-    item: Item
+    step: RollbackStep
+    item: ClusterObject
     reason: str
     command: str
     """What to type; empty when that does not help."""
@@ -67,11 +67,11 @@ class Rollback:
         self._off = Gates(ALL_ON.on - {gate})
         self._nodes = {node.metadata.name: node for _, node in cluster.of(Node)}
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[RollbackFinding]:
         """Everything that would break, in the order of the procedure."""
         using = [item for item in self._cluster.items if self.gate in gates_needed(item.object)]
         found = [finding for item in using for finding in self._of(item)]
-        order = list(Step)
+        order = list(RollbackStep)
         return sorted(found, key=lambda each: (order.index(each.step), each.name))
 
     def procedure(self) -> list[str]:
@@ -83,7 +83,7 @@ class Rollback:
             f"then in the controllers: --controllers-feature-gates GATES,{off}",
         ]
 
-    def _of(self, item: Item) -> Iterator[Finding]:
+    def _of(self, item: ClusterObject) -> Iterator[RollbackFinding]:
         thing = item.object
         kind = kinds.of(thing)
         if isinstance(thing, Pod):
@@ -94,26 +94,26 @@ class Rollback:
                 reason = "its template needs the gate: the API server refuses new pods, and updates and repairs stall"
                 # The template of a Job that runs cannot be changed.
                 command = _renew_job(item) if isinstance(thing, Job) else _edit(kind, item)
-                yield Finding(Step.TEMPLATES, item, reason, command)
+                yield RollbackFinding(RollbackStep.TEMPLATES, item, reason, command)
         elif isinstance(thing, PersistentVolume):
             yield from self._of_volume(item, thing)
         elif isinstance(thing, ResourceSlice):
             reason = "its node selector matches no node without the gate: change it in the driver that publishes it"
-            yield Finding(Step.CLAIMS, item, reason, "")
+            yield RollbackFinding(RollbackStep.CLAIMS, item, reason, "")
         elif isinstance(thing, ResourceClaim | ResourceClaimTemplate):
             yield from self._of_claim(item, thing)
 
-    def _of_pod(self, item: Item, pod: Pod) -> Iterator[Finding]:
+    def _of_pod(self, item: ClusterObject, pod: Pod) -> Iterator[RollbackFinding]:
         if pod.status.phase in _ENDED or pod.metadata.deletion_timestamp is not None:
             return
         if pod.spec.node_name:
-            step, reason = Step.EVICTED, self._evicted(pod)
+            step, reason = RollbackStep.EVICTED, self._evicted(pod)
         else:
-            step, reason = Step.PENDING, self._stuck(pod)
+            step, reason = RollbackStep.PENDING, self._stuck(pod)
         if reason:
             # Its workload makes it anew from the changed template; nobody does so for a pod that stands alone.
             command = _delete(item, pod.metadata.name) if _is_owned(pod) else _replace(item)
-            yield Finding(step, item, reason, command)
+            yield RollbackFinding(step, item, reason, command)
 
     def _stuck(self, pod: Pod) -> str:
         """Why a pending pod would have fewer nodes to go to; empty when it has as many as now."""
@@ -158,7 +158,7 @@ class Rollback:
                 return f"{where}, which it tolerates only with the gate: evicted {_when(after)}"
         return ""
 
-    def _of_volume(self, item: Item, volume: PersistentVolume) -> Iterator[Finding]:
+    def _of_volume(self, item: ClusterObject, volume: PersistentVolume) -> Iterator[RollbackFinding]:
         affinity = volume.spec.node_affinity
         required = affinity.required if affinity else None
         lost = sorted(self._reaching(required, ALL_ON) - self._reaching(required, self._off))
@@ -168,23 +168,25 @@ class Rollback:
             reason = f"without the gate its node affinity leaves out {_named(lost)}"
         else:
             return
-        yield Finding(Step.VOLUMES, item, reason, _renew_bound(item) if volume.spec.claim_ref else _replace(item))
+        yield RollbackFinding(
+            RollbackStep.VOLUMES, item, reason, _renew_bound(item) if volume.spec.claim_ref else _replace(item)
+        )
 
     def _reaching(self, selector: NodeSelector | None, gates: Gates) -> set[str]:
         compiled = compile_selector(selector, gates)
         return {name for name, node in self._nodes.items() if compiled.verdict(node.metadata.labels, name)}
 
-    def _of_claim(self, item: Item, claim: ResourceClaim | ResourceClaimTemplate) -> Iterator[Finding]:
+    def _of_claim(self, item: ClusterObject, claim: ResourceClaim | ResourceClaimTemplate) -> Iterator[RollbackFinding]:
         if isinstance(claim, ResourceClaimTemplate) or claim.status.allocation is None:
             reason = "it asks for devices by a toleration that needs the gate: tainted devices are not given to it"
-            yield Finding(Step.CLAIMS, item, reason, _renew_claim(item))
+            yield RollbackFinding(RollbackStep.CLAIMS, item, reason, _renew_claim(item))
             return
         losses = [self._lost_device(result) for result in claim.status.allocation.devices.results]
         for taint, seconds in filter(None, losses):
             pods = _named([user.name for user in claim.status.reserved_for]) or "no pod"
             where = f"its device has the taint {taint}"
             reason = f"{where}, which it tolerates only with the gate: evicts {pods} {_when(seconds)}"
-            yield Finding(Step.CLAIMS, item, reason, _renew_claim(item))
+            yield RollbackFinding(RollbackStep.CLAIMS, item, reason, _renew_claim(item))
 
     def _lost_device(self, result: DeviceRequestAllocationResult) -> tuple[Taint, int] | None:
         """The first taint of a device that would end its use, or sooner than it does now, and after how long."""
@@ -227,16 +229,16 @@ def _is_done(thing: Object) -> bool:
     )
 
 
-def _where(item: Item) -> str:
+def _where(item: ClusterObject) -> str:
     namespace = item.object.metadata.namespace
     return f" -n {namespace}" if kinds.of(item.object).namespaced and namespace not in ("", "default") else ""
 
 
-def _edit(kind: Kind, item: Item) -> str:
+def _edit(kind: Kind, item: ClusterObject) -> str:
     return f"kubectl edit {kind.singular} {item.object.metadata.name}{_where(item)}"
 
 
-def _replace(item: Item, *before: str, only: str = "") -> str:
+def _replace(item: ClusterObject, *before: str, only: str = "") -> str:
     """What cannot be changed must be made anew."""
     name = item.object.metadata.name
     what = f"{kinds.of(item.object).singular} {name}{_where(item)}"
@@ -244,19 +246,19 @@ def _replace(item: Item, *before: str, only: str = "") -> str:
     return "; ".join((read, f"$EDITOR {name}.yaml", *before, f"kubectl replace --force -f {name}.yaml"))
 
 
-def _renew_job(item: Item) -> str:
+def _renew_job(item: ClusterObject) -> str:
     """A Job made anew selects pods by a uid of its own."""
     return _replace(item, only=" | grep -v controller-uid")
 
 
-def _renew_bound(item: Item) -> str:
+def _renew_bound(item: ClusterObject) -> str:
     """A volume that is bound is kept by its finalizer; its claim waits for it to come back."""
     name = item.object.metadata.name
     freed = f'kubectl patch pv {name} -p \'{{"metadata":{{"finalizers":null}}}}\''
     return _replace(item, f"kubectl delete pv {name} --wait=false", freed)
 
 
-def _renew_claim(item: Item) -> str:
+def _renew_claim(item: ClusterObject) -> str:
     """A claim can be made anew when no pod holds it; one that was made for a pod comes from its template."""
     claim = item.object
     if not isinstance(claim, ResourceClaim):
@@ -267,7 +269,7 @@ def _renew_claim(item: Item) -> str:
     return _replace(item, *([_delete(item, *pods)] if pods else []))
 
 
-def _delete(item: Item, *pods: str) -> str:
+def _delete(item: ClusterObject, *pods: str) -> str:
     # A workload that was changed may have done so already.
     return f"kubectl delete pod {' '.join(pods)}{_where(item)} --ignore-not-found"
 

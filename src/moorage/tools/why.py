@@ -21,8 +21,8 @@ from moorage.match.selector import (
     compile_selector,
 )
 from moorage.match.tolerations import NO_EXECUTE, NO_SCHEDULE, Tolerations
-from moorage.tools.cluster import Cluster, Item
-from moorage.tools.nodes import UNSCHEDULABLE, GroupTable, Marks, NodeGroup, Nodes, View
+from moorage.tools.cluster import Cluster, ClusterObject
+from moorage.tools.nodes import UNSCHEDULABLE, GroupTable, Marks, NodeGroup, Nodes, NodeView
 from moorage.tools.remedy import Remedy, smallest_change
 from moorage.validation import admission_errors, template_errors
 from moorage.validation.gates import gates_needed
@@ -32,7 +32,7 @@ TAINT_WEIGHT, AFFINITY_WEIGHT, MAX_SCORE = 3, 2, 100
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class NodeRefusal:
     """One reason why a node is closed to a pod. Refusals of one kind differ only in values."""
 
     kind: tuple[str, ...]
@@ -70,21 +70,21 @@ class Fit:
 
 
 @dataclass(slots=True)
-class Refused:
+class RefusedNodes:
     """Nodes that are closed to a pod for the same reasons."""
 
     nodes: NodeSet
-    refusals: tuple[Refusal, ...]
+    refusals: tuple[NodeRefusal, ...]
     variants: int
     """How many sets of refusals there are that differ only in values; the one given is an example."""
 
 
 @dataclass(slots=True)
-class Answer:
+class PodAnswer:
     """Where a pod may run; pods that ask for the same share one answer."""
 
     fits: list[Fit] = field(default_factory=list)
-    refused: list[Refused] = field(default_factory=list)
+    refused: list[RefusedNodes] = field(default_factory=list)
     remedy: Remedy | None = None
     notes: tuple[str, ...] = ()
 
@@ -98,8 +98,8 @@ class Answer:
 class Explanation:
     """All there is to say of one pod."""
 
-    item: Item
-    answer: Answer
+    item: ClusterObject
+    answer: PodAnswer
     admission: list[str]
     """What the API server refuses the pod for."""
     placed_on: str
@@ -147,7 +147,7 @@ class Explainer:
             for _, claim in cluster.of(PersistentVolumeClaim)
         }
         self._pods = [item for item in cluster.items if kinds.of(item.object).pod_spec]
-        self._answers: dict[object, Answer] = {}
+        self._answers: dict[object, PodAnswer] = {}
 
     @property
     def pod_count(self) -> int:
@@ -159,7 +159,7 @@ class Explainer:
         for item in self._pods:
             yield self._explain(item)
 
-    def _explain(self, item: Item) -> Explanation:
+    def _explain(self, item: ClusterObject) -> Explanation:
         spec = kinds.of(item.object).pod_spec_of(item.object)
         assert spec is not None  # only items with a pod specification are kept
         check = admission_errors if isinstance(item.object, Pod) else template_errors
@@ -168,7 +168,7 @@ class Explainer:
         answer = self._answer(spec, item.object.metadata.namespace or "default")
         return Explanation(item, answer, [str(error) for error in errors], spec.node_name, leaves, after)
 
-    def _answer(self, spec: PodSpec, namespace: str) -> Answer:
+    def _answer(self, spec: PodSpec, namespace: str) -> PodAnswer:
         affinity = spec.affinity and spec.affinity.node_affinity
         claims = tuple(each.persistent_volume_claim.claim_name for each in spec.volumes if each.persistent_volume_claim)
         identity = (spec.tolerations, tuple(spec.node_selector.items()), affinity, claims and (namespace, claims))
@@ -232,7 +232,7 @@ class Explainer:
         by_time = any("timeAdded" in toleration.expression for toleration in question.tolerations.tolerations)
         return self.nodes.grouped(keys, by_name=by_name, by_time=by_time)
 
-    def _ask(self, question: _Question) -> Answer:
+    def _ask(self, question: _Question) -> PodAnswer:
         table = self._table(question)
         by_marks = [tuple(_repelled(marks, question)) for marks in table.marks]
         by_view = [tuple(_unselected(view, question)) for view in table.views]
@@ -246,10 +246,10 @@ class Explainer:
         for groups in closed.values():
             refusals = by_marks[groups[0].marks] + by_view[groups[0].view]
             variants = {(by_marks[group.marks] and group.marks, by_view[group.view] and group.view) for group in groups}
-            refused.append(Refused(NodeSet(groups), refusals, len(variants)))
+            refused.append(RefusedNodes(NodeSet(groups), refusals, len(variants)))
         # The nodes that come closest to taking the pod stand first.
         refused.sort(key=lambda each: len(each.refusals))
-        return Answer(fits, refused, notes=question.notes)
+        return PodAnswer(fits, refused, notes=question.notes)
 
     def _remedy(self, question: _Question) -> Remedy | None:
         missing = [
@@ -281,11 +281,11 @@ class Explainer:
         return " and ".join(reasons), seconds
 
 
-def _repelled(marks: Marks, question: _Question) -> Iterator[Refusal]:
+def _repelled(marks: Marks, question: _Question) -> Iterator[NodeRefusal]:
     """Why taints close a node."""
     tolerations = question.tolerations
     if marks.cordoned and not tolerations.verdict(UNSCHEDULABLE).matched:
-        yield Refusal(("cordon",), "node", "it is cordoned (spec.unschedulable)")
+        yield NodeRefusal(("cordon",), "node", "it is cordoned (spec.unschedulable)")
     for taint in marks.taints:
         if taint.effect not in (NO_SCHEDULE, NO_EXECUTE) or (marks.cordoned and taint == UNSCHEDULABLE):
             continue
@@ -293,14 +293,14 @@ def _repelled(marks: Marks, question: _Question) -> Iterator[Refusal]:
             yield _refusal_of(taint, question)
 
 
-def _refusal_of(taint: Taint, question: _Question) -> Refusal:
+def _refusal_of(taint: Taint, question: _Question) -> NodeRefusal:
     lacks = question.complaint(taint)
     text = "; ".join(lack.text for lack in lacks)
     exact = (text, taint.value) if question.exact else ()
-    return Refusal((taint.key, taint.effect, *(lack.kind for lack in lacks), *exact), f"taint {taint}", text)
+    return NodeRefusal((taint.key, taint.effect, *(lack.kind for lack in lacks), *exact), f"taint {taint}", text)
 
 
-def _unselected(view: View, question: _Question) -> Iterator[Refusal]:
+def _unselected(view: NodeView, question: _Question) -> Iterator[NodeRefusal]:
     """Why selectors close a node."""
     for subject, selector in (("node affinity", question.selector), *question.volumes):
         if not selector.verdict(view.labels, view.name).matched:
@@ -308,7 +308,7 @@ def _unselected(view: View, question: _Question) -> Iterator[Refusal]:
             text = "; ".join(lack.text for lack in lacks)
             several = "no term matches: " if len(lacks) > 1 else ""
             kinds_ = (text,) if question.exact else tuple(lack.kind for lack in lacks)
-            yield Refusal((subject, *kinds_), subject, several + text)
+            yield NodeRefusal((subject, *kinds_), subject, several + text)
 
 
 def _union(parts: list[frozenset[str] | None]) -> frozenset[str] | None:
@@ -320,8 +320,8 @@ _OPEN = 0
 """The class of marks and views that refuse nothing."""
 
 
-def _classes(refusals: list[tuple[Refusal, ...]]) -> list[int]:
-    numbers: dict[tuple[Refusal, ...], int] = {(): _OPEN}
+def _classes(refusals: list[tuple[NodeRefusal, ...]]) -> list[int]:
+    numbers: dict[tuple[NodeRefusal, ...], int] = {(): _OPEN}
     return [numbers.setdefault(each, len(numbers)) for each in refusals]
 
 
@@ -349,7 +349,7 @@ def _ranked(groups: list[NodeGroup], table: GroupTable, question: _Question) -> 
     return sorted(ranked, key=lambda fit: (-fit.score, fit.grace_seconds is not None))
 
 
-def _selector_lacks(selector: Selector, view: View) -> list[Lack]:
+def _selector_lacks(selector: Selector, view: NodeView) -> list[Lack]:
     for condition in selector.always:
         verdict = condition.verdict(view.labels, view.name)
         if not verdict.matched:
@@ -359,7 +359,7 @@ def _selector_lacks(selector: Selector, view: View) -> list[Lack]:
     return lacks or [Lack("empty", f"{what} no node")]
 
 
-def _term_lacks(terms: Iterable[Term], view: View) -> Iterator[Lack]:
+def _term_lacks(terms: Iterable[Term], view: NodeView) -> Iterator[Lack]:
     for term in terms:
         if term.errors:
             text = "; ".join(term.errors)

@@ -15,7 +15,7 @@ import msgspec
 
 from moorage.api import kinds
 from moorage.api.kinds import Kind
-from moorage.api.meta import Object
+from moorage.api.meta import Data, Object
 from moorage.api.pod import Pod
 from moorage.apiserver.run import APIServer, start
 from moorage.client import Exists, Missing
@@ -24,7 +24,7 @@ from moorage.controllers.run import Make, prepare
 from moorage.controllers.storage.resourceclaims import PodClaims, ResourceClaims
 from moorage.controllers.storage.volumebinder import VolumeBinder
 from moorage.scheduler.scheduler import Scheduler
-from moorage.tools.perf.workloads import Plan
+from moorage.tools.perf.workloads import WorkloadPlan
 
 NAMESPACE, NODE, POD = kinds.row("v1", "Namespace"), kinds.row("v1", "Node"), kinds.row("v1", "Pod")
 _PRIORITY_CLASS = kinds.row("scheduling.k8s.io/v1", "PriorityClass")
@@ -42,7 +42,6 @@ _REASON = 240
 _PATIENCE = 60.0
 """Seconds without any news of pods after which the rest is given up."""
 
-Data = dict[str, Any]
 _head = msgspec.json.Decoder(Object).decode
 
 
@@ -57,14 +56,14 @@ def first(group: ExceptionGroup[Any]) -> Exception:
 
 
 @asynccontextmanager
-async def running(plan: Plan) -> AsyncIterator[Cluster]:
+async def running(plan: WorkloadPlan) -> AsyncIterator[PerfCluster]:
     """A new cluster, until it is no longer needed."""
     with TemporaryDirectory(prefix="moorage-perf-") as folder:
         server = await start(Path(folder), "sqlite", plan.gates, "127.0.0.1", 0)
         try:
             scheduler = Scheduler(server.client("moorage-scheduler"), plan.gates, plan.configuration)
             async with asyncio.TaskGroup() as tasks:
-                cluster = Cluster(plan, server, scheduler, tasks)
+                cluster = PerfCluster(plan, server, scheduler, tasks)
                 with server.measuring(scheduler.metrics.registry):
                     cluster.begin(scheduler.run())
                     await cluster.pods.synced.wait()
@@ -74,10 +73,10 @@ async def running(plan: Plan) -> AsyncIterator[Cluster]:
             await server.stop(1)
 
 
-class Cluster:
+class PerfCluster:
     """What is in a cluster, and what happens there beside the operations of a workload."""
 
-    def __init__(self, plan: Plan, server: APIServer, scheduler: Scheduler, tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, plan: WorkloadPlan, server: APIServer, scheduler: Scheduler, tasks: asyncio.TaskGroup) -> None:
         self.client = server.client("moorage-perf")
         self.handle = scheduler.handle
         """What the scheduler knows."""
@@ -203,7 +202,7 @@ class Cluster:
 
     async def with_class(self, pod: Data) -> Data:
         """A pod with the class of its priority: the API server takes no priority without one."""
-        spec = pod["spec"]
+        spec = pod.get("spec") or {}
         if spec.get("priority") is None or spec.get("priorityClassName"):
             return pod
         value = spec["priority"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
-from typing import Any
 
 import msgspec
 import numpy as np
 
 from moorage.api import kinds
+from moorage.api.meta import Data
 from moorage.api.node import Node
 from moorage.api.resource import AllocationResult, DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from moorage.scheduler.devices.answers import FITS, Devices
@@ -17,16 +17,15 @@ from moorage.scheduler.devices.plan import Fault
 from moorage.scheduler.devices.results import result_of
 from moorage.scheduler.framework import Handle
 from moorage.scheduler.plugins.dynamicresources import DynamicResources
-from moorage.tools.perf.cluster import Cluster, Failed
+from moorage.tools.perf.cluster import Failed, PerfCluster
 from moorage.tools.perf.operations import CreateResourceDriver
 
 _CLAIM, _SLICE = kinds.row("resource.k8s.io/v1", "ResourceClaim"), kinds.row("resource.k8s.io/v1", "ResourceSlice")
 
-Data = dict[str, Any]
 _read_claim = msgspec.json.Decoder(ResourceClaim).decode
 
 
-async def offer(cluster: Cluster, operation: CreateResourceDriver) -> None:
+async def offer(cluster: PerfCluster, operation: CreateResourceDriver) -> None:
     """Offer devices on some nodes, and wait until the scheduler knows of them."""
     await cluster.seen(Node)
 
@@ -59,7 +58,7 @@ def _device(number: int) -> Data:
     }  # fmt: skip
 
 
-async def without_devices(cluster: Cluster, namespace: str) -> list[ResourceClaim]:
+async def without_devices(cluster: PerfCluster, namespace: str) -> list[ResourceClaim]:
     """The claims of a namespace, or of all, that have no devices, once the scheduler knows of them. Raises Failed."""
     if DynamicResources.name not in cluster.handle.shared:
         raise Failed(f"{cluster.plan.name}: claims get no devices: the scheduler runs without {DynamicResources.name}")
@@ -69,7 +68,7 @@ async def without_devices(cluster: Cluster, namespace: str) -> list[ResourceClai
     return [each for each in claims if each.status.allocation is None and namespace in ("", each.metadata.namespace)]
 
 
-async def give_devices(cluster: Cluster, claim: ResourceClaim) -> None:
+async def give_devices(cluster: PerfCluster, claim: ResourceClaim) -> None:
     """Give a claim its devices on a node chosen at random. Raises Failed."""
     devices: Devices = cluster.handle.shared[DynamicResources.name]
     where = claim.metadata

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from moorage.api import kinds
+from moorage.api.decode import DecodeError, convert
 from moorage.api.kinds import Kind
+from moorage.api.meta import Data
 from moorage.api.yamltext import YAMLTextError, parse
 from moorage.tools.perf import foreign
 from moorage.tools.perf.gotemplate import Template, TemplateError
 from moorage.tools.perf.operations import AnyOperation, Churn, CreateNodes, CreatePods
-
-Data = dict[str, Any]
 
 HOSTNAME = "kubernetes.io/hostname"
 _IMAGE = "pause:3.10"
@@ -72,9 +72,12 @@ class ObjectTemplate:
 
     def kind_of(self, data: Data) -> Kind:
         """The kind of an object that was made from it."""
-        kind = kinds.find(str(data.get("apiVersion")), str(data.get("kind")))
+        for field in ("apiVersion", "kind"):
+            if not data.get(field):
+                raise ObjectsError(f"{self.path}: {field}: is missing: every object says its apiVersion and kind")
+        kind = kinds.find(str(data["apiVersion"]), str(data["kind"]))
         if kind is None:
-            raise ObjectsError(f"{self.path}: there is no kind {data.get('kind')} in {data.get('apiVersion')} here")
+            raise ObjectsError(f"{self.path}: there is no kind {data['kind']} in {data['apiVersion']} here")
         return kind
 
 
@@ -105,7 +108,10 @@ class Objects:
                 made = template.made(params=getattr(each, "template_params", None))
                 if refused := foreign.in_object(made):
                     raise ObjectsError(f"{template.path}: {refused}")
-                template.kind_of(made)
+                try:
+                    convert(made, template.kind_of(made).struct)
+                except DecodeError as error:
+                    raise ObjectsError(f"{template.path}: {error}") from None
 
     def namespaces(self, prefix: str, count: int, path: str) -> Iterator[Data]:
         """Namespaces PREFIX-0, PREFIX-1 and so on."""
@@ -148,7 +154,7 @@ class Objects:
         claim_name, name = f"pvc-{index}", f"{namespace}-vol-{index}"
         volume = self.template(operation.persistent_volume_template_path).made(index, operation.count)
         claim = self.template(operation.persistent_volume_claim_template_path).made(index, operation.count)
-        spec = {**volume["spec"], "claimRef": {
+        spec = {**(volume.get("spec") or {}), "claimRef": {
             "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": claim_name,
         }}  # fmt: skip
         for source, field in (("csi", "volumeHandle"), ("awsElasticBlockStore", "volumeID")):
@@ -156,7 +162,7 @@ class Objects:
                 spec[source] = {**spec[source], field: name}
         bound = {**volume, "metadata": {**volume.get("metadata", {}), "name": name}, "spec": spec}
         wish = {**claim, "metadata": {**claim.get("metadata", {}), "name": claim_name}}
-        return bound, {**wish, "spec": {**claim["spec"], "volumeName": name}}
+        return bound, {**wish, "spec": {**(claim.get("spec") or {}), "volumeName": name}}
 
 
 def _upgraded(data: Data) -> Data:
@@ -170,7 +176,7 @@ def _upgraded(data: Data) -> Data:
 def with_claim(pod: Data, index: int) -> Data:
     """A pod that uses the claim with a number."""
     volume = {"name": "vol", "persistentVolumeClaim": {"claimName": f"pvc-{index}"}}
-    return {**pod, "spec": {**pod["spec"], "volumes": [volume]}}
+    return {**pod, "spec": {**(pod.get("spec") or {}), "volumes": [volume]}}
 
 
 def _labels(operation: CreateNodes, index: int) -> dict[str, str]:

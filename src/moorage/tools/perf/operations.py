@@ -9,7 +9,7 @@ import msgspec
 
 from moorage.api.meta import Wire
 
-Count = Annotated[int, msgspec.Meta(ge=0)]
+NonNegative = Annotated[int, msgspec.Meta(ge=0)]
 Params = dict[str, Any]
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(h|ms|us|µs|ns|m|s)")
@@ -24,7 +24,7 @@ class CreateNamespaces(Operation, tag="createNamespaces"):
     """Makes namespaces PREFIX-0, PREFIX-1 and so on."""
 
     prefix: str
-    count: Count
+    count: NonNegative
     namespace_template_path: str = ""
 
 
@@ -40,7 +40,7 @@ class LabelStrategy(Wire, forbid_unknown_fields=True):
     """A label whose values the nodes take in turn."""
 
     label_key: str
-    label_values: list[str]
+    label_values: Annotated[list[str], msgspec.Meta(min_length=1)]
 
 
 class UniqueLabelStrategy(Wire, forbid_unknown_fields=True):
@@ -52,7 +52,7 @@ class UniqueLabelStrategy(Wire, forbid_unknown_fields=True):
 class CreateNodes(Operation, tag="createNodes"):
     """Makes nodes that are ready for pods."""
 
-    count: Count
+    count: NonNegative
     node_template_path: str = ""
     node_allocatable_strategy: AllocatableStrategy | None = None
     label_node_prepare_strategy: LabelStrategy | None = None
@@ -63,7 +63,7 @@ class CreateNodes(Operation, tag="createNodes"):
 class CreatePods(Operation, tag="createPods"):
     """Makes pods, and waits until they are placed."""
 
-    count: Count
+    count: NonNegative
     steady_state: bool = False
     """Whether each pod that is placed is deleted and followed by another, until the duration is over."""
     duration: str = ""
@@ -81,7 +81,7 @@ class CreatePods(Operation, tag="createPods"):
 class CreatePodSets(Operation, tag="createPodSets"):
     """Makes the same pods in namespaces PREFIX-0, PREFIX-1 and so on."""
 
-    count: Count
+    count: NonNegative
     namespace_prefix: str
     create_pods_op: Params
 
@@ -92,7 +92,7 @@ class DeletePods(Operation, tag="deletePods"):
     namespace: str
     label_selector: dict[str, str] = {}
     skip_wait_to_completion: bool = False
-    delete_pods_per_second: Count = 0
+    delete_pods_per_second: NonNegative = 0
 
 
 class Churn(Operation, tag="churn"):
@@ -100,8 +100,8 @@ class Churn(Operation, tag="churn"):
 
     mode: Literal["create", "recreate"]
     template_paths: Annotated[list[str], msgspec.Meta(min_length=1)]
-    number: Count = 0
-    interval_milliseconds: Count = 500
+    number: NonNegative = 0
+    interval_milliseconds: NonNegative = 500
     namespace: str = ""
 
 
@@ -124,7 +124,7 @@ class CreateAny(Operation, tag="createAny"):
 
     template_path: str
     namespace: str = ""
-    count: Count = 1
+    count: NonNegative = 1
     template_params: Params = {}
 
 
@@ -133,8 +133,8 @@ class UpdateAny(Operation, tag="updateAny"):
 
     template_path: str
     namespace: str = ""
-    count: Count = 1
-    update_per_second: Count = 0
+    count: NonNegative = 1
+    update_per_second: NonNegative = 0
     subresources: list[str] = []
 
 
@@ -143,13 +143,13 @@ class CreateResourceDriver(Operation, tag="createResourceDriver"):
 
     driver_name: Annotated[str, msgspec.Meta(min_length=1)]
     nodes: Annotated[str, msgspec.Meta(min_length=1)]
-    max_claims_per_node: Count
+    max_claims_per_node: NonNegative
 
 
 class CreateResourceClaims(Operation, tag="createResourceClaims"):
     """Makes claims on devices."""
 
-    count: Count
+    count: NonNegative
     namespace: Annotated[str, msgspec.Meta(min_length=1)]
     template_path: str
 

@@ -11,11 +11,11 @@ import msgspec
 import uvloop
 
 from moorage.apiserver.run import CannotStart
-from moorage.plane.memory import collect_seldom
+from moorage.garbage import collect_seldom
 from moorage.tools.perf.cluster import Failed
 from moorage.tools.perf.measure import Measurement
 from moorage.tools.perf.objects import ObjectsError
-from moorage.tools.perf.stage import Progress, run
+from moorage.tools.perf.run import Progress, run
 from moorage.tools.perf.workloads import File
 
 

@@ -11,7 +11,7 @@ import yaml
 
 from moorage import features
 from moorage.api.decode import DecodeError, convert
-from moorage.api.meta import Wire
+from moorage.api.meta import Data, Wire
 from moorage.api.yamltext import Root, YAMLTextError, line_of, parse
 from moorage.features import Gates
 from moorage.scheduler.config import Configuration, ConfigurationError
@@ -33,8 +33,6 @@ from moorage.tools.perf.thresholds import MetricSelector, Threshold
 
 _GATES = {gate.value for gate in features.Gate} | {features.ALL_ALPHA}
 
-Data = dict[str, Any]
-
 
 class WorkloadError(ValueError):
     """A file that cannot be used: one sentence, with the file and the place in it."""
@@ -51,7 +49,7 @@ class Workload(Wire, forbid_unknown_fields=True):
     feature_gates: dict[str, bool] = {}
 
 
-class Test(Wire, forbid_unknown_fields=True):
+class PerfTest(Wire, forbid_unknown_fields=True):
     """What is done, in terms of parameters, and in which sizes."""
 
     name: str
@@ -66,7 +64,7 @@ class Test(Wire, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class WorkloadPlan:
     """A workload that is ready to be run."""
 
     name: str
@@ -88,7 +86,7 @@ class File:
         self.path = path
         self._text, self._root = _read(path)
         try:
-            self.tests = convert(self._root.data, list[Test])
+            self.tests = convert(self._root.data, list[PerfTest])
         except DecodeError as error:
             self._refuse(error.path, error.message)
         self._check_names()
@@ -98,6 +96,8 @@ class File:
             self._refuse("", "no tests in this file")
         seen: set[str] = set()
         for number, test in enumerate(self.tests):
+            if not test.workloads:
+                self._refuse(f"[{number}].workloads", f"{test.name} has no workloads: give it at least one")
             for size, workload in enumerate(test.workloads):
                 name = f"{test.name}/{workload.name}"
                 if name in seen:
@@ -113,7 +113,7 @@ class File:
             raise WorkloadError(f"{self.path}: no workload {wanted!r}: there are {known}")
         return names
 
-    def plan(self, name: str) -> Plan:
+    def plan(self, name: str) -> WorkloadPlan:
         """A workload with its parameters filled in and its templates read."""
         number, test, size, workload = next(
             (number, test, size, workload)
@@ -140,9 +140,11 @@ class File:
         except ObjectsError as error:
             raise WorkloadError(str(error)) from None
         metrics = test.metrics_collector_config or histograms.DEFAULT
-        return Plan(name, operations, objects, gates, self._configuration(test), metrics, threshold, notes + more)
+        return WorkloadPlan(
+            name, operations, objects, gates, self._configuration(test), metrics, threshold, notes + more
+        )
 
-    def _configuration(self, test: Test) -> Configuration:
+    def _configuration(self, test: PerfTest) -> Configuration:
         if not test.scheduler_config_path:
             return Configuration()
         try:
@@ -150,7 +152,7 @@ class File:
         except ConfigurationError as error:
             raise WorkloadError(str(error)) from None
 
-    def _operations(self, number: int, test: Test, workload: Workload) -> Iterator[AnyOperation]:
+    def _operations(self, number: int, test: PerfTest, workload: Workload) -> Iterator[AnyOperation]:
         for place, given in enumerate(test.workload_template):
             path = f"[{number}].workloadTemplate[{place}]"
             made = self._operation(path, given, workload)
@@ -215,7 +217,10 @@ def _filled(given: Data, params: Mapping[str, Any]) -> Data:
         if given.get(name):
             filled[field] = _value(given[name], params)
     if multiplier := filled.pop("countMultiplierParam", ""):
-        filled["count"] = filled.get("count", 0) * _value(multiplier, params)
+        count, factor = filled.get("count", 0), _value(multiplier, params)
+        if not isinstance(count, int) or not isinstance(factor, int):
+            raise ValueError(f"{count!r} times {factor!r} is not a count: both must be whole numbers")
+        filled["count"] = count * factor
     if isinstance(filled.get("templateParams"), dict):
         filled["templateParams"] = {
             name: _value(value, params) if isinstance(value, str) and value.startswith("$") else value
@@ -231,7 +236,10 @@ def _value(reference: Any, params: Mapping[str, Any]) -> Any:
     if name in params:
         return params[name]
     if has_default:
-        return yaml.safe_load(default)
+        try:
+            return yaml.safe_load(default)
+        except yaml.YAMLError:
+            raise ValueError(f"the default of parameter {name} is not YAML: {default}") from None
     raise ValueError(f"there is no parameter {name}: the workload has {', '.join(params) or 'none'}")
 
 
@@ -267,7 +275,7 @@ def _gates(given: Mapping[str, bool]) -> tuple[Gates, list[str]]:
     return features.parse(",".join(f"{name}={on}" for name, on in known.items())), notes
 
 
-def _threshold(test: Test, workload: Workload) -> tuple[Threshold, list[str]]:
+def _threshold(test: PerfTest, workload: Workload) -> tuple[Threshold, list[str]]:
     selector = workload.threshold_metric_selector or test.default_threshold_metric_selector or MetricSelector()
     if isinstance(workload.threshold, dict):
         return Threshold(), ["thresholds by topic are not judged: there are no topics here"]

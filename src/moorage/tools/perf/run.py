@@ -16,9 +16,10 @@ import msgspec
 
 from moorage.api import kinds
 from moorage.api.kinds import Kind
+from moorage.api.meta import Data
 from moorage.api.pod import Pod
 from moorage.client import ApiError, Exists, Missing
-from moorage.tools.perf.cluster import NODE, POD, Cluster, Data, Failed, first, running
+from moorage.tools.perf.cluster import NODE, POD, Failed, PerfCluster, first, running
 from moorage.tools.perf.devices import give_devices, offer, without_devices
 from moorage.tools.perf.histograms import Histograms
 from moorage.tools.perf.measure import Collector, Measurement, peak_memory
@@ -41,7 +42,7 @@ from moorage.tools.perf.operations import (
     UpdateAny,
     seconds_of,
 )
-from moorage.tools.perf.workloads import Plan
+from moorage.tools.perf.workloads import WorkloadPlan
 
 _VOLUME, _CLAIM = kinds.row("v1", "PersistentVolume"), kinds.row("v1", "PersistentVolumeClaim")
 _CSI_NODE = kinds.row("storage.k8s.io/v1", "CSINode")
@@ -63,11 +64,11 @@ class Progress(msgspec.Struct, tag="progress"):
 Tell = Callable[[Progress], None]
 
 
-async def run(plan: Plan, tell: Tell) -> list[Measurement]:
+async def run(plan: WorkloadPlan, tell: Tell) -> list[Measurement]:
     """Run a workload from an empty cluster to its end. Raises Failed."""
     try:
         async with running(plan) as cluster:
-            stage = Stage(plan, cluster)
+            stage = WorkloadRun(plan, cluster)
             await stage.perform(tell)
     except ExceptionGroup as group:
         failures = group.subgroup(Failed)
@@ -78,10 +79,10 @@ async def run(plan: Plan, tell: Tell) -> list[Measurement]:
     return stage.measurements
 
 
-class Stage:
+class WorkloadRun:
     """The operations of a workload."""
 
-    def __init__(self, plan: Plan, cluster: Cluster) -> None:
+    def __init__(self, plan: WorkloadPlan, cluster: PerfCluster) -> None:
         self.measurements: list[Measurement] = []
         self._plan, self._objects = plan, plan.objects
         self._cluster, self._client = cluster, cluster.client

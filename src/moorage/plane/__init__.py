@@ -1,1 +1,0 @@
-"""A whole control plane in one process."""
