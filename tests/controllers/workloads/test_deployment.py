@@ -455,9 +455,9 @@ async def test_two_thousand_replicas_are_made_and_replaced_in_seconds(tmp_path: 
         async def all_made() -> bool:
             return len(await pods()) == 2000
 
-        await eventually(all_made, 30)
+        await eventually(all_made)
         evicted = await pods()
         await asyncio.gather(*(client.delete(POD, "default", each, grace=0) for each in evicted.values()))
-        await eventually(all_made, 30)
+        await eventually(all_made)
         await until(client, lambda data: data["status"]["replicas"] == 2000)
         assert not evicted.keys() & (await pods()).keys()
