@@ -3,7 +3,11 @@ PYTHON ?= python3
 BIN := .venv/bin
 GATES := AllAlpha=true
 
-.PHONY: up stories setup test lint format bench lock clean
+# Tests of real processes wait now and then: one worker more than there are cores keeps all of them busy.
+PARALLEL = -n $(shell expr $$(nproc) + 1) --dist loadfile --no-loadscope-reorder
+FUZZ_MINUTES := 10
+
+.PHONY: up stories setup test fuzz coverage lint format bench lock clean
 
 up: .venv/.runtime
 	@test -d .moorage || $(BIN)/moorage demo || true
@@ -16,7 +20,23 @@ setup: .venv/.dev
 
 test: .venv/.dev
 	@echo "== running the test suite"
-	@$(BIN)/pytest -n 2
+	@$(BIN)/pytest $(PARALLEL)
+
+# SEED repeats a round that found something.
+fuzz: .venv/.dev
+	@end=$$(( $$(date +%s) + 60 * $(FUZZ_MINUTES) )); \
+	while seed=$${SEED:-$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}; do \
+		echo "== running all random tests: make fuzz SEED=$$seed"; \
+		MOORAGE_TEST_SEED=$$seed $(BIN)/pytest $(PARALLEL) -m "hypothesis or seeded" --hypothesis-profile fuzz --hypothesis-seed $$seed || exit 1; \
+		test -z "$$SEED" -a $$(date +%s) -lt $$end || break; \
+	done
+
+coverage: .venv/.dev
+	@echo "== running the test suite with coverage (twice the work)"
+	@$(BIN)/coverage erase
+	@$(BIN)/coverage run -m pytest $(PARALLEL)
+	@$(BIN)/coverage combine -q
+	@$(BIN)/coverage report
 
 lint: .venv/.dev
 	@echo "== ruff"

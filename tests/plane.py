@@ -1,4 +1,4 @@
-"""A real API server in the test's own event loop, and ways to wait for what must become true."""
+"""A real API server in the event loop of the test, small objects, and a way to wait for what must become true."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from moorage.client.clock import Clock
 from moorage.features import ALL_ON, Gates
 
 Data = dict[str, Any]
+PATIENCE = 120.0
+"""How many seconds a test waits before it fails; only a test that fails waits for so long."""
 
 
 @asynccontextmanager
@@ -33,12 +35,12 @@ async def create(client: Client, manifest: Data, **status: Any) -> Data:
     """Create an object from its manifest, and set its status when one is given."""
     kind = kinds.row(manifest["apiVersion"], manifest["kind"])
     namespace = manifest["metadata"].get("namespace", "default") if kind.namespaced else ""
-    made: Data = msgspec.json.decode(await client.create(kind, manifest, namespace))
+    created: Data = msgspec.json.decode(await client.create(kind, manifest, namespace))
     if status:
-        name = made["metadata"]["name"]
+        name = created["metadata"]["name"]
         changed = await client.patch(kind, namespace, name, {"status": status}, subresource="status")
-        made = msgspec.json.decode(changed)
-    return made
+        created = msgspec.json.decode(changed)
+    return created
 
 
 async def read(client: Client, kind: str, name: str, namespace: str = "default", api_version: str = "v1") -> Data:
@@ -54,10 +56,10 @@ async def read_all(client: Client, kind: str, namespace: str = "", api_version: 
     return [msgspec.json.decode(item) for item in listing.items]
 
 
-async def eventually(check: Callable[[], Awaitable[Any]], seconds: float = 10.0) -> Any:
-    """Ask again and again until the answer is true (an AssertionError counts as not yet); fail after some seconds."""
+async def eventually(check: Callable[[], Awaitable[Any]]) -> Any:
+    """Ask again and again until the answer is true; an AssertionError counts as not yet."""
     loop = asyncio.get_running_loop()
-    end = loop.time() + seconds
+    end = loop.time() + PATIENCE
     while True:
         problem: Exception | None = None
         try:
@@ -66,7 +68,7 @@ async def eventually(check: Callable[[], Awaitable[Any]], seconds: float = 10.0)
         except AssertionError as error:
             problem = error
         if loop.time() > end:
-            raise AssertionError(f"not within {seconds} s") from problem
+            raise AssertionError(f"not within {PATIENCE} s") from problem
         await asyncio.sleep(0.01)
 
 

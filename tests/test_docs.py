@@ -20,7 +20,7 @@ from moorage.features import ALL_ON
 from moorage.scheduler.config import Configuration
 from tests.cli.commands import moorage
 from tests.live.conftest import Live
-from tests.plane import create, eventually, node, pod, read
+from tests.plane import PATIENCE, create, eventually, node, pod, read
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -68,7 +68,8 @@ async def test_the_kubectl_sessions_of_a_page_go_as_it_says(page: str, tmp_path:
     try:
         for _, command, output in (each for each in KUBECTL if each.page == page):
             refused = bool(re.search(r"is invalid|[Ee]rror", output))
-            run = await asyncio.to_thread(kubectl, *shlex.split(command)[1:], check=False)
+            patient = command.replace("--timeout=30s", f"--timeout={PATIENCE:.0f}s")
+            run = await asyncio.to_thread(kubectl, *shlex.split(patient)[1:], check=False)
             assert bool(run.returncode) is refused, f"{command}\n{run.stderr}"
             shown = run.stderr if refused else run.stdout
             assert not output.strip() or re.fullmatch(_pattern(output), _plain(shown)), f"{command}\n{shown}"

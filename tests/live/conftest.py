@@ -21,6 +21,8 @@ from urllib.request import Request, urlopen
 import pytest
 import yaml
 
+from tests.plane import PATIENCE
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -33,7 +35,7 @@ class Live:
     store: str = "sqlite"
     command: str = "up"
     more: tuple[str, ...] = ()
-    """What else the command is told."""
+    """Further options of the command."""
     url: str = ""
     process: subprocess.Popen[str] | None = field(default=None, repr=False)
 
@@ -50,8 +52,8 @@ class Live:
         self.process = self.begin()
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            if found := re.search(r"https://\S+", line):
-                self.url = found[0]
+            if address := re.search(r"https://\S+", line):
+                self.url = address[0]
             if "Ctrl-C" in line:
                 return
         pytest.fail(f"the server ended with {self.process.wait()} before it was ready")
@@ -59,7 +61,7 @@ class Live:
     def stop(self, number: int = signal.SIGTERM) -> int:
         assert self.process is not None
         self.process.send_signal(number)
-        code = self.process.wait(timeout=30)
+        code = self.process.wait(PATIENCE)
         assert self.process.stdout is not None
         self.process.stdout.close()
         return code
@@ -84,7 +86,14 @@ class Live:
             pytest.skip("kubectl is not on PATH")
         env = {**os.environ, "KUBECONFIG": str(self.kubeconfig), "HOME": str(self.directory), **environment}
         run = subprocess.run(
-            [kubectl, *args], input=stdin, env=env, capture_output=True, text=True, timeout=60, cwd=ROOT, check=False
+            [kubectl, *args],
+            input=stdin,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            cwd=ROOT,
+            check=False,
         )
         assert not check or run.returncode == 0, run.stderr
         return run
@@ -105,15 +114,15 @@ class Live:
         data = None if body is None else json.dumps(body).encode()
         try:
             request = Request(self.url + path, data, headers, method=method)
-            with urlopen(request, context=self.trust(), timeout=30) as answer:
+            with urlopen(request, context=self.trust(), timeout=PATIENCE) as answer:
                 return answer.status, _content(answer.read())
         except HTTPError as error:
             return error.code, _content(error.read())
 
 
-def eventually(check: Callable[[], Any], seconds: float = 20.0) -> Any:
-    """Ask again and again until the answer is true (an AssertionError counts as not yet); fail after some seconds."""
-    end = time.monotonic() + seconds
+def eventually(check: Callable[[], Any]) -> Any:
+    """Ask again and again until the answer is true; an AssertionError counts as not yet."""
+    end = time.monotonic() + PATIENCE
     while True:
         problem: Exception | None = None
         try:
@@ -122,8 +131,8 @@ def eventually(check: Callable[[], Any], seconds: float = 20.0) -> Any:
         except AssertionError as error:
             problem = error
         if time.monotonic() > end:
-            raise AssertionError(f"not within {seconds} s") from problem
-        time.sleep(0.05)
+            raise AssertionError(f"not within {PATIENCE} s") from problem
+        time.sleep(0.02)
 
 
 def _content(data: bytes) -> Any:

@@ -1,4 +1,4 @@
-"""Components are killed at random in the midst of rolling updates and coming and going taints: nothing is lost."""
+"""Components are killed at random during rolling updates and changes of taints, and the workload stays whole."""
 
 from __future__ import annotations
 
@@ -14,19 +14,24 @@ from urllib.request import Request, urlopen
 import pytest
 
 from tests.live.conftest import Live, eventually
-from tests.live.processes import Component, apart
+from tests.live.processes import Component, apart, start_all
+from tests.plane import PATIENCE
+from tests.seeds import FUZZING, seed
 
 Data = dict[str, Any]
 PODS, NODES = "/api/v1/namespaces/default/pods", "/api/v1/nodes"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 MERGE = "application/merge-patch+json"
-REPLICAS, COUNT, STEPS = 12, 8, 16
+REPLICAS, COUNT = 12, 8
+STEPS = 40 if FUZZING else 12
+SEED = seed(20260101)
+PARTS = ("apiserver", "scheduler", "controllers")
 SLA = {"key": "example.com/sla", "operator": "Gt", "value": "950", "effect": "NoExecute"}
 NO_ANSWER = (OSError, HTTPException)
 
 
 class Witness:
-    """Follows all pods through every fault of the server, and notes what must never happen."""
+    """A watcher that follows all pods across restarts of the server and notes what must never happen."""
 
     def __init__(self, live: Live) -> None:
         self._live = live
@@ -45,7 +50,7 @@ class Witness:
 
     def __exit__(self, *_: object) -> None:
         self._stopped.set()
-        self._thread.join(30)
+        self._thread.join(PATIENCE)
 
     @property
     def pods(self) -> int:
@@ -53,7 +58,7 @@ class Witness:
         return len(self._nodes)
 
     def wait_for_news(self, seconds: float) -> None:
-        """Wait until something happens to a pod, but not for ever."""
+        """Wait until something happens to a pod, at most for some seconds."""
         with self._news:
             self._news.wait(seconds)
 
@@ -71,19 +76,19 @@ class Witness:
         code, answer = self._live.http("GET", PODS)
         if code != 200:
             raise OSError(code)
-        there = {pod["metadata"]["uid"] for pod in answer["items"]}
+        uids = {pod["metadata"]["uid"] for pod in answer["items"]}
         for pod in answer["items"]:
             self._note(pod)
-        self._gone |= self._nodes.keys() - there
+        self._gone |= self._nodes.keys() - uids
         revision: str = answer["metadata"]["resourceVersion"]
         return revision
 
     def _follow(self, revision: str) -> str:
-        """Note changes until the server ends the watch, or its own end."""
-        target = f"{self._live.url}{PODS}?watch=true&resourceVersion={revision}&timeoutSeconds=2"
+        """Note changes until the watch ends. Returns the last revision."""
+        target = f"{self._live.url}{PODS}?watch=true&resourceVersion={revision}&timeoutSeconds=1"
         request = Request(target, headers={"Authorization": f"Bearer {self._live.token}"})
         try:
-            with urlopen(request, context=self._trust, timeout=5) as lines:
+            with urlopen(request, context=self._trust, timeout=PATIENCE) as lines:
                 for line in lines:
                     event = json.loads(line)
                     if event["type"] == "ERROR":
@@ -93,7 +98,7 @@ class Witness:
                     if event["type"] == "DELETED":
                         self._gone.add(event["object"]["metadata"]["uid"])
         except (*NO_ANSWER, ValueError):
-            # A line that is cut off was not understood, so it is asked for again.
+            # The server was killed, perhaps within a line: the watch resumes at the last event that was complete.
             self._stopped.wait(0.05)
         return revision
 
@@ -111,11 +116,11 @@ class Witness:
 
 
 class Expired(Exception):
-    """The server does not know any more what happened since."""
+    """The revision is too old to resume from."""
 
 
 class Chaos:
-    """A cluster in which things are done, whether or not the server is there at the moment."""
+    """A cluster that is changed again and again, whether or not its components run at the moment."""
 
     def __init__(self, live: Live, parts: dict[str, Component]) -> None:
         self._live = live
@@ -124,7 +129,7 @@ class Chaos:
         self.version = 1
 
     def ask(self, method: str, path: str, body: Any = None, media_type: str = "application/json") -> Data:
-        """Ask until there is an answer; what a lost answer to an earlier try has done already is fine."""
+        """Ask until there is an answer. A conflict is one: an earlier attempt may have succeeded without an answer."""
 
         def attempt() -> Data:
             try:
@@ -132,11 +137,11 @@ class Chaos:
             except NO_ANSWER as error:
                 raise AssertionError from error
             assert code in (200, 201, 409), answer
-            found: Data = answer
-            return found
+            content: Data = answer
+            return content
 
-        asked: Data = eventually(attempt)
-        return asked
+        answered: Data = eventually(attempt)
+        return answered
 
     def furnish(self) -> None:
         for number in range(COUNT):
@@ -151,18 +156,17 @@ class Chaos:
         taint = {"key": "example.com/sla", "value": "990", "effect": "NoExecute"}
         self.ask("POST", NODES, {"metadata": {"name": name}, "spec": {"taints": [taint]}})
 
-    def step(self, luck: random.Random) -> str:
-        """Do something at random."""
-        what = luck.choice(("kill", "kill", "kill", "drop", "drop", "recover", "roll out"))
-        if what == "kill":
-            part = self._parts[luck.choice(list(self._parts))]
+    def step(self, what: str, chance: random.Random) -> str:
+        """Kill a component, change the SLA of a node, or roll out a version. Returns what was done."""
+        if what in PARTS:
+            part = self._parts[what]
             part.kill()
             part.start()
             return f"killed the {part.name}"
         if what == "drop" and len(self.tainted) < COUNT // 2:
-            return self._set_sla(luck.choice([f"n{number}" for number in range(COUNT)]), "900")
+            return self._set_sla(chance.choice([f"n{number}" for number in range(COUNT)]), "900")
         if what == "recover" and self.tainted:
-            return self._set_sla(luck.choice(sorted(self.tainted)), "990")
+            return self._set_sla(chance.choice(sorted(self.tainted)), "990")
         self.version += 1
         patch = [{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": f"web:{self.version}"}]
         self.ask("PATCH", f"{DEPLOYMENTS}/web", patch, "application/json-patch+json")
@@ -171,7 +175,7 @@ class Chaos:
     def _set_sla(self, node: str, value: str) -> str:
         def change() -> bool:
             taints = self.ask("GET", f"{NODES}/{node}")["spec"]["taints"]
-            others = [each for each in taints if each["key"] != "example.com/sla"]
+            others = [taint for taint in taints if taint["key"] != "example.com/sla"]
             new = {"key": "example.com/sla", "value": value, "effect": "NoExecute"}
             self.ask("PATCH", f"{NODES}/{node}", {"spec": {"taints": [*others, new]}}, MERGE)
             return True
@@ -199,28 +203,33 @@ class Chaos:
 def chaos(tmp_path: Path) -> Iterator[tuple[Live, Chaos]]:
     live, parts = apart(tmp_path / "data")
     try:
-        for part in parts.values():
-            part.start()
+        start_all(parts)
         yield live, Chaos(live, parts)
     finally:
         for part in reversed(parts.values()):
             part.stop()
 
 
-@pytest.mark.parametrize("seed", [20260101])
-def test_components_are_killed_at_random_and_the_workload_stays_whole(seed: int, chaos: tuple[Live, Chaos]) -> None:
+def plan(chance: random.Random) -> list[str]:
+    """Some steps in any order; every component is killed, and a version is rolled out, at least once."""
+    always = [*PARTS, "roll out"]
+    steps = [*always, *chance.choices((*always, "drop", "drop", "recover"), k=STEPS - len(always))]
+    chance.shuffle(steps)
+    return steps
+
+
+@pytest.mark.seeded
+def test_components_are_killed_at_random_and_the_workload_stays_whole(chaos: tuple[Live, Chaos]) -> None:
     live, cluster = chaos
-    luck = random.Random(seed)
+    print(f"seed {SEED}")
+    chance = random.Random(SEED)
     with Witness(live) as witness:
         cluster.furnish()
-        eventually(cluster.is_whole, 30)
+        eventually(cluster.is_whole)
         done = []
-        for _ in range(STEPS):
-            done.append(cluster.step(luck))
-            witness.wait_for_news(luck.uniform(0, 0.5))
-        eventually(cluster.is_whole, 60)
+        for what in plan(chance):
+            done.append(cluster.step(what, chance))
+            witness.wait_for_news(chance.uniform(0, 0.5))
+        eventually(cluster.is_whole)
         assert witness.sins == [], done
-        # A seed is of use only when each has been killed, and killed in the midst of something.
-        assert {"killed the apiserver", "killed the scheduler", "killed the controllers"} <= set(done)
-        assert cluster.version > 1
     assert witness.pods > REPLICAS

@@ -11,6 +11,7 @@ import pytest
 from moorage.api.kinds import KINDS, Kind
 from tests.live.conftest import Live
 from tests.live.manifests import collection, manifest
+from tests.plane import PATIENCE
 
 Data = dict[str, Any]
 MERGE = "application/merge-patch+json"
@@ -40,7 +41,7 @@ def test_kubectl_gets_and_describes_every_kind(live: Live, everything: str) -> N
 def test_kubectl_labels_applies_and_waits_for_every_kind(live: Live, everything: str) -> None:
     labelled = live.kubectl("label", *NAMED, "seen=yes").stdout
     assert labelled.count(" labeled\n") == len(NAMED)
-    live.kubectl("wait", "--for=jsonpath={.metadata.labels.seen}=yes", "--timeout=20s", *NAMED[:3])
+    live.kubectl("wait", "--for=jsonpath={.metadata.labels.seen}=yes", f"--timeout={PATIENCE:.0f}s", *NAMED[:3])
     live.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=everything)
 
 

@@ -11,6 +11,7 @@ from kubernetes import client as official
 from kubernetes import config
 
 from tests.live.conftest import Live, eventually
+from tests.plane import PATIENCE
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +65,7 @@ def test_the_system_is_healthy_and_says_its_version(whole: Live) -> None:
 
 
 def test_kubectl_sees_the_same(whole: Live) -> None:
-    eventually(lambda: whole.kubectl("wait", "--for=condition=Ready", "node", "--all", "--timeout=10s"))
+    whole.kubectl("wait", "--for=condition=Ready", "node", "--all", f"--timeout={PATIENCE:.0f}s")
     nodes = json.loads(whole.kubectl("get", "nodes", "-o", "json").stdout)["items"]
     assert all(node["status"]["nodeInfo"]["kubeletVersion"].startswith("v1.36.") for node in nodes)
     assert "v1.36." in whole.kubectl("version").stdout

@@ -15,7 +15,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from tests.live.conftest import Live
+from tests.live.conftest import Live, eventually
+from tests.plane import PATIENCE
 
 PODS = "/api/v1/namespaces/default/pods"
 Data = dict[str, Any]
@@ -36,7 +37,7 @@ SLA = {"key": "sla", "operator": "Gt", "value": "950", "effect": "NoSchedule"}
 def refusal(*args: str) -> str:
     """What a command says that cannot run."""
     run = subprocess.run(
-        [sys.executable, "-m", "moorage", "up", *args], capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, "-m", "moorage", "up", *args], capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert run.returncode == 2
     assert "Traceback" not in run.stderr
@@ -108,21 +109,16 @@ def test_a_service_account_may_do_what_its_roles_allow(live: Live) -> None:
         "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": "default"}],
     }
     assert live.http("POST", f"{rbac}/rolebindings", binding)[0] == 201
-    wait_for(lambda: live.http("GET", PODS, token=token)[0] == 200)
+    eventually(lambda: live.http("GET", PODS, token=token)[0] == 200)
     assert live.http("POST", PODS, pod("mine"), token=token)[0] == 403
-
-
-def wait_for(condition: Any) -> None:
-    for _ in range(200):
-        if condition():
-            return
-    pytest.fail("it never came to be")
 
 
 def watch(live: Live, query: str, count: int) -> list[Data]:
     context = ssl.create_default_context(cafile=str(live.directory / "ca.crt"))
     headers = {"Authorization": f"Bearer {live.token}"}
-    with urlopen(Request(f"{live.url}{PODS}?watch=1&{query}", headers=headers), context=context, timeout=30) as stream:
+    with urlopen(
+        Request(f"{live.url}{PODS}?watch=1&{query}", headers=headers), context=context, timeout=PATIENCE
+    ) as stream:
         return [json.loads(stream.readline()) for _ in range(count)]
 
 
@@ -228,7 +224,7 @@ def test_kubectl_edits_labels_taints_and_waits(live: Live) -> None:
     assert live.http("GET", f"{PODS}/edited")[1]["spec"]["containers"][0]["image"] == "myapp:edited"
     live.kubectl("label", "pod", "edited", "colour=blue")
     live.kubectl("annotate", "pod", "edited", "note=kept")
-    live.kubectl("wait", "pod/edited", "--for=jsonpath={.metadata.labels.colour}=blue", "--timeout=10s")
+    live.kubectl("wait", "pod/edited", "--for=jsonpath={.metadata.labels.colour}=blue", f"--timeout={PATIENCE:.0f}s")
     assert "Annotations:      note: kept" in live.kubectl("describe", "pod", "edited").stdout
     live.kubectl(
         "create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "e1"}})
@@ -237,7 +233,7 @@ def test_kubectl_edits_labels_taints_and_waits(live: Live) -> None:
     taints = live.http("GET", "/api/v1/nodes/e1")[1]["spec"]["taints"]
     assert {"key": "sla", "value": "900", "effect": "NoSchedule"} in taints
     live.kubectl("delete", "pod", "edited")
-    live.kubectl("wait", "pod/edited", "--for=delete", "--timeout=10s")
+    live.kubectl("wait", "pod/edited", "--for=delete", f"--timeout={PATIENCE:.0f}s")
 
 
 STORIES = sorted(path for path in (Path(__file__).parents[2] / "examples").iterdir())

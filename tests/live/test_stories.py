@@ -224,8 +224,8 @@ async def settled(hands: Hands, app: str, *nodes: str) -> dict[str, str]:
         assert sorted(pod["spec"]["nodeName"] for pod in pods) == sorted(nodes)
         return {pod["spec"]["nodeName"]: pod["metadata"]["uid"] for pod in pods}
 
-    found: dict[str, str] = await eventually(look, 20)
-    return found
+    uids: dict[str, str] = await eventually(look)
+    return uids
 
 
 @BOTH

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.live.conftest import Live
-from tests.live.test_server import wait_for
+from tests.live.conftest import Live, eventually
 
 
 def test_a_tenant_never_reads_the_names_of_another(live: Live) -> None:
@@ -45,7 +44,7 @@ def test_nobody_gives_themselves_more_than_they_have(live: Live) -> None:
     assert live.http("POST", f"{rbac}/rolebindings", binding)[0] == 201
     path = "/api/v1/namespaces/default/serviceaccounts/climber/token"
     token = live.http("POST", path, {"spec": {}})[1]["status"]["token"]
-    wait_for(lambda: live.http("GET", f"{rbac}/roles/climber", token=token)[0] == 200)
+    eventually(lambda: live.http("GET", f"{rbac}/roles/climber", token=token)[0] == 200)
     role = live.http("GET", f"{rbac}/roles/climber", token=token)[1]
     everything = {"rules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]}
     merge = "application/merge-patch+json"

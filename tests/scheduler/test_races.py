@@ -44,7 +44,7 @@ async def test_a_scheduler_that_is_stopped_again_and_again_under_load_binds_each
         async def all_bound() -> bool:
             return all(each.spec.node_name for each in await pods(here.client))
 
-        assert await eventually(all_bound, 20)
+        assert await eventually(all_bound)
         await eventually(lambda: fits_nowhere(here))
         assert not watching.done() or watching.result() is None
         watching.cancel()

@@ -117,7 +117,7 @@ class Soak:
                 if await at_rest(self.here):
                     return
             await self.clock.run_fast(1)
-        await eventually(lambda: at_rest(self.here), 20)
+        await eventually(lambda: at_rest(self.here))
 
 
 async def end_pods(client: Client) -> None:

@@ -7,7 +7,7 @@ import contextlib
 import gzip
 import io
 import logging
-import os
+import random
 import socket
 import ssl
 from collections.abc import AsyncIterator
@@ -469,7 +469,7 @@ async def test_rubbish_before_tls_does_no_harm() -> None:
     async with serving(limits=Limits(handshake_time=1)) as server:
         for size in (1, 5, 100, 5000):
             reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-            writer.write(os.urandom(size))
+            writer.write(random.Random(size).randbytes(size))
             with contextlib.suppress(ConnectionError):
                 writer.write_eof()
                 await reader.read()
