@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
 
@@ -11,8 +11,7 @@ from moorage.api.meta import ObjectMeta, Wire
 from moorage.apiserver.access.rbac import Attributes, Rbac
 from moorage.apiserver.access.roles import RoleRule
 from moorage.apiserver.base.users import User
-from moorage.apiserver.http.failures import bad_request
-from moorage.apiserver.http.messages import Reason, Refused, status
+from moorage.apiserver.http.failures import bad_request, invalid_as
 from moorage.validation.field import FieldError, invalid
 
 GROUP = "authorization.k8s.io"
@@ -174,11 +173,4 @@ def _inside(spec: AccessSpec, namespace: str) -> Iterator[FieldError]:
 def _check(kind: str, *checks: Iterator[FieldError]) -> None:
     errors = [error for check in checks for error in check]
     if errors:
-        _refuse(kind, errors)
-
-
-def _refuse(kind: str, errors: list[FieldError]) -> NoReturn:
-    listed = str(errors[0]) if len(errors) == 1 else f"[{', '.join(map(str, errors))}]"
-    causes = [{"reason": error.type.reason, "message": error.body, "field": error.field} for error in errors]
-    details = {"group": GROUP, "kind": kind, "causes": causes}
-    raise Refused(status(422, Reason.INVALID, f'{kind}.{GROUP} "" is invalid: {listed}', details))
+        raise invalid_as(GROUP, kind, "", errors)
