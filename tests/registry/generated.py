@@ -53,7 +53,7 @@ def _value(code: str) -> st.SearchStrategy[Any]:
 
 @cache
 def _struct(name: str) -> st.SearchStrategy[dict[str, Any]]:
-    codes = schema._table()["types"][name]
+    codes = schema.field_table()["types"][name]
 
     @st.composite
     def build(draw: st.DrawFn) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def part(name: str) -> st.SearchStrategy[dict[str, Any]]:
 
 def shaped(kind: Kind) -> st.SearchStrategy[dict[str, Any]]:
     """Objects whose fields hold what they can hold; null and other spellings of amounts and times included."""
-    codes = schema._table()["types"][schema._table()["kinds"][f"{kind.group}/{kind.kind}"]]
+    codes = schema.field_table()["types"][schema.field_table()["kinds"][f"{kind.group}/{kind.kind}"]]
     parts = {name: _value(code) for name, code in codes.items()}
     return st.fixed_dictionaries(
         {"metadata": parts["metadata"], **({"spec": parts["spec"]} if "spec" in parts else {})},
@@ -80,7 +80,7 @@ def shaped(kind: Kind) -> st.SearchStrategy[dict[str, Any]]:
 
 def unshaped(kind: Kind) -> st.SearchStrategy[dict[str, Any]]:
     """Objects whose fields hold anything."""
-    codes = schema._table()["types"][schema._table()["kinds"][f"{kind.group}/{kind.kind}"]]
+    codes = schema.field_table()["types"][schema.field_table()["kinds"][f"{kind.group}/{kind.kind}"]]
     inner = st.dictionaries(st.sampled_from(("name", "containers", "template", "selector", "x")), JSON, max_size=3)
     return st.dictionaries(st.sampled_from(sorted(codes)), JSON | inner, max_size=5)
 

@@ -76,8 +76,8 @@ def test_a_generated_name_begins_as_asked_and_fits_a_label(prefix: str) -> None:
 
 
 def test_a_name_is_generated_only_when_there_is_none() -> None:
-    made = created(POD, {"metadata": {"generateName": "web-"}})["metadata"]
-    assert re.fullmatch("web-[a-z0-9]{5}", made["name"])
+    stored = created(POD, {"metadata": {"generateName": "web-"}})["metadata"]
+    assert re.fullmatch("web-[a-z0-9]{5}", stored["name"])
     assert created(POD, {"metadata": {"generateName": "web-", "name": "a"}})["metadata"]["name"] == "a"
 
 
@@ -152,33 +152,33 @@ def test_a_new_object_has_no_status_but_a_node_keeps_its_own() -> None:
 
 
 def test_a_namespace_is_active_and_finalized_by_the_server() -> None:
-    made = created(NAMESPACE, {"metadata": {"generateName": "team-"}, "spec": {"finalizers": ["x/y"]}})
-    assert made["spec"] == {"finalizers": ["x/y", "kubernetes"]}
-    assert made["status"] == {"phase": "Active"}
-    assert made["metadata"]["labels"] == {"kubernetes.io/metadata.name": made["metadata"]["name"]}
+    stored = created(NAMESPACE, {"metadata": {"generateName": "team-"}, "spec": {"finalizers": ["x/y"]}})
+    assert stored["spec"] == {"finalizers": ["x/y", "kubernetes"]}
+    assert stored["status"] == {"phase": "Active"}
+    assert stored["metadata"]["labels"] == {"kubernetes.io/metadata.name": stored["metadata"]["name"]}
 
 
 def test_a_service_account_only_names_its_secrets() -> None:
     account = kinds.row("v1", "ServiceAccount")
-    made = created(account, {"metadata": {"name": "a"}, "secrets": [{"name": "s", "namespace": "other"}]})
-    assert made["secrets"] == [{"name": "s"}]
+    stored = created(account, {"metadata": {"name": "a"}, "secrets": [{"name": "s", "namespace": "other"}]})
+    assert stored["secrets"] == [{"name": "s"}]
 
 
 def test_a_claim_has_its_data_source_in_both_fields() -> None:
     claim = kinds.row("v1", "PersistentVolumeClaim")
     source = {"kind": "PersistentVolumeClaim", "name": "a"}
-    made = created(claim, {"metadata": {"name": "a"}, "spec": {"dataSource": source}})
-    assert made["spec"]["dataSourceRef"] == source
-    made = created(claim, {"metadata": {"name": "a"}, "spec": {"dataSourceRef": source}})
-    assert made["spec"]["dataSource"] == source
+    stored = created(claim, {"metadata": {"name": "a"}, "spec": {"dataSource": source}})
+    assert stored["spec"]["dataSourceRef"] == source
+    stored = created(claim, {"metadata": {"name": "a"}, "spec": {"dataSourceRef": source}})
+    assert stored["spec"]["dataSource"] == source
     foreign = {**source, "namespace": "other"}
     assert "dataSource" not in created(claim, {"metadata": {"name": "a"}, "spec": {"dataSourceRef": foreign}})["spec"]
 
 
 def pod(**more: Any) -> dict[str, Any]:
-    made = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "a:1"}]}, **more}
-    apply_defaults(POD, made)
-    return created(POD, made)
+    stored = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "a:1"}]}, **more}
+    apply_defaults(POD, stored)
+    return created(POD, stored)
 
 
 def test_an_update_takes_over_what_the_server_set() -> None:
@@ -416,8 +416,8 @@ async def test_a_generated_name_that_is_taken_is_made_up_anew(tmp_path: Path, mo
     monkeypatch.setattr(metadata, "generated_name", lambda _: next(names))
     async with api_server(tmp_path) as server:
         client = server.client("test")
-        made = [
+        stored = [
             msgspec.json.decode(await client.create(CONFIG_MAP, {"metadata": {"generateName": "web-"}}, "default"))
             for _ in range(2)
         ]
-        assert [each["metadata"]["name"] for each in made] == ["web-taken", "web-free"]
+        assert [each["metadata"]["name"] for each in stored] == ["web-taken", "web-free"]

@@ -101,13 +101,13 @@ def read(kind: Kind, obj: Data) -> list[str]:
 def read_as(group: str, kind: str, obj: Data) -> list[str]:
     """The same for types that are not stored: a Scale, an Eviction, a Binding."""
     unknown: list[str] = []
-    _read_struct(_fields(_table()["kinds"][f"{group}/{kind}"]), kind, obj, _TOP, unknown)
+    _read_struct(_fields(field_table()["kinds"][f"{group}/{kind}"]), kind, obj, _TOP, unknown)
     return unknown
 
 
 def same(kind: Kind, new: Data, old: Data, *path: str) -> bool:
     """Whether two objects, or their fields at a path, are semantically equal: 1 CPU is 1000m, empty is absent."""
-    shape = _shape(_table()["kinds"][f"{_group(kind, new)}/{kind.kind}"])
+    shape = _shape(field_table()["kinds"][f"{_group(kind, new)}/{kind.kind}"])
     left: Any = new
     right: Any = old
     for name in path:
@@ -162,16 +162,17 @@ def _same_quantity(left: Any, right: Any) -> bool:
 
 
 @cache
-def _table() -> dict[str, dict[str, Any]]:
-    table: dict[str, dict[str, Any]] = msgspec.json.decode(
+def field_table() -> dict[str, dict[str, Any]]:
+    """The content of fields.json: the type of each kind, and the fields of each type."""
+    content: dict[str, dict[str, Any]] = msgspec.json.decode(
         files("moorage.registry").joinpath("fields.json").read_bytes()
     )
-    return table
+    return content
 
 
 @cache
 def _fields(name: str) -> dict[str, FieldShape]:
-    return {field: _shape(code) for field, code in _table()["types"][name].items()}
+    return {field: _shape(code) for field, code in field_table()["types"][name].items()}
 
 
 def _shape(code: str) -> FieldShape:

@@ -281,10 +281,16 @@ def test_rubbish_is_not_accepted(text: str) -> None:
         World().accounts.verify(text)
 
 
-def test_what_was_verified_is_remembered_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verified_tokens_are_cached_and_the_least_used_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accounttokens, "MOST_VERIFIED", 3)
     world = World()
-    for _ in range(10):
-        token = world.accounts.issue(BOT).text
-        assert world.accounts.verify(token) is world.accounts.verify(token)
-    assert len(world.accounts._verified) <= 3
+    first = world.accounts.issue(BOT).text
+    user = world.accounts.verify(first)
+    for _ in range(3):
+        assert world.accounts.verify(first) is user
+        world.accounts.verify(world.accounts.issue(BOT).text)
+    assert world.accounts.verify(first) is user
+    for _ in range(3):
+        world.accounts.verify(world.accounts.issue(BOT).text)
+    assert world.accounts.verify(first) is not user
+    assert world.accounts.verify(first) == user

@@ -107,10 +107,10 @@ def test_a_certificate_says_who_one_is() -> None:
     request = Request.of("GET", "/api")
     request.certificate = pair.certificate.public_bytes(Encoding.DER)
     authenticator = World().authenticator()
-    found = authenticator.authenticate(request)
-    assert (found.name, found.groups) == ("ann", ("dev", "ops", "system:authenticated"))
-    assert found.extra["authentication.kubernetes.io/credential-id"][0].startswith("X509SHA256=")
-    assert authenticator.authenticate(request) is found
+    ann = authenticator.authenticate(request)
+    assert (ann.name, ann.groups) == ("ann", ("dev", "ops", "system:authenticated"))
+    assert ann.extra["authentication.kubernetes.io/credential-id"][0].startswith("X509SHA256=")
+    assert authenticator.authenticate(request) is ann
 
 
 def test_a_certificate_of_another_authority_or_past_its_end_proves_nothing(tmp_path: Path) -> None:
@@ -261,8 +261,8 @@ def test_who_may_is_taken_for_another() -> None:
     ],
 )
 def test_who_may_not_is_refused(headers: list[tuple[str, str]], message: str) -> None:
-    said = refusal(lambda: acting(*headers))
-    assert (said["code"], said["message"]) == (403, message)
+    failure = refusal(lambda: acting(*headers))
+    assert (failure["code"], failure["message"]) == (403, message)
 
 
 def test_groups_alone_cannot_be_impersonated() -> None:

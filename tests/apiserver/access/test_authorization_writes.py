@@ -38,13 +38,13 @@ def test_who_holds_something_may_give_it() -> None:
 
 
 def test_who_does_not_hold_something_may_not_give_it() -> None:
-    said = refused(
+    failure = refused(
         rbac(rule("get", "pods")), role("new", rule("get list watch", "pods secrets"), rule("get", urls="/metrics"))
     )
-    assert said is not None
-    assert said["code"] == 403
-    assert said["details"] == {"name": "new", "group": GROUP, "kind": "clusterroles"}
-    assert said["message"] == (
+    assert failure is not None
+    assert failure["code"] == 403
+    assert failure["details"] == {"name": "new", "group": GROUP, "kind": "clusterroles"}
+    assert failure["message"] == (
         f'clusterroles.{GROUP} "new" is forbidden: user "ann" (groups=["dev" "system:authenticated"]) is attempting to '
         "grant RBAC permissions not currently held:\n"
         '{APIGroups:[""], Resources:["pods"], Verbs:["list" "watch"]}\n'
@@ -78,17 +78,17 @@ def test_masters_may_give_everything() -> None:
 
 
 def test_a_binding_to_a_missing_role_is_not_found() -> None:
-    said = refused(rbac(), binding("new", "missing", user("x")))
-    assert said is not None
-    assert (said["code"], said["message"]) == (404, f'clusterroles.{GROUP} "missing" not found')
+    failure = refused(rbac(), binding("new", "missing", user("x")))
+    assert failure is not None
+    assert (failure["code"], failure["message"]) == (404, f'clusterroles.{GROUP} "missing" not found')
 
 
 def test_to_gather_roles_takes_all_rights() -> None:
     gathering = role("new", aggregationRule=AGGREGATE)
     for data, old in ((gathering, None), (role("new"), gathering)):
-        said = refused(rbac(rule("get list create update", "*", "*")), data, old=old)
-        assert said is not None
-        assert said["message"].endswith("must have cluster-admin privileges to use the aggregationRule")
+        failure = refused(rbac(rule("get list create update", "*", "*")), data, old=old)
+        assert failure is not None
+        assert failure["message"].endswith("must have cluster-admin privileges to use the aggregationRule")
         assert refused(rbac(rule("*", "*", "*"), rule("*", urls="*")), data, old=old) is None
 
 
@@ -111,9 +111,9 @@ def test_the_garbage_collector_may_change_owners_and_finalizers() -> None:
     ],
 )
 def test_what_cannot_be_understood_is_a_bad_request(broken: Data) -> None:
-    said = refused(rbac(), broken)
-    assert said is not None
-    assert said["code"] == 400
+    failure = refused(rbac(), broken)
+    assert failure is not None
+    assert failure["code"] == 400
 
 
 def test_other_kinds_are_not_looked_at() -> None:

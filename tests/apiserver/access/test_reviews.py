@@ -60,24 +60,24 @@ def test_may_they_here() -> None:
         return reviews.local_subject_access_review(RBAC, namespace, {"spec": spec})
 
     assert may_they("default", user="ann", resourceAttributes=PODS)["allowed"]
-    said = refusal(lambda: may_they("other", user="ann", resourceAttributes=PODS))
-    assert said["details"]["causes"][0]["field"] == "spec.resourceAttributes.namespace"
-    said = refusal(lambda: may_they("default", user="ann", nonResourceAttributes={"verb": "get", "path": "/"}))
-    assert "disallowed on this kind of request" in said["message"]
+    failure = refusal(lambda: may_they("other", user="ann", resourceAttributes=PODS))
+    assert failure["details"]["causes"][0]["field"] == "spec.resourceAttributes.namespace"
+    failure = refusal(lambda: may_they("default", user="ann", nonResourceAttributes={"verb": "get", "path": "/"}))
+    assert "disallowed on this kind of request" in failure["message"]
 
 
 @pytest.mark.parametrize(
     "spec", [{}, {"resourceAttributes": PODS, "nonResourceAttributes": {"path": "/", "verb": "get"}}]
 )
 def test_a_review_has_one_question(spec: Data) -> None:
-    said = refusal(lambda: reviews.self_subject_access_review(RBAC, ANN, {"spec": spec}))
-    assert (said["code"], said["reason"]) == (422, "Invalid")
-    assert said["message"].startswith(
+    failure = refusal(lambda: reviews.self_subject_access_review(RBAC, ANN, {"spec": spec}))
+    assert (failure["code"], failure["reason"]) == (422, "Invalid")
+    assert failure["message"].startswith(
         'SelfSubjectAccessReview.authorization.k8s.io "" is invalid: spec: Invalid value: '
     )
-    assert said["message"].endswith("exactly one of nonResourceAttributes or resourceAttributes must be specified")
-    said = refusal(lambda: reviews.subject_access_review(RBAC, {"spec": spec}))
-    assert [cause["field"] for cause in said["details"]["causes"]] == ["spec", "spec.user"]
+    assert failure["message"].endswith("exactly one of nonResourceAttributes or resourceAttributes must be specified")
+    failure = refusal(lambda: reviews.subject_access_review(RBAC, {"spec": spec}))
+    assert [cause["field"] for cause in failure["details"]["causes"]] == ["spec", "spec.user"]
 
 
 @pytest.mark.parametrize(

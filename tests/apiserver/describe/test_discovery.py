@@ -21,21 +21,21 @@ EVERY_VERB = ["create", "delete", "deletecollection", "get", "list", "patch", "u
 
 
 def answer(path: str, accept: str = "application/json", **headers: str) -> Response:
-    found = discovery.answer(Request.of("GET", path, [("Accept", accept), *headers.items()]))
-    assert found is not None
-    return found
+    response = discovery.answer(Request.of("GET", path, [("Accept", accept), *headers.items()]))
+    assert response is not None
+    return response
 
 
 def content(path: str, accept: str = "application/json") -> Any:
-    found = answer(path, accept)
-    assert found.status == 200
-    assert isinstance(found.body, bytes)
-    return msgspec.json.decode(found.body)
+    response = answer(path, accept)
+    assert response.status == 200
+    assert isinstance(response.body, bytes)
+    return msgspec.json.decode(response.body)
 
 
 def resource(path: str, name: str) -> dict[str, Any]:
-    (found,) = [each for each in content(path)["resources"] if each["name"] == name]
-    return dict(found)
+    (only,) = [entry for entry in content(path)["resources"] if entry["name"] == name]
+    return dict(only)
 
 
 def test_the_core_has_one_version() -> None:

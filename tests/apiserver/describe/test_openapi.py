@@ -27,17 +27,17 @@ Content = dict[str, Any]
 
 
 def answer(path: str, accept: str = "application/json", **headers: str) -> Response:
-    found = openapi.answer(Request.of("GET", path, [("Accept", accept), *headers.items()]))
-    assert found is not None
-    return found
+    response = openapi.answer(Request.of("GET", path, [("Accept", accept), *headers.items()]))
+    assert response is not None
+    return response
 
 
 def content(path: str) -> Content:
-    found = answer(path)
-    assert found.status == 200
-    assert isinstance(found.body, bytes)
-    told: Content = msgspec.json.decode(found.body)
-    return told
+    response = answer(path)
+    assert response.status == 200
+    assert isinstance(response.body, bytes)
+    decoded: Content = msgspec.json.decode(response.body)
+    return decoded
 
 
 def index() -> dict[str, str]:

@@ -187,9 +187,9 @@ async def test_a_body_over_3_mib_is_refused_and_the_client_learns_it_though_it_s
             async with session.post("/", data=io.BytesIO(bytes(3 << 20))) as answer:
                 assert (answer.status, len(await answer.read())) == (200, 3 << 20)
             async with session.post("/", data=io.BytesIO(bytes((3 << 20) + 1))) as answer:
-                said = told(await answer.read())
-                assert (answer.status, said["reason"], said["code"]) == (413, "RequestEntityTooLarge", 413)
-                assert said["message"] == "Request entity too large: limit is 3145728"
+                failure = told(await answer.read())
+                assert (answer.status, failure["reason"], failure["code"]) == (413, "RequestEntityTooLarge", 413)
+                assert failure["message"] == "Request entity too large: limit is 3145728"
                 assert answer.headers["Connection"] == "close"
 
 

@@ -146,7 +146,7 @@ class ServiceAccountTokens:
             raise UntrustedError("it is signed in another way, or with a key that is not known here") from None
         except jwt.InvalidSignatureError:
             raise UntrustedError("its signature is wrong") from None
-        except (jwt.InvalidTokenError, msgspec.ValidationError) as error:
+        except (jwt.PyJWTError, msgspec.ValidationError) as error:
             raise UntrustedError(f"it is not a token of a service account: {error}") from None
 
     def _check(self, claims: Claims, audiences: Sequence[str]) -> None:

@@ -36,7 +36,7 @@ _EXTRA_PREFIX = "impersonate-extra-"
 log = logging.getLogger(__name__)
 
 
-class _Known(NamedTuple):
+class _CertifiedUser(NamedTuple):
     user: User
     begins: datetime
     ends: datetime
@@ -49,7 +49,7 @@ class Authenticator:
         self._tokens = tokens
         self._accounts = accounts
         self._authority = authority
-        self._known: Bounded[bytes, _Known] = Bounded(MOST_CERTIFICATES)
+        self._certified: Bounded[bytes, _CertifiedUser] = Bounded(MOST_CERTIFICATES)
 
     def authenticate(self, request: Request) -> User:
         """The user, who is also set on the request."""
@@ -75,22 +75,22 @@ class Authenticator:
         if user is not None:
             return user
         if token.count(".") != 2:
-            raise _unauthorized("the token is not known")
+            raise _unauthorized("the token is not certified")
         try:
             return self._accounts.verify(token)
         except UntrustedError as error:
             raise _unauthorized(f"the token is not accepted: {error}") from None
 
     def _by_certificate(self, certificate: bytes) -> User:
-        known = self._known.get(certificate)
-        if known is None:
-            known = self._read(certificate)
-            self._known.put(certificate, known)
-        if not known.begins <= datetime.now(UTC) <= known.ends:
-            raise _unauthorized(f"the certificate of {known.user.name} has expired")
-        return known.user
+        certified = self._certified.get(certificate)
+        if certified is None:
+            certified = self._read(certificate)
+            self._certified.put(certificate, certified)
+        if not certified.begins <= datetime.now(UTC) <= certified.ends:
+            raise _unauthorized(f"the certificate of {certified.user.name} has expired")
+        return certified.user
 
-    def _read(self, der: bytes) -> _Known:
+    def _read(self, der: bytes) -> _CertifiedUser:
         """The user of a certificate. TLS has verified it already; this check holds even if that were turned off."""
         try:
             certificate = x509.load_der_x509_certificate(der)
@@ -103,7 +103,7 @@ class Authenticator:
         groups = dict.fromkeys((*_values(certificate, NameOID.ORGANIZATION_NAME), AUTHENTICATED))
         identity = f"X509SHA256={certificate.fingerprint(hashes.SHA256()).hex()}"
         user = User(names[0], tuple(groups), extra={"authentication.kubernetes.io/credential-id": (identity,)})
-        return _Known(user, certificate.not_valid_before_utc, certificate.not_valid_after_utc)
+        return _CertifiedUser(user, certificate.not_valid_before_utc, certificate.not_valid_after_utc)
 
 
 def impersonate(request: Request, rbac: Rbac) -> User:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
 
@@ -11,8 +11,7 @@ from moorage.api.meta import ObjectMeta, Wire
 from moorage.apiserver.access.rbac import Attributes, Rbac
 from moorage.apiserver.access.roles import RoleRule
 from moorage.apiserver.base.users import User
-from moorage.apiserver.http.failures import bad_request
-from moorage.apiserver.http.messages import Reason, Refused, status
+from moorage.apiserver.http.failures import bad_request, invalid_as
 from moorage.validation.field import FieldError, invalid
 
 GROUP = "authorization.k8s.io"
@@ -80,14 +79,14 @@ class RulesReview(Wire):
 def self_subject_access_review(rbac: Rbac, user: User, review: dict[str, Any]) -> dict[str, Any]:
     """The status of a SelfSubjectAccessReview. Refused when the review is invalid."""
     decoded = _read(review)
-    _check("SelfSubjectAccessReview", _one_question(decoded.spec))
+    _check("SelfSubjectAccessReview", _has_one_target(decoded.spec))
     return _access(rbac, user, decoded.spec)
 
 
 def subject_access_review(rbac: Rbac, review: dict[str, Any]) -> dict[str, Any]:
     """The status of a SubjectAccessReview. Refused when the review is invalid."""
     decoded = _read(review)
-    _check("SubjectAccessReview", _one_question(decoded.spec), _somebody(decoded.spec))
+    _check("SubjectAccessReview", _has_one_target(decoded.spec), _has_subject(decoded.spec))
     return _access(rbac, _subject(decoded.spec), decoded.spec)
 
 
@@ -96,9 +95,9 @@ def local_subject_access_review(rbac: Rbac, namespace: str, review: dict[str, An
     decoded = _read(review)
     _check(
         "LocalSubjectAccessReview",
-        _one_question(decoded.spec),
-        _somebody(decoded.spec),
-        _inside(decoded.spec, namespace),
+        _has_one_target(decoded.spec),
+        _has_subject(decoded.spec),
+        _in_namespace(decoded.spec, namespace),
     )
     return _access(rbac, _subject(decoded.spec), decoded.spec)
 
@@ -151,18 +150,18 @@ def _resource_rule(rule: RoleRule) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value}
 
 
-def _one_question(spec: AccessSpec) -> Iterator[FieldError]:
+def _has_one_target(spec: AccessSpec) -> Iterator[FieldError]:
     if (spec.resource_attributes is None) == (spec.non_resource_attributes is None):
         problem = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
         yield invalid("spec", spec.non_resource_attributes, problem)
 
 
-def _somebody(spec: AccessSpec) -> Iterator[FieldError]:
+def _has_subject(spec: AccessSpec) -> Iterator[FieldError]:
     if not spec.user and not spec.groups:
         yield invalid("spec.user", spec.user, "at least one of user or group must be specified")
 
 
-def _inside(spec: AccessSpec, namespace: str) -> Iterator[FieldError]:
+def _in_namespace(spec: AccessSpec, namespace: str) -> Iterator[FieldError]:
     if spec.resource_attributes and spec.resource_attributes.namespace != namespace:
         place = spec.resource_attributes.namespace
         yield invalid("spec.resourceAttributes.namespace", place, "must match metadata.namespace")
@@ -174,11 +173,4 @@ def _inside(spec: AccessSpec, namespace: str) -> Iterator[FieldError]:
 def _check(kind: str, *checks: Iterator[FieldError]) -> None:
     errors = [error for check in checks for error in check]
     if errors:
-        _refuse(kind, errors)
-
-
-def _refuse(kind: str, errors: list[FieldError]) -> NoReturn:
-    listed = str(errors[0]) if len(errors) == 1 else f"[{', '.join(map(str, errors))}]"
-    causes = [{"reason": error.type.reason, "message": error.body, "field": error.field} for error in errors]
-    details = {"group": GROUP, "kind": kind, "causes": causes}
-    raise Refused(status(422, Reason.INVALID, f'{kind}.{GROUP} "" is invalid: {listed}', details))
+        raise invalid_as(GROUP, kind, "", errors)

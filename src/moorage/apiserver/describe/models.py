@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from importlib.resources import files
 from typing import Any
-
-import msgspec
 
 from moorage.api import cluster, meta, node, pod, resource, volume, workload
 from moorage.api.kinds import Kind
@@ -15,6 +12,7 @@ from moorage.apiserver.describe import glossary
 from moorage.apiserver.describe.discovery import served_versions
 from moorage.apiserver.describe.requiredfields import REQUIRED
 from moorage.registry.mergekeys import PLAIN, MergeShape, shape_of
+from moorage.registry.schema import field_table
 
 Schema = dict[str, Any]
 
@@ -97,7 +95,7 @@ class Models:
     """All schemas by name."""
 
     def __init__(self, kinds: Iterable[Kind]) -> None:
-        table = msgspec.json.decode(files("moorage.registry").joinpath("fields.json").read_bytes())
+        table = field_table()
         self._types: dict[str, Mapping[str, str]] = {**table["types"], **_ANSWERS}
         self._kinds: dict[str, str] = table["kinds"]
         self._names: dict[str, str] = {}

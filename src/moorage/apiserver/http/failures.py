@@ -43,16 +43,21 @@ def conflict(kind: Kind, name: str, why: str = MODIFIED, *, of: str = "") -> Ref
 
 
 def invalid(kind: Kind, name: str, errors: Sequence[FieldError]) -> Refused:
+    """Validation of an object failed."""
+    return invalid_as(kind.group, kind.kind, name, errors)
+
+
+def invalid_as(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> Refused:
     """Validation failed. At most 500 errors are listed; of the others only the number."""
     first = errors[:_MOST_ERRORS]
     bodies = [str(error) for error in first]
     if len(errors) > len(first):
         bodies.append(f"and {len(errors) - len(first)} more")
     listed = bodies[0] if len(bodies) == 1 else f"[{', '.join(bodies)}]"
-    group = f".{kind.group}" if kind.group else ""
+    what = f"{kind}.{group}" if group else kind
     causes = [{"reason": error.type.reason, "message": error.body, "field": error.field} for error in first]
-    details = {"name": name, "group": kind.group, "kind": kind.kind, "causes": causes}
-    return Refused(status(422, Reason.INVALID, f'{kind.kind}{group} "{name}" is invalid: {listed}', details))
+    details = {"name": name, "group": group, "kind": kind, "causes": causes}
+    return Refused(status(422, Reason.INVALID, f'{what} "{name}" is invalid: {listed}', details))
 
 
 def forbidden(kind: Kind, name: str, why: str) -> Refused:

@@ -31,7 +31,7 @@ PLAIN = Form()
 TABLE = Form("meta.k8s.io", "v1", "Table")
 PARTIAL = Form("meta.k8s.io", "v1", "PartialObjectMetadata")
 PARTIAL_LIST = Form("meta.k8s.io", "v1", "PartialObjectMetadataList")
-OLD_TABLE, OLD_PARTIAL, OLD_PARTIAL_LIST = (each._replace(version="v1beta1") for each in (TABLE, PARTIAL, PARTIAL_LIST))
+OLD_TABLE, OLD_PARTIAL, OLD_PARTIAL_LIST = (form._replace(version="v1beta1") for form in (TABLE, PARTIAL, PARTIAL_LIST))
 
 
 class _Clause(NamedTuple):
