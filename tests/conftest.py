@@ -9,7 +9,7 @@ from hypothesis import settings
 
 # A busy machine is no failure, so there is no deadline.
 settings.register_profile("fixed", derandomize=True, database=None, deadline=None, print_blob=True)
-settings.register_profile("fuzz", max_examples=1000, database=None, deadline=None, print_blob=True)
+settings.register_profile("fuzz", max_examples=500, database=None, deadline=None, print_blob=True)
 settings.load_profile("fixed")
 
 TESTS = Path(__file__).parent

@@ -23,7 +23,7 @@ PATIENCE = 120.0
 
 @asynccontextmanager
 async def api_server(directory: Path, gates: Gates = ALL_ON, clock: Clock | None = None) -> AsyncIterator[APIServer]:
-    """A server on a directory; several may follow each other on the same one."""
+    """A server on a data directory, which may hold the data of an earlier one."""
     server = await start(directory, "sqlite", gates, "127.0.0.1", 0, clock=clock)
     try:
         yield server
@@ -44,7 +44,7 @@ async def create(client: Client, manifest: Data, **status: Any) -> Data:
 
 
 async def read(client: Client, kind: str, name: str, namespace: str = "default", api_version: str = "v1") -> Data:
-    """An object as it is now."""
+    """An object as it is stored now."""
     row = kinds.row(api_version, kind)
     data: Data = msgspec.json.decode(await client.get(row, namespace if row.namespaced else "", name))
     return data
@@ -73,7 +73,7 @@ async def eventually(check: Callable[[], Awaitable[Any]]) -> Any:
 
 
 def node(name: str, labels: dict[str, str] | None = None, taints: list[Data] | None = None, **allocatable: str) -> Data:
-    """A node that is ready and has room."""
+    """A node that is ready and has room for pods."""
     room = {"cpu": "16", "memory": "64Gi", "pods": "110", **allocatable}
     ready = {
         "type": "Ready",

@@ -39,10 +39,10 @@ def tolerates(case: Data) -> Data:
 
 
 def validation(case: Data) -> Data:
-    given = [convert(each, Toleration) for each in case["tolerations"]]
+    tolerations = [convert(toleration, Toleration) for toleration in case["tolerations"]]
     rules = _gates(case)
     errors = []
-    for error in toleration_errors("spec.tolerations", given, rules, "spec"):
+    for error in toleration_errors("spec.tolerations", tolerations, rules, "spec"):
         errors.append({"type": error.type.reason, "field": error.field, "detail": error.detail})
         if error.type.reason == "FieldValueNotSupported":
             del errors[-1]["detail"]
@@ -50,14 +50,14 @@ def validation(case: Data) -> Data:
 
 
 def affinity(case: Data) -> Data:
-    given, node = convert(case["affinity"], NodeAffinity), convert(case["node"], Node)
-    selector = compile_selector(given.required_during_scheduling_ignored_during_execution, NONE_ON)
+    terms, node = convert(case["affinity"], NodeAffinity), convert(case["node"], Node)
+    selector = compile_selector(terms.required_during_scheduling_ignored_during_execution, NONE_ON)
     labels, name = node.metadata.labels, node.metadata.name
     got: Data = {"match": selector.verdict(labels, name).matched}
     if selector.errors and not got["match"]:
         got["error"] = True
     if "preferredDuringSchedulingIgnoredDuringExecution" in case["affinity"]:
-        preferred = given.preferred_during_scheduling_ignored_during_execution
+        preferred = terms.preferred_during_scheduling_ignored_during_execution
         preferences = compile_preferences(preferred, NONE_ON)
         if preferences.errors:
             got["preferredError"] = True
@@ -105,8 +105,8 @@ def cel(case: Data) -> Data:
     got: Data = {"ok": True, "type": str(program.type)}
     if program.type != BOOL:
         return got
-    subjects = map(_taint, case["taints"]) if of_taint else (SimpleNamespace(labels=each) for each in case["nodes"])
-    return got | {"costMax": str(program.cost.max), "evals": [_evaluated(program, each) for each in subjects]}
+    subjects = map(_taint, case["taints"]) if of_taint else (SimpleNamespace(labels=labels) for labels in case["nodes"])
+    return got | {"costMax": str(program.cost.max), "evals": [_evaluated(program, subject) for subject in subjects]}
 
 
 def _taint(data: Data) -> SimpleNamespace:
@@ -122,7 +122,7 @@ def _evaluated(program: Program, subject: SimpleNamespace) -> Data:
 
 
 def comparable(want: Data, got: Data) -> tuple[Data, Data]:
-    """Both answers without what the rules of `cel` say need not be equal."""
+    """Both answers without the parts that the rules for `cel` in vectors/README.md allow to differ."""
     want, got = dict(want), dict(got)
     if "error" in want:
         shown, mark, _ = want["error"].partition("Syntax error")
@@ -131,7 +131,7 @@ def comparable(want: Data, got: Data) -> tuple[Data, Data]:
     elif want.get("type") != "bool":
         want = {"ok": want["ok"], "type": want.get("type")}
     else:
-        want["evals"] = [{"error": True} if "error" in each else each for each in want["evals"]]
+        want["evals"] = [{"error": True} if "error" in result else result for result in want["evals"]]
         if int(want["costMax"]) >= NO_BOUND and int(got.get("costMax", NO_BOUND)) < NO_BOUND:
             want["costMax"] = got["costMax"]
     return want, got

@@ -1,4 +1,4 @@
-"""One way to ask, three real clients that do: kubectl, the official Python client, and plain HTTP."""
+"""The same verbs through three real clients: kubectl, the official Python client, and plain HTTP."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Data = dict[str, Any]
 
 
 class Refused(Exception):
-    """The server said no; the message is what the person sees."""
+    """The server refused a request; the message is the one that a user sees."""
 
 
 class Client(Protocol):
@@ -53,8 +53,8 @@ class Kubectl:
         return created
 
     def get(self, data: Data) -> Data:
-        got: Data = self._run("get", *self._named(data), "-o", "json")
-        return got
+        item: Data = self._run("get", *self._named(data), "-o", "json")
+        return item
 
     def names(self, api_version: str, kind: str, *, selector: str = "") -> list[str]:
         listed = self._run("get", kinds.row(api_version, kind).resource, "-o", "json", "-l", selector)
@@ -95,8 +95,8 @@ class Official:
         return created
 
     def get(self, data: Data) -> Data:
-        got: Data = self._ask("get", data, name=data["metadata"]["name"])
-        return got
+        item: Data = self._ask("get", data, name=data["metadata"]["name"])
+        return item
 
     def names(self, api_version: str, kind: str, *, selector: str = "") -> list[str]:
         listed = self._ask("get", {"apiVersion": api_version, "kind": kind}, label_selector=selector)
@@ -107,8 +107,9 @@ class Official:
         return replaced
 
     def patch(self, data: Data, change: Data) -> Data:
-        how = "application/merge-patch+json"
-        patched: Data = self._ask("patch", data, body=change, name=data["metadata"]["name"], content_type=how)
+        media_type = "application/merge-patch+json"
+        name = data["metadata"]["name"]
+        patched: Data = self._ask("patch", data, body=change, name=name, content_type=media_type)
         return patched
 
     def delete(self, data: Data) -> None:
@@ -123,8 +124,8 @@ class Http:
         kind = kinds.row(data["apiVersion"], data["kind"])
         root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
         metadata = data.get("metadata", {})
-        inside = f"/namespaces/{metadata.get('namespace', 'default')}" if kind.namespaced and metadata else ""
-        return f"{root}{inside}/{kind.plural}" + (f"/{metadata['name']}" if named else "")
+        scope = f"/namespaces/{metadata.get('namespace', 'default')}" if kind.namespaced and metadata else ""
+        return f"{root}{scope}/{kind.plural}" + (f"/{metadata['name']}" if named else "")
 
     def _ask(self, method: str, path: str, body: Any = None, media_type: str = "application/json") -> Any:
         code, content = self._live.http(method, path, body, media_type=media_type)
@@ -137,8 +138,8 @@ class Http:
         return created
 
     def get(self, data: Data) -> Data:
-        got: Data = self._ask("GET", self._path(data))
-        return got
+        item: Data = self._ask("GET", self._path(data))
+        return item
 
     def names(self, api_version: str, kind: str, *, selector: str = "") -> list[str]:
         path = self._path({"apiVersion": api_version, "kind": kind}, named=False)

@@ -1,4 +1,4 @@
-"""A real server in a process of its own, and the real clients that talk to it."""
+"""A real server as a separate process, and ways to talk to it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass
 class Live:
-    """A server that runs, and how to reach it."""
+    """A server process, and how to reach it."""
 
     directory: Path
     gates: str = "AllAlpha=true"
@@ -40,7 +40,7 @@ class Live:
     process: subprocess.Popen[str] | None = field(default=None, repr=False)
 
     def begin(self) -> subprocess.Popen[str]:
-        """Start the process, and do not wait until it serves."""
+        """Start the process without waiting until it serves."""
         command = [
             sys.executable, "-m", "moorage", self.command, "--data-dir", str(self.directory), "--port", "0",
             "--feature-gates", self.gates, "--store", self.store, *self.more,
@@ -144,7 +144,7 @@ def _content(data: bytes) -> Any:
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    """The API server alone: nobody else touches what a test has made."""
+    """The API server alone: no controller changes the objects of a test."""
     server = Live(tmp_path_factory.mktemp("moorage"), command="apiserver")
     server.start()
     yield server
@@ -153,7 +153,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    """A whole control plane: what is made is placed, run, evicted and replaced."""
+    """A whole control plane: pods are scheduled, run, evicted and replaced."""
     server = Live(tmp_path_factory.mktemp("moorage"))
     server.start()
     yield server

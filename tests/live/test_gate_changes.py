@@ -1,4 +1,4 @@
-"""Upgrade, downgrade, upgrade: gates change component by component under pods that run, wait and come."""
+"""Upgrade, downgrade, upgrade: gates change component by component while pods run, wait and are created."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEY = "example.com/tier"
 
 
 class Use(NamedTuple):
-    """How pods need a gate, and whether those that run are evicted when eviction has lost it."""
+    """A toleration that needs a gate, and whether running pods are evicted when the controllers lose the gate."""
 
     toleration: Data
     value: str
@@ -53,14 +53,14 @@ USES = {
 
 
 class Cluster:
-    """A server whose components have their gates each for itself, and which is started anew when they change."""
+    """A server whose components have gates of their own, and which is restarted when they change."""
 
     def __init__(self, live: Live, gate: Gate) -> None:
         self.live = live
         self._gate = gate
 
     def start(self, *off_in: str) -> None:
-        """Start with all gates on, but the one in question off in some components."""
+        """(Re)start with all gates on, except the one under test in some components."""
         off = f"AllAlpha=true,{self._gate.value}=false"
         flags = [text for component in off_in for text in (f"--{component}-feature-gates", off)]
         self.live.more = ("--nodes", "0", *flags)
@@ -71,8 +71,8 @@ class Cluster:
     def create(self, path: str, data: Data) -> Data:
         code, answer = self.live.http("POST", path, data)
         assert code == 201, answer
-        made: Data = answer
-        return made
+        created: Data = answer
+        return created
 
     def refusal(self, path: str, data: Data) -> str:
         code, answer = self.live.http("POST", path, data)
@@ -83,8 +83,8 @@ class Cluster:
     def read(self, path: str) -> Data:
         code, answer = self.live.http("GET", path)
         assert code == 200, answer
-        found: Data = answer
-        return found
+        content: Data = answer
+        return content
 
     def change(self, path: str, patch: Data) -> None:
         code, answer = self.live.http("PATCH", path, patch, media_type=MERGE)
@@ -103,21 +103,21 @@ class Cluster:
 
         def look() -> str:
             pods = self.pods(app)
-            assert [(each["status"]["phase"], each["spec"].get("nodeName")) for each in pods] == [("Running", node)]
+            assert [(pod["status"]["phase"], pod["spec"].get("nodeName")) for pod in pods] == [("Running", node)]
             uid: str = pods[0]["metadata"]["uid"]
             return uid
 
         return str(eventually(look))
 
     def waits(self, app: str, why: str) -> None:
-        """Wait until a pod is said to be pending for some reason."""
+        """Wait until a condition of the pod says why it is pending."""
 
         def look() -> bool:
             pods = self.pods(app)
             assert len(pods) == 1
             pod = pods[0]
             assert not pod["spec"].get("nodeName")
-            messages = [each.get("message", "") for each in pod["status"].get("conditions", ())]
+            messages = [condition.get("message", "") for condition in pod["status"].get("conditions", ())]
             assert any(why in message for message in messages), messages
             return True
 
@@ -166,7 +166,7 @@ def test_down_and_up_again(gate: Gate, cluster: Callable[[Gate], Cluster]) -> No
     server.running("web", "home")
     server.waits("waiter", "were unschedulable")
 
-    # Downgrade, the scheduler first: what waits goes on waiting, never placed more widely; the API takes new pods.
+    # Downgrade, the scheduler first: pending pods stay pending, and the API server still takes new ones.
     server.start("scheduler")
     server.change(f"{NODES}/later", {"spec": {"unschedulable": False}})
     server.waits("waiter", untolerated)
@@ -174,7 +174,7 @@ def test_down_and_up_again(gate: Gate, cluster: Callable[[Gate], Cluster]) -> No
     server.waits("newcomer", untolerated)
     assert server.running("runner", "home") == runner
 
-    # Then the API server: new pods are refused, old ones may be changed, and a workload says that it cannot go on.
+    # Then the API server: new pods are refused, old ones can be changed, and a workload reports that it cannot go on.
     server.start("scheduler", "apiserver")
     assert use.refusal in server.refusal(PODS, pod("latecomer", use.toleration, "later"))
     server.change(f"{PODS}/runner", {"metadata": {"labels": {"seen": "yes"}}})
@@ -183,12 +183,12 @@ def test_down_and_up_again(gate: Gate, cluster: Callable[[Gate], Cluster]) -> No
     server.waits("waiter", untolerated)
     assert server.running("runner", "home") == runner
 
-    # Then the controllers: two of the gates are asked for every time that a pod is judged, two are not.
+    # Then the controllers: eviction reads two of the gates each time that it judges a pod, and the other two never.
     server.start("scheduler", "apiserver", "controllers")
     if use.evicts:
         eventually(lambda: not server.pods("runner"))
     else:
-        server.waits("waiter", untolerated)
+        _evicts_a_pod_without_toleration(server)
         assert server.running("runner", "home") == runner
 
     # Upgrade, the API server first: the workload goes on by itself, and its pod waits for the scheduler.
@@ -230,24 +230,32 @@ def test_controllers_that_were_refused_go_on_by_themselves(tmp_path: Path) -> No
             part.stop()
 
 
+def _evicts_a_pod_without_toleration(server: Cluster) -> None:
+    """Create a pod on the tainted node and wait until it is evicted: by then all older pods have been judged."""
+    intruder = pod("intruder", {"key": "other", "operator": "Exists"}, "home")
+    intruder["spec"]["nodeName"] = "home"
+    server.create(PODS, intruder)
+    eventually(lambda: not server.pods("intruder"))
+
+
 def _is_well(status: Data) -> bool:
-    failing = any(each["type"] == "ReplicaFailure" for each in status["conditions"])
+    failing = any(condition["type"] == "ReplicaFailure" for condition in status["conditions"])
     return status.get("availableReplicas") == 1 and not failing
 
 
 def _cannot_create(server: Cluster, refusal: str) -> None:
-    """The workload says once that pods are refused, counts how often it tried, and tries more and more seldom."""
+    """One event says that pods are refused and counts the attempts, which back off; the ReplicaSet has a condition."""
 
-    def told() -> bool:
+    def reported() -> bool:
         events = [
-            each for each in server.read(EVENTS)["items"]
-            if each["reason"] == "FailedCreate" and each["involvedObject"]["kind"] == "ReplicaSet"
+            event for event in server.read(EVENTS)["items"]
+            if event["reason"] == "FailedCreate" and event["involvedObject"]["kind"] == "ReplicaSet"
         ]  # fmt: skip
-        assert [refusal in each["message"] for each in events] == [True]
+        assert [refusal in event["message"] for event in events] == [True]
         assert 3 <= events[0]["count"] <= 15
         conditions = server.read(REPLICA_SETS)["items"][0]["status"].get("conditions", [])
-        assert any((each["type"], each["status"]) == ("ReplicaFailure", "True") for each in conditions)
+        assert ("ReplicaFailure", "True") in [(condition["type"], condition["status"]) for condition in conditions]
         return True
 
-    eventually(told)
+    eventually(reported)
     assert server.pods("web") == []

@@ -67,13 +67,13 @@ def claim(toleration: Data) -> Data:
 
 
 class Use(NamedTuple):
-    """One place of an object that needs a gate."""
+    """A field of an object that needs a gate."""
 
     path: str
     make: Callable[[Data], Data]
     part: Data
     refusal: str
-    """What a new object is told when the gate is off."""
+    """The error for a new object when the gate is off."""
 
 
 USES = {
@@ -123,8 +123,8 @@ def created(server: Live, use: Use, name: str) -> tuple[int, Data]:
 def changed(server: Live, path: str, change: Data) -> Data:
     code, answer = server.http("PATCH", path, change, media_type=MERGE)
     assert code == 200, answer
-    found: Data = answer
-    return found
+    content: Data = answer
+    return content
 
 
 def check_old(server: Live, use: Use, path: str) -> None:
@@ -148,12 +148,12 @@ def adding(server: Live, path: str, toleration: Data, *, expected: int) -> Data:
     add = {"op": "add", "path": "/spec/tolerations/-", "value": toleration}
     code, answer = server.http("PATCH", path, [add], media_type=JSON_PATCH)
     assert code == expected, answer
-    found: Data = answer
-    return found
+    content: Data = answer
+    return content
 
 
 def check_new(server: Live, use: Use, name: str) -> None:
-    """An object that begins to use the gate is refused, whether it is made so or changed to it."""
+    """An object that begins to use the gate is refused, whether it is created or changed so."""
     code, answer = created(server, use, name)
     assert (code, use.refusal in answer["message"]) == (422, True), answer["message"]
     if use.make is tolerating:

@@ -1,4 +1,4 @@
-"""Every kind that is in the table is served, and kubectl does with it what it does everywhere."""
+"""Every kind in the table is served, and the commands of kubectl work with it."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ Data = dict[str, Any]
 MERGE = "application/merge-patch+json"
 # Both spellings of an event are one object.
 OBJECTS = [(kind, manifest(kind, "it2" if kind.group == "events.k8s.io" else "it")) for kind in KINDS]
-NAMED = [f"{kind.resource}/{each['metadata']['name']}" for kind, each in OBJECTS]
+NAMED = [f"{kind.resource}/{item['metadata']['name']}" for kind, item in OBJECTS]
 
 
 @pytest.fixture(scope="module")
 def everything(live: Live) -> str:
-    """One object of each kind, made by one command."""
-    items = [each for _, each in OBJECTS]
+    """One object of each kind, created by one command."""
+    items = [item for _, item in OBJECTS]
     listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
-    made = live.kubectl("create", "-f", "-", stdin=listed).stdout
-    assert made.count(" created\n") == len(items)
+    output = live.kubectl("create", "-f", "-", stdin=listed).stdout
+    assert output.count(" created\n") == len(items)
     return listed
 
 
@@ -46,20 +46,20 @@ def test_kubectl_labels_applies_and_waits_for_every_kind(live: Live, everything:
 
 
 def test_kubectl_explains_with_the_older_description_too(live: Live) -> None:
-    told = live.kubectl("explain", "pods.spec.tolerations", "--output=plaintext-openapiv2").stdout
-    assert "RESOURCE: tolerations <[]Object>" in told
-    assert "expression" in told
+    explained = live.kubectl("explain", "pods.spec.tolerations", "--output=plaintext-openapiv2").stdout
+    assert "RESOURCE: tolerations <[]Object>" in explained
+    assert "expression" in explained
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.resource)
 def test_every_kind_is_created_read_changed_and_deleted(live: Live, kind: Kind) -> None:
     path, name = collection(kind), f"gone-{kind.group.partition('.')[0] or 'core'}"
-    code, made = live.http("POST", path, manifest(kind, name))
-    assert (code, made["kind"], made["apiVersion"]) == (201, kind.kind, kind.api_version)
+    code, created = live.http("POST", path, manifest(kind, name))
+    assert (code, created["kind"], created["apiVersion"]) == (201, kind.kind, kind.api_version)
     code, changed = live.http("PATCH", f"{path}/{name}", {"metadata": {"labels": {"a": "b"}}}, media_type=MERGE)
     assert (code, changed["metadata"]["labels"]["a"], changed["apiVersion"]) == (200, "b", kind.api_version)
     listed = live.http("GET", f"{path}?labelSelector=a%3Db&fieldSelector=metadata.name%3D{name}")[1]
-    assert [each["metadata"]["uid"] for each in listed["items"]] == [made["metadata"]["uid"]]
+    assert [item["metadata"]["uid"] for item in listed["items"]] == [created["metadata"]["uid"]]
     changed["metadata"]["annotations"] = {"replaced": "yes"}
     assert live.http("PUT", f"{path}/{name}", changed)[0] == 200
     if "status" in kind.subresources:
@@ -141,7 +141,7 @@ def test_a_list_as_of_a_revision_is_that_of_then(live: Live) -> None:
     live.http("POST", path, {"metadata": {"name": "b"}})
 
     def names(query: str) -> list[str]:
-        return [each["metadata"]["name"] for each in live.http("GET", f"{path}?{query}")[1]["items"]]
+        return [item["metadata"]["name"] for item in live.http("GET", f"{path}?{query}")[1]["items"]]
 
     assert names(f"resourceVersion={then}&resourceVersionMatch=Exact") == ["a"]
     assert names(f"resourceVersion={then}&limit=5") == ["a"]
@@ -162,10 +162,10 @@ def test_some_kinds_are_replaced_only_by_who_knows_what_they_replace(live: Live,
     kind = next(kind for kind in KINDS if kind.kind == name)
     group = f"/apis/{kind.group}/{kind.version}"
     path = f"{group}/namespaces/default/{kind.plural}" if kind.namespaced else f"{group}/{kind.plural}"
-    made = live.http("POST", path, manifest(kind, "conditional"))[1]
-    version = made["metadata"].pop("resourceVersion")
-    code, answer = live.http("PUT", f"{path}/conditional", made)
+    created = live.http("POST", path, manifest(kind, "conditional"))[1]
+    version = created["metadata"].pop("resourceVersion")
+    code, answer = live.http("PUT", f"{path}/conditional", created)
     assert code == 422
     assert "metadata.resourceVersion: Invalid value: 0: must be specified for an update" in answer["message"]
-    made["metadata"]["resourceVersion"] = version
-    assert live.http("PUT", f"{path}/conditional", made)[0] == 200
+    created["metadata"]["resourceVersion"] = version
+    assert live.http("PUT", f"{path}/conditional", created)[0] == 200

@@ -27,7 +27,7 @@ def test_nodes_are_ready_and_say_what_they_are_and_have(core: Any) -> None:
         for node in nodes:
             assert node.status
             assert node.status.conditions
-            assert {each.type: each.status for each in node.status.conditions} == {
+            assert {condition.type: condition.status for condition in node.status.conditions} == {
                 "Ready": "True", "MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False",
             }  # fmt: skip
             assert not node.spec.taints
@@ -39,7 +39,7 @@ def test_nodes_are_ready_and_say_what_they_are_and_have(core: Any) -> None:
         assert status.node_info.operating_system == "linux"
         assert status.node_info.container_runtime_version
         assert {"cpu", "memory", "pods", "ephemeral-storage"} <= status.allocatable.keys() <= status.capacity.keys()
-        assert {each.type for each in status.addresses} == {"InternalIP", "Hostname"}
+        assert {address.type for address in status.addresses} == {"InternalIP", "Hostname"}
         assert node.metadata.labels["kubernetes.io/hostname"] == node.metadata.name
 
 
@@ -47,14 +47,14 @@ def test_a_new_namespace_has_a_service_account_and_the_root_certificate(core: An
     core.create_namespace({"metadata": {"generateName": "e2e-", "name": "e2e-1234"}})
 
     def furnished() -> bool:
-        accounts = [each.metadata.name for each in core.list_namespaced_service_account("e2e-1234").items]
-        maps = {each.metadata.name: each.data for each in core.list_namespaced_config_map("e2e-1234").items}
+        accounts = [account.metadata.name for account in core.list_namespaced_service_account("e2e-1234").items]
+        maps = {item.metadata.name: item.data for item in core.list_namespaced_config_map("e2e-1234").items}
         assert accounts == ["default"]
         return bool(maps["kube-root-ca.crt"]["ca.crt"] == (whole.directory / "ca.crt").read_text())
 
     assert eventually(furnished)
     core.delete_namespace("e2e-1234")
-    eventually(lambda: "e2e-1234" not in [each.metadata.name for each in core.list_namespace().items])
+    eventually(lambda: "e2e-1234" not in [namespace.metadata.name for namespace in core.list_namespace().items])
 
 
 def test_the_system_is_healthy_and_says_its_version(whole: Live) -> None:

@@ -1,4 +1,4 @@
-"""What people do with objects, done with three clients: the server must answer all of them alike."""
+"""What users do with objects, done with three clients: the server must answer all of them alike."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def test_defaults_are_those_of_kubernetes(client: Client, name: str) -> None:
         "default-scheduler",
     )
     assert (spec["priority"], spec["serviceAccountName"]) == (0, "default")
-    assert [(each["key"], each["tolerationSeconds"]) for each in spec["tolerations"]] == [
+    assert [(toleration["key"], toleration["tolerationSeconds"]) for toleration in spec["tolerations"]] == [
         ("node.kubernetes.io/not-ready", 300),
         ("node.kubernetes.io/unreachable", 300),
     ]
 
 
-def test_all_that_is_wrong_is_told_at_once(client: Client, name: str) -> None:
+def test_all_errors_of_an_object_are_reported_at_once(client: Client, name: str) -> None:
     with pytest.raises(Refused) as refused:
         client.create(pod(name, SLA | {"value": "0950"}, {"key": "a?b", "operator": "Exists"}))
     message = str(refused.value)
@@ -95,7 +95,7 @@ def test_a_name_can_be_used_once(client: Client, name: str) -> None:
         client.create(pod(name))
 
 
-def test_who_comes_second_with_an_old_version_is_told(client: Client, name: str) -> None:
+def test_an_update_from_an_old_version_is_a_conflict(client: Client, name: str) -> None:
     first = client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}})
     client.replace(first | {"data": {"a": "1"}})
     with pytest.raises(Refused, match="the object has been modified"):

@@ -35,7 +35,7 @@ SLA = {"key": "sla", "operator": "Gt", "value": "950", "effect": "NoSchedule"}
 
 
 def refusal(*args: str) -> str:
-    """What a command says that cannot run."""
+    """The error of a command that cannot run."""
     run = subprocess.run(
         [sys.executable, "-m", "moorage", "up", *args], capture_output=True, text=True, timeout=PATIENCE, check=False
     )
@@ -64,8 +64,8 @@ def test_a_second_instance_on_the_same_directory_is_refused(live: Live) -> None:
 def test_a_taken_port_is_said(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        told = refusal("--data-dir", str(tmp_path), "--port", str(port))
-    assert told.strip() == f"moorage: 127.0.0.1:{port}: Address already in use"
+        message = refusal("--data-dir", str(tmp_path), "--port", str(port))
+    assert message.strip() == f"moorage: 127.0.0.1:{port}: Address already in use"
 
 
 def test_a_directory_that_is_a_file_or_a_store_that_is_none_is_said(tmp_path: Path) -> None:

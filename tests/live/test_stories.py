@@ -45,13 +45,13 @@ class KubectlHands:
             "kubectl", *args, env=self._env,
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip
-        told, problems = await process.communicate(stdin.encode())
-        return told.decode(), problems.decode() if process.returncode else ""
+        output, problems = await process.communicate(stdin.encode())
+        return output.decode(), problems.decode() if process.returncode else ""
 
     async def _do(self, *args: str) -> str:
-        told, problem = await self._kubectl(*args)
+        output, problem = await self._kubectl(*args)
         assert not problem, f"kubectl {' '.join(args)}: {problem}"
-        return told
+        return output
 
     async def apply(self, folder: Path) -> None:
         await self._do("apply", "-R", "-f", str(folder))
@@ -107,23 +107,23 @@ class OfficialHands:
         return ""
 
     async def taint(self, node: str, taint: str) -> None:
-        what, _, effect = taint.partition(":")
-        key, _, value = what.partition("=")
+        pair, _, effect = taint.partition(":")
+        key, _, value = pair.partition("=")
         new = {"key": key, "value": value, "effect": effect}
         await self._change_taints(
-            node, lambda old: [each for each in old if (each["key"], each["effect"]) != (key, effect)] + [new]
+            node, lambda old: [*(each for each in old if (each["key"], each["effect"]) != (key, effect)), new]
         )
 
     async def untaint(self, node: str, key: str) -> None:
-        await self._change_taints(node, lambda old: [each for each in old if each["key"] != key])
+        await self._change_taints(node, lambda old: [taint for taint in old if taint["key"] != key])
 
     async def _change_taints(self, node: str, change: Callable[[list[Data]], list[Data]]) -> None:
         nodes = self._resource("v1", "Node")
         while True:
-            found = (await asyncio.to_thread(nodes.get, name=node)).to_dict()
-            found["spec"]["taints"] = change(found["spec"].get("taints", []))
+            current = (await asyncio.to_thread(nodes.get, name=node)).to_dict()
+            current["spec"]["taints"] = change(current["spec"].get("taints", []))
             try:
-                await asyncio.to_thread(nodes.replace, body=found)
+                await asyncio.to_thread(nodes.replace, body=current)
             except DynamicApiError as error:
                 if error.status != 409:
                     raise
@@ -132,8 +132,8 @@ class OfficialHands:
 
     async def patch(self, kind: Kind, name: str, patch: list[Data]) -> None:
         resource = self._resource(kind.api_version, kind.kind)
-        how = "application/json-patch+json"
-        await asyncio.to_thread(resource.patch, body=patch, name=name, content_type=how)
+        media_type = "application/json-patch+json"
+        await asyncio.to_thread(resource.patch, body=patch, name=name, content_type=media_type)
 
     async def delete(self, pod: str) -> None:
         await asyncio.to_thread(self._core.delete_namespaced_pod, pod, "default")
@@ -145,12 +145,12 @@ class OfficialHands:
 
 
 def _documents(folder: Path) -> list[Data]:
-    return [each for file in sorted(folder.rglob("*.yaml")) for each in yaml.safe_load_all(file.read_text())]
+    return [item for file in sorted(folder.rglob("*.yaml")) for item in yaml.safe_load_all(file.read_text())]
 
 
 @pytest.fixture
 async def played(tmp_path: Path) -> AsyncIterator[Callable[[Callable[[Path], Hands]], Coroutine[Any, Any, list[str]]]]:
-    """Apply all stories at once, play them one after another, and say what was not as expected."""
+    """Apply all stories at once, play them one after another, and return what was not as expected."""
     clock = FastClock()
     settings = Settings(
         tmp_path, port=0, clock=clock, apiserver_gates=ALL_ON, scheduler_gates=ALL_ON, controllers_gates=ALL_ON
@@ -162,10 +162,10 @@ async def played(tmp_path: Path) -> AsyncIterator[Callable[[Callable[[Path], Han
         await hands.apply(EXAMPLES)
         player = Player(hands, clock, EXAMPLES)
         return [
-            f"{story.folder}: expected that {told.expected}, but it is {told.seen}"
+            f"{story.folder}: expected that {saw.expected}, but it is {saw.seen}"
             for story in STORIES
-            async for told in player.follow(story)
-            if isinstance(told, Saw) and not told.well
+            async for saw in player.follow(story)
+            if isinstance(saw, Saw) and not saw.well
         ]
 
     yield play

@@ -1,4 +1,4 @@
-"""What belongs to one tenant is not told to another."""
+"""Tenants cannot read each other's objects, nor give themselves more rights."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def test_a_tenant_never_reads_the_names_of_another(live: Live) -> None:
         assert code in (400, 403, 404), path
         assert "plan" not in json.dumps(answer), path
     guesses = ("blue-secret-plan", "blue-absent-plan")
-    told = [live.http("GET", f"/api/v1/namespaces/blue/configmaps/{name}", token=token) for name in guesses]
-    there, absent = (json.dumps(answer).replace(name, "") for answer, name in zip(told, guesses, strict=True))
-    assert there == absent
+    answers = [live.http("GET", f"/api/v1/namespaces/blue/configmaps/{name}", token=token) for name in guesses]
+    existing, absent = (json.dumps(answer).replace(name, "") for answer, name in zip(answers, guesses, strict=True))
+    assert existing == absent
 
 
 def test_nobody_gives_themselves_more_than_they_have(live: Live) -> None:
