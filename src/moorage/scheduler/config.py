@@ -1,4 +1,4 @@
-"""Which profiles there are, and which plugins each has: as nobody says otherwise, or as a configuration says."""
+"""The configuration of the scheduler: which profiles there are, and which plugins each has."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PluginSet(Wire):
 
 
 class PluginConfig(Wire):
-    """What a plugin is told."""
+    """The arguments of a plugin."""
 
     name: str = ""
     args: dict[str, Any] = {}
@@ -74,11 +74,11 @@ class _File(Wire):
 
 def registered() -> dict[str, type[Plugin]]:
     """All plugins by name: ours, and those that other packages register."""
-    found = {plugin.name: plugin for plugin, _ in DEFAULTS}
+    plugins = {plugin.name: plugin for plugin, _ in DEFAULTS}
     for each in entry_points(group=ENTRY_POINTS):
         plugin = each.load()
-        found[plugin.name] = plugin
-    return found
+        plugins[plugin.name] = plugin
+    return plugins
 
 
 @dataclass(frozen=True, slots=True)

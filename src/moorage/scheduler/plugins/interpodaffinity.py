@@ -1,4 +1,4 @@
-"""Pods that want to be near or far from others: from those that are there, and those that are there from them."""
+"""InterPodAffinity: affinity and anti-affinity of the pod to others, and of the others to the pod."""
 
 from __future__ import annotations
 
@@ -49,23 +49,23 @@ class _AffinityFiltering:
 
 
 class InterPodAffinity(Plugin):
-    """Looks up in which places the pods are that a term is about."""
+    """Counts the pods that a term matches, by value of its topology key."""
 
     name = "InterPodAffinity"
     scope = Scope.CLUSTER
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         super().__init__(handle, args)
-        given = convert(dict(args), InterPodAffinityArgs)
-        if not 0 <= given.hard_pod_affinity_weight <= MAX_SCORE:
+        affinity_args = convert(dict(args), InterPodAffinityArgs)
+        if not 0 <= affinity_args.hard_pod_affinity_weight <= MAX_SCORE:
             raise ValueError("hardPodAffinityWeight: must be between 0 and 100")
-        self._hard_weight = given.hard_pod_affinity_weight
-        self._ignores_others = given.ignore_preferred_terms_of_existing_pods
+        self._hard_weight = affinity_args.hard_pod_affinity_weight
+        self._ignores_others = affinity_args.ignore_preferred_terms_of_existing_pods
         self._counts = pod_counts(handle.table)
         self._holders = holders(handle.table)
         self._resolved: Bounded[PodTerms, PodTerms] = Bounded(_TERMS_MAX)
         self._waiting: dict[Hashable, PodInfo] = {}
-        """Pods that were rejected, one of those that are alike, since they were last told to try again."""
+        """The pods rejected since the last wake-up, one of all that have the same terms and labels."""
         self._namespaces = handle.informers.of(Namespace)
         self._namespaces.on_change(self._namespace_changed)
         handle.informers.of(Pod).on_change(self._pod_changed)
@@ -117,7 +117,7 @@ class InterPodAffinity(Plugin):
         return None
 
     def filter(self, cycle: Cycle, rows: Rows) -> Mask:
-        """Those that must be near are near, those that must be far are far, and nobody wants this pod to be far."""
+        """Affinity and anti-affinity of the pod hold, and the anti-affinity of the pods that are there."""
         mask: Mask = self.handle.table.alive[rows]
         for allowed in self._allowed(cycle).values():
             mask = mask & self._holds(allowed, rows)
@@ -145,7 +145,7 @@ class InterPodAffinity(Plugin):
         return state.allowed
 
     def _near(self, info: PodInfo, terms: PodTerms) -> _Allowed:
-        """Where a pod is that all terms pick. The first of a group has none to be near to, and may go anywhere."""
+        """The topology values with a pod that all terms match; all of them for the first pod of a group."""
         allowed: _Allowed = {}
         if not terms.affinity:
             return allowed
@@ -160,21 +160,21 @@ class InterPodAffinity(Plugin):
     def _occupied(self, key: str, counts: Counts) -> Mask:
         """The values of a label of the nodes that have some of the pods."""
         column = self.handle.table.labels(key)
-        found = np.zeros(len(column.values), np.bool_)
-        found[column.codes[counts != 0]] = True
-        found[0] = False
-        return found
+        values = np.zeros(len(column.values), np.bool_)
+        values[column.codes[counts != 0]] = True
+        values[0] = False
+        return values
 
     def _held(self, held: Held) -> Mask:
         table = self.handle.table
         column = table.labels(held.topology_key)
-        found = np.zeros(len(column.values), np.bool_)
-        found[column.codes[held.rows(table.size)[0]]] = True
-        found[0] = False
-        return found
+        values = np.zeros(len(column.values), np.bool_)
+        values[column.codes[held.rows(table.size)[0]]] = True
+        values[0] = False
+        return values
 
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Rejection]:
-        """The first reason of each node. Removing pods brings no pod nearer, but it may clear the way."""
+        """The first reason of each node. Removing pods can help against anti-affinity only."""
         self._wait(cycle.pod)
         for reason, allowed in self._allowed(cycle).items():
             mask = self._holds(allowed, rows)
@@ -225,7 +225,7 @@ class InterPodAffinity(Plugin):
         self._waiting[info.shape, info.key[0], frozenset(info.pod.metadata.labels.items())] = info
 
     def _wake(self, old: Object | None, new: Object | None) -> None:
-        """All who wait are woken, and wait again when they are rejected again."""
+        """Wake the rejected pods; those that are rejected again wait again."""
         self._waiting.clear()
         self.handle.wake(self.name, old, new)
 

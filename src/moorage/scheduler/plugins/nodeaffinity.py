@@ -1,4 +1,4 @@
-"""Nodes that a pod's nodeSelector and node affinity do not match will not do; those it prefers are better."""
+"""NodeAffinity: filters by nodeSelector and required node affinity, scores by preferred node affinity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes whose taints a pod does not tolerate will not do; those that ask it to go elsewhere are worse."""
+"""TaintToleration: filters by NoSchedule and NoExecute taints, scores by PreferNoSchedule taints."""
 
 from __future__ import annotations
 

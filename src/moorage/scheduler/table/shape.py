@@ -1,4 +1,4 @@
-"""What placement needs to know of a pod: its shape, shared by all pods of one template, and itself."""
+"""Pods as plugins see them: a shape shared by all pods of one template, and the pod itself."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Shapes:
 
 
 def _without_names(spec: PodSpec) -> PodSpec:
-    """A specification that does not tell the claims of one pod from those of another, as a stateful set makes them."""
+    """A specification without the names of claims, which differ between the pods of a StatefulSet."""
     replace = msgspec.structs.replace
     volumes = tuple(
         replace(each, persistent_volume_claim=replace(each.persistent_volume_claim, claim_name=""))

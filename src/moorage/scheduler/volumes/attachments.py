@@ -121,7 +121,7 @@ class Attachments:
 
     def limited_of(self, pod: Pod) -> set[Attached]:
         """The volumes of a pod to be placed that some node can have only so many of. Raises Unattachable."""
-        found = set()
+        limited = set()
         for use in claims_of(pod):
             key = pod.metadata.namespace, use.claim
             claim = self._volumes.claims.get(*key)
@@ -131,17 +131,17 @@ class Attachments:
                 raise Unattachable(problem)
             attached = self._attached(claim)
             if attached is not None and self._limits.get(attached.driver):
-                found.add(attached)
-        return found
+                limited.add(attached)
+        return limited
 
-    def exceeded(self, wanted: set[Attached]) -> Mask:
+    def exceeded(self, volumes: set[Attached]) -> Mask:
         """The rows of the table where these volumes would be more than the node can have."""
         self._renew()
         mask = np.zeros(self._table.size, np.bool_)
-        for driver, number in Counter(each.driver for each in wanted).items():
+        for driver, number in Counter(each.driver for each in volumes).items():
             limited = self._limited_by(driver)
             more = np.full(len(limited.rows), number, np.int64)
-            for each in wanted:
+            for each in volumes:
                 if each.driver == driver:
                     there = [limited.places[name] for name in self._nodes.get(each, ()) if name in limited.places]
                     more[there] -= 1
@@ -220,8 +220,8 @@ class Attachments:
 
 def limits_of(node: CSINode | None) -> dict[str, int]:
     """How many volumes of each driver a node can have; a driver that sets no limit is left out."""
-    found = {}
+    limits = {}
     for driver in node.spec.drivers if node is not None else ():
         if driver.allocatable is not None and driver.allocatable.count is not None:
-            found[driver.name] = driver.allocatable.count
-    return found
+            limits[driver.name] = driver.allocatable.count
+    return limits

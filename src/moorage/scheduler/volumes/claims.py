@@ -1,4 +1,4 @@
-"""Claims and volumes: as informers tell of them, as decisions under way assume them, and which pods use them."""
+"""Claims and volumes as informers have them, what decisions under way assume, and which pods use claims."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class Volumes:
         return None
 
     def layout(self, claim: PersistentVolumeClaim) -> Layout:
-        """The volumes that nobody has, of the class that a claim wants."""
+        """The free volumes of the class of a claim."""
         return self._supplies.of(class_of(claim)).layout()
 
     @property
@@ -138,12 +138,12 @@ class Volumes:
         return self._assumed_claims.keys()
 
     def pools(self, storage_class: StorageClass, claim: PersistentVolumeClaim) -> list[Reach] | None:
-        """From where the room can be reached that is enough for a new volume; None when nobody keeps count of room."""
+        """The reach of each storage capacity that is large enough for a claim; None when the driver reports none."""
         driver = self.drivers.get("", storage_class.provisioner)
-        wanted = claim.spec.resources.requests.get("storage")
-        if driver is None or not driver.spec.storage_capacity or wanted is None:
+        request = claim.spec.resources.requests.get("storage")
+        if driver is None or not driver.spec.storage_capacity or request is None:
             return None
-        size = Quantity.of(wanted)
+        size = Quantity.of(request)
         return [
             self.reaches.of_labels(each.node_topology)
             for each in self.capacities.by(_CLASS, storage_class.metadata.name)
@@ -172,7 +172,7 @@ def shared_claims(info: PodInfo) -> set[Key]:
 
 
 def room_of(capacity: CSIStorageCapacity) -> Quantity | None:
-    """How big a new volume may be; None when nobody knows."""
+    """How large a new volume may be; None when that is not known."""
     limit = capacity.maximum_volume_size
     limit = capacity.capacity if limit is None else limit
     return None if limit is None else Quantity.of(limit)

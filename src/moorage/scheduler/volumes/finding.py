@@ -19,9 +19,9 @@ class PodClaims:
     """The claims of a pod that can be placed."""
 
     bound: list[PersistentVolumeClaim] = field(default_factory=list)
-    """Those that have their volume."""
+    """The claims that are bound."""
     waiting: list[PersistentVolumeClaim] = field(default_factory=list)
-    """Those that get theirs where the pod goes."""
+    """The claims that wait for their first consumer."""
 
 
 class _Binding(NamedTuple):
@@ -33,7 +33,7 @@ class _Binding(NamedTuple):
 class VolumeSearch:
     """What there is for the claims of a pod, row by row. The masks are as long as the rows."""
 
-    def __init__(self, table: NodeTable, volumes: Volumes, wanted: PodClaims, rows: Index) -> None:
+    def __init__(self, table: NodeTable, volumes: Volumes, claims: PodClaims, rows: Index) -> None:
         self._table, self._volumes, self._rows = table, volumes, rows
         self.out_of_reach = np.zeros(len(rows), np.bool_)
         """A volume that a claim has cannot be reached."""
@@ -46,8 +46,8 @@ class VolumeSearch:
         self._bindings: list[_Binding] = []
         self._provisions: list[tuple[PersistentVolumeClaim, Mask]] = []
         """Claims, and for each row whether a volume would have to be made there."""
-        self._check_bound(wanted.bound)
-        elsewhere = self._find(wanted.waiting)
+        self._check_bound(claims.bound)
+        elsewhere = self._find(claims.waiting)
         for claim, needed in self._provisions:
             self._check_provision(claim, needed & ~elsewhere & ~self.none_to_bind & ~self.too_small)
         self.none_to_bind |= elsewhere
