@@ -97,19 +97,19 @@ class Decisions:
         return mask
 
     def _begin(self, shape: Shape) -> Known:
-        filters = [each for each in self._filters if each.applies(shape)]
-        scores = [each for each in self._scores if each.plugin.applies(shape)]
-        by_row = [each for each in scores if each.plugin.scope is not Scope.CLUSTER]
+        filters = [plugin for plugin in self._filters if plugin.applies(shape)]
+        scores = [scorer for scorer in self._scores if scorer.plugin.applies(shape)]
+        by_row = [scorer for scorer in scores if scorer.plugin.scope is not Scope.CLUSTER]
         statuses = (
-            *((each.name, "Filter", "Success") for each in filters if each.scope is not Scope.CLUSTER),
-            *((each.plugin.name, "Score", "Success") for each in by_row),
+            *((plugin.name, "Filter", "Success") for plugin in filters if plugin.scope is not Scope.CLUSTER),
+            *((scorer.plugin.name, "Score", "Success") for scorer in by_row),
         )
         return Known(
-            [each for each in filters if each.scope is not Scope.CLUSTER],
-            [each for each in by_row if not overrides(type(each.plugin), "normalize")],
-            [each for each in by_row if overrides(type(each.plugin), "normalize")],
-            [each for each in filters if each.scope is Scope.CLUSTER],
-            [each for each in scores if each.plugin.scope is Scope.CLUSTER],
+            [plugin for plugin in filters if plugin.scope is not Scope.CLUSTER],
+            [scorer for scorer in by_row if not overrides(type(scorer.plugin), "normalize")],
+            [scorer for scorer in by_row if overrides(type(scorer.plugin), "normalize")],
+            [plugin for plugin in filters if plugin.scope is Scope.CLUSTER],
+            [scorer for scorer in scores if scorer.plugin.scope is Scope.CLUSTER],
             statuses,
         )
 

@@ -84,7 +84,7 @@ class DefaultPreemption(Plugin):
                 counts[_NOT_HELPFUL] = nodes - sum(counts.values())
             reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
             return Nomination(message=f"preemption: 0/{nodes} nodes are available: {reasons}.", hopeless=True)
-        best = min(candidates, key=lambda each: each.rank)
+        best = min(candidates, key=lambda candidate: candidate.rank)
         self._removing.add(cycle.pod.uid)
         return Nomination(best.node, act=lambda: self._remove(cycle, best))
 
@@ -110,7 +110,7 @@ class DefaultPreemption(Plugin):
         candidates: list[PreemptionCandidate] = []
         tried: dict[str, int] = {}
         for row in (*rows[begin:], *rows[:begin]):
-            if len(candidates) >= enough and any(not each.violations for each in candidates):
+            if len(candidates) >= enough and any(not candidate.violations for candidate in candidates):
                 break
             candidate = self._victims(cycle, row)
             if isinstance(candidate, str):
@@ -141,7 +141,9 @@ class DefaultPreemption(Plugin):
 
     def _why_not(self, cycle: Cycle, row: int) -> str:
         """Why the pod does not fit even without the pods of lower priority."""
-        reasons = [each.reason for rejections in cycle.fitting.diagnose(cycle, row).values() for each in rejections]
+        reasons = [
+            rejection.reason for rejections in cycle.fitting.diagnose(cycle, row).values() for rejection in rejections
+        ]
         return reasons[0] if reasons else _NO_VICTIMS
 
     @contextmanager
@@ -264,4 +266,7 @@ def _start(info: PodInfo) -> datetime:
 def _is_leaving(pod: Pod) -> bool:
     if pod.metadata.deletion_timestamp is None:
         return False
-    return any(each.type == "DisruptionTarget" and each.reason == _BY_SCHEDULER for each in pod.status.conditions)
+    return any(
+        condition.type == "DisruptionTarget" and condition.reason == _BY_SCHEDULER
+        for condition in pod.status.conditions
+    )

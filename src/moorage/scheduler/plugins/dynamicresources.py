@@ -189,7 +189,7 @@ class DynamicResources(Plugin):
         state: _State | None = cycle.data.get(self.name)
         if state is None:
             return Nomination()
-        rows = [each.rows for each in rejections.get(self.name, ()) if each.reason == _NOT_AVAILABLE]
+        rows = [rejection.rows for rejection in rejections.get(self.name, ()) if rejection.reason == _NOT_AVAILABLE]
         misplaced = [
             claim
             for claim in state.has
@@ -300,17 +300,17 @@ def _full_name(claim: ResourceClaim) -> str:
 
 
 def _is_of(claim: ResourceClaim, pod: Pod) -> bool:
-    return any(each.controller and each.uid == pod.metadata.uid for each in claim.metadata.owner_references)
+    return any(owner.controller and owner.uid == pod.metadata.uid for owner in claim.metadata.owner_references)
 
 
 def _is_reserved(claim: ResourceClaim, pod: Pod) -> bool:
-    return any(each.uid == pod.metadata.uid for each in claim.status.reserved_for)
+    return any(user.uid == pod.metadata.uid for user in claim.status.reserved_for)
 
 
 def _preference(claim: ResourceClaim) -> int:
     """How good the ways are by which the requests of a claim were satisfied."""
     allocation = claim.status.allocation
-    satisfied = {each.request for each in allocation.devices.results} if allocation else set()
+    satisfied = {result.request for result in allocation.devices.results} if allocation else set()
     return sum(
         MOST_WAYS - at
         for request in claim.spec.devices.requests

@@ -91,7 +91,9 @@ class InterPodAffinity(Plugin):
         selector = pick.namespace_selector
         if not selector.requirements:
             return pick
-        chosen = (each.metadata.name for each in self._namespaces if selector.matches(each.metadata.labels))
+        chosen = (
+            namespace.metadata.name for namespace in self._namespaces if selector.matches(namespace.metadata.labels)
+        )
         return Pick.of([*pick.namespaces, *chosen], pick.selector)
 
     def _about(self, held: Anchored[Held], info: PodInfo) -> list[Held]:
@@ -100,7 +102,7 @@ class InterPodAffinity(Plugin):
             return []
         namespace, labels = info.key[0], info.pod.metadata.labels
         of_namespace = self._labels_of(namespace)
-        return [each for each in held.of(labels) if each.pick.matches(namespace, labels, of_namespace)]
+        return [term for term in held.of(labels) if term.pick.matches(namespace, labels, of_namespace)]
 
     def _labels_of(self, namespace: str) -> Labels:
         known = self._namespaces.get("", namespace)
@@ -234,7 +236,7 @@ class InterPodAffinity(Plugin):
             return
         was, now = _running(old), _running(new)
         left = read_terms(was.spec, was.metadata.namespace).anti_affinity if was and not now else ()
-        if any(self._pod_matters(each, was, now, left) for each in self._waiting.values()):
+        if any(self._pod_matters(info, was, now, left) for info in self._waiting.values()):
             self._wake(old, new)
 
     def _pod_matters(self, info: PodInfo, old: Pod | None, new: Pod | None, left: tuple[AffinityTerm, ...]) -> bool:
@@ -251,7 +253,7 @@ class InterPodAffinity(Plugin):
         if not self._waiting or new is None or (old is not None and old.metadata.labels == new.metadata.labels):
             return
         was = old.metadata.labels if old is not None else None
-        if any(self._node_matters(each, was, new.metadata.labels) for each in self._waiting.values()):
+        if any(self._node_matters(info, was, new.metadata.labels) for info in self._waiting.values()):
             self._wake(old, new)
 
     def _node_matters(self, info: PodInfo, old: Labels | None, new: Labels) -> bool:

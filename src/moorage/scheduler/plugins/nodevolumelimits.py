@@ -40,7 +40,7 @@ class NodeVolumeLimits(Plugin):
 
     def applies(self, shape: Shape) -> bool:
         """Whether the pod has claims."""
-        return any(each.persistent_volume_claim or each.ephemeral for each in shape.spec.volumes)
+        return any(volume.persistent_volume_claim or volume.ephemeral for volume in shape.spec.volumes)
 
     def pre_filter(self, cycle: Cycle) -> Skip | None:
         """Find out which volumes the pod has that are limited in number."""

@@ -146,7 +146,7 @@ class PodTopologySpread(Plugin):
         state: _SpreadScoring = cycle.data[_scoring(self.name)]
         spread = state.spread
         spread.renew(table)
-        codes = [table.labels(each.topology_key).codes[rows] for each in spread.constraints]
+        codes = [table.labels(constraint.topology_key).codes[rows] for constraint in spread.constraints]
         ignored = np.zeros(len(codes[0]), np.bool_)
         for here in codes if spread.needs_all else ():
             ignored |= here == 0
@@ -188,11 +188,11 @@ class PodTopologySpread(Plugin):
         self.handle.wake(self.name, old, new)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
-        if self._waiting and any(each.counts_differently(old, new) for each in self._waiting):
+        if self._waiting and any(spread.counts_differently(old, new) for spread in self._waiting):
             self._wake(old, new)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
-        if self._waiting and any(each.reads_differently(old, new) for each in self._waiting):
+        if self._waiting and any(spread.reads_differently(old, new) for spread in self._waiting):
             self._wake(old, new)
 
 

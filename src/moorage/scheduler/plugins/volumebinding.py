@@ -15,7 +15,7 @@ from moorage.scheduler.framework import Cycle, Handle, Plugin, Reject, Rejection
 from moorage.scheduler.table.nodes import Mask, Rows
 from moorage.scheduler.table.shape import PodInfo, Shape
 from moorage.scheduler.volumes.claims import VolumeDecision, key_of, room_of, volumes_of
-from moorage.scheduler.volumes.finding import PodClaims, VolumeSearch
+from moorage.scheduler.volumes.finding import PodVolumeClaims, VolumeSearch
 from moorage.scheduler.volumes.writes import VolumeWrites
 from moorage.scheduler.waiting import Waiting
 
@@ -55,7 +55,7 @@ class VolumeBinding(Plugin):
 
     def applies(self, shape: Shape) -> bool:
         """Whether the pod has claims."""
-        return any(each.persistent_volume_claim or each.ephemeral for each in shape.spec.volumes)
+        return any(volume.persistent_volume_claim or volume.ephemeral for volume in shape.spec.volumes)
 
     def pre_filter(self, cycle: Cycle) -> Reject | None:
         """All claims are there, and those that do not wait for the pod are bound."""
@@ -63,7 +63,7 @@ class VolumeBinding(Plugin):
         if isinstance(claims, Reject):
             self._await_claims(cycle.pod)
             return claims
-        pod_claims = PodClaims()
+        pod_claims = PodVolumeClaims()
         for claim in claims:
             if is_bound(claim):
                 pod_claims.bound.append(claim)
@@ -114,7 +114,7 @@ class VolumeBinding(Plugin):
 
     def reserve(self, cycle: Cycle, node: str) -> str:
         """Take the volumes that were found on a node."""
-        pod_claims: PodClaims | None = cycle.data.get(self.name)
+        pod_claims: PodVolumeClaims | None = cycle.data.get(self.name)
         if pod_claims is not None and pod_claims.waiting:
             search = self._search(cycle, np.array([self.handle.table.rows[node]], np.intp))
             decision = self.reserved[cycle.pod.uid] = search.decision(node)
@@ -140,7 +140,7 @@ class VolumeBinding(Plugin):
             claim = self._volumes.claims.get(*key)
             self._waiting.note((_CLAIM, key), *(((_CLASS, class_of(claim)),) if claim else ()))
 
-    def _await_volumes(self, pod_claims: PodClaims) -> None:
+    def _await_volumes(self, pod_claims: PodVolumeClaims) -> None:
         self._waiting.note(_NODE)
         self._waiting.note(*((_VOLUME, claim.spec.volume_name) for claim in pod_claims.bound))
         self._waiting.note(*((_SUPPLY, class_of(claim)) for claim in pod_claims.waiting))

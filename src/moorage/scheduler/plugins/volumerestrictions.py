@@ -107,7 +107,7 @@ class VolumeRestrictions(Plugin):
 
     def applies(self, shape: Shape) -> bool:
         """Whether the pod has such disks, or claims."""
-        return any(each.persistent_volume_claim for each in shape.spec.volumes) or bool(disks_of(shape.spec))
+        return any(volume.persistent_volume_claim for volume in shape.spec.volumes) or bool(disks_of(shape.spec))
 
     def pre_filter(self, cycle: Cycle) -> Skip | Reject | None:
         """Find out which claims only one pod may use, and whether one does."""
@@ -157,6 +157,6 @@ class VolumeRestrictions(Plugin):
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         if old is not None and old.spec.volumes and leaves(old, new):
-            claims = (each.persistent_volume_claim for each in old.spec.volumes)
-            keys = [(old.metadata.namespace, each.claim_name) for each in claims if each is not None]
+            claims = (volume.persistent_volume_claim for volume in old.spec.volumes)
+            keys = [(old.metadata.namespace, claim.claim_name) for claim in claims if claim is not None]
             self._waiting.changed(old, new, *keys, *(disk for disk, _ in disks_of(old.spec)))

@@ -41,7 +41,7 @@ def topologies_of(volume: PersistentVolume) -> list[Topology]:
     """Where a volume is; a label that does not parse says nothing."""
     topologies = []
     for key in _NEWER:
-        values = [each.strip() for each in volume.metadata.labels.get(key, "").split(_SEVERAL)]
+        values = [zone.strip() for zone in volume.metadata.labels.get(key, "").split(_SEVERAL)]
         if all(values):
             topologies.append(Topology(key, frozenset(values)))
     return topologies
@@ -64,7 +64,7 @@ class VolumeZone(Plugin):
 
     def applies(self, shape: Shape) -> bool:
         """Whether the pod has claims of its own."""
-        return any(each.persistent_volume_claim for each in shape.spec.volumes)
+        return any(volume.persistent_volume_claim for volume in shape.spec.volumes)
 
     def pre_filter(self, cycle: Cycle) -> Skip | Reject | None:
         """Find out where the pod's volumes are."""

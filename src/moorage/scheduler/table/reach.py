@@ -106,7 +106,9 @@ class Reach:
         return self._known
 
     def _matching(self, named: list[NodeSelectorRequirement]) -> Index | None:
-        named_rows = [self._rows.having(each.key, value) for each in named for value in each.values]
+        named_rows = [
+            self._rows.having(requirement.key, value) for requirement in named for value in requirement.values
+        ]
         if sum(map(len, named_rows)) > _FEW:
             return None
         nodes = ((row, self._table.nodes[row]) for row in sorted({row for rows in named_rows for row in rows.tolist()}))
@@ -141,8 +143,12 @@ def _named(selector: NodeSelector | None) -> list[NodeSelectorRequirement] | Non
         return None
     requirements = []
     for term in selector.node_selector_terms:
-        labels = (each for each in term.match_expressions if each.operator == "In")
-        names = (each for each in term.match_fields if each.operator == "In" and each.key == NAME_FIELD)
+        labels = (requirement for requirement in term.match_expressions if requirement.operator == "In")
+        names = (
+            requirement
+            for requirement in term.match_fields
+            if requirement.operator == "In" and requirement.key == NAME_FIELD
+        )
         requirement = next(names, None) or next(labels, None)
         if requirement is None:
             return None
@@ -175,7 +181,10 @@ class Reaches:
         """The reach of the topologies that a class allows; a class that names none allows all."""
         selector_terms = tuple(
             NodeSelectorTerm(
-                tuple(NodeSelectorRequirement(each.key, "In", each.values) for each in term.match_label_expressions)
+                tuple(
+                    NodeSelectorRequirement(requirement.key, "In", requirement.values)
+                    for requirement in term.match_label_expressions
+                )
             )
             for term in terms
         )
@@ -184,6 +193,9 @@ class Reaches:
     def of_labels(self, selector: LabelSelector) -> Reach:
         """The reach of a label selector; an empty one picks all nodes."""
         labels = [NodeSelectorRequirement(key, "In", (value,)) for key, value in selector.match_labels.items()]
-        rest = [NodeSelectorRequirement(each.key, each.operator, each.values) for each in selector.match_expressions]
+        rest = [
+            NodeSelectorRequirement(requirement.key, requirement.operator, requirement.values)
+            for requirement in selector.match_expressions
+        ]
         requirements = (*labels, *rest)
         return self.of(NodeSelector((NodeSelectorTerm(requirements),)) if requirements else None)

@@ -64,7 +64,7 @@ class Volumes:
         self.users: Counter[Key] = Counter()
         """How many pods on nodes use a claim that is not only theirs."""
         self.volumes.index(_BY_CLAIM, _claim_named_by)
-        self.capacities.index(_CLASS, lambda each: [each.storage_class_name])
+        self.capacities.index(_CLASS, lambda capacity: [capacity.storage_class_name])
         self.volumes.on_change(self._supplies.volume_changed)
         for row in handle.table.rows.values():
             for info in handle.table.pods[row].values():
@@ -121,8 +121,8 @@ class Volumes:
         """The volume that names a claim which is not bound yet, or is going to name it."""
         key = key_of(claim)
         assumed = [self.volumes.get("", name) for name in self._assumed_volumes.get(key, {}).values()]
-        here = [each for each in assumed if each is not None and each.spec.claim_ref is None]
-        there = [each for each in self.volumes.by(_BY_CLAIM, "/".join(key)) if is_for(each, claim)]
+        here = [volume for volume in assumed if volume is not None and volume.spec.claim_ref is None]
+        there = [volume for volume in self.volumes.by(_BY_CLAIM, "/".join(key)) if is_for(volume, claim)]
         for volume in (*there, *here):
             if volume.spec.storage_class_name == class_of(claim) and fits(volume, claim):
                 return volume
@@ -145,16 +145,16 @@ class Volumes:
             return None
         size = Quantity.of(request)
         return [
-            self.reaches.of_labels(each.node_topology)
-            for each in self.capacities.by(_CLASS, storage_class.metadata.name)
-            if each.node_topology is not None and (room := room_of(each)) is not None and room >= size
+            self.reaches.of_labels(capacity.node_topology)
+            for capacity in self.capacities.by(_CLASS, storage_class.metadata.name)
+            if capacity.node_topology is not None and (room := room_of(capacity)) is not None and room >= size
         ]
 
 
 def volumes_of(handle: Handle) -> Volumes:
     """What all plugins of a scheduler share."""
     observers = handle.table.observers
-    known = next((each for each in observers if isinstance(each, Volumes)), None)
+    known = next((observer for observer in observers if isinstance(observer, Volumes)), None)
     if known is None:
         known = Volumes(handle)
         observers.append(known)

@@ -45,10 +45,10 @@ class Layout:
         self.version = version
         self.volumes = volumes
         self._sizes = sizes
-        self._numbers = {each.metadata.name: number for number, each in enumerate(volumes)}
+        self._numbers = {volume.metadata.name: number for number, volume in enumerate(volumes)}
         self._free = np.ones(len(volumes), np.bool_)
         traits: dict[_Traits, int] = {}
-        self._codes = np.array([traits.setdefault(_traits(each), len(traits)) for each in volumes], np.intp)
+        self._codes = np.array([traits.setdefault(_traits(volume), len(traits)) for volume in volumes], np.intp)
         self._traits = list(traits)
         few = [reach.few(version) for reach in reaches]
         near = [(number, rows) for number, rows in enumerate(few) if rows is not None]
@@ -85,7 +85,7 @@ class Layout:
 
     def _will_do(self, claim: PersistentVolumeClaim, busy: Collection[str]) -> Mask:
         wanted = _traits(claim)
-        agrees = np.array([_agree(wanted, each) for each in self._traits], np.bool_)
+        agrees = np.array([_agree(wanted, offered) for offered in self._traits], np.bool_)
         mask: Mask = self._free & agrees[self._codes]
         mask[: bisect_left(self._sizes, request_of(claim))] = False
         mask[[self._numbers[name] for name in busy if name in self._numbers]] = False
