@@ -358,7 +358,7 @@ def check_table(table: NodeTable, truth: Reference) -> None:
     used = {name for name, _ in truth.pods.values()}
     assert table.priorities == Counter(each.spec.priority or 0 for _, each in truth.pods.values())
     assert set(table.rows) == set(truth.nodes) | used
-    assert sorted((*table.rows.values(), *table._free)) == list(range(table.size))
+    assert sorted((*table.rows.values(), *table.free_rows)) == list(range(table.size))
     for name, row in table.rows.items():
         assert set(table.pods[row]) == {uid for uid, (where, _) in truth.pods.items() if where == name}
         bare = truth.nodes.get(name) or Node()

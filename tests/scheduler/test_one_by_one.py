@@ -310,7 +310,7 @@ def test_pods_are_spread_as_a_loop_spreads_them(
 def test_pods_are_near_and_far_as_a_loop_says(
     happens: list[Any], affinity: Data, labels: dict[str, str], hard_weight: int, few: int
 ) -> None:
-    with patch.object(nodes, "FIRST_SIZE", 2), patch.object(counts, "_FEW", few):
+    with patch.object(nodes, "FIRST_SIZE", 2), patch.object(counts, "FEW_ROWS", few):
         alone = PluginOnTable(InterPodAffinity, hardPodAffinityWeight=hard_weight)
         for name, team in TEAMS.items():
             alone.namespace(name, team=team)

@@ -1,4 +1,4 @@
-"""Which profiles there are, and which plugins each has: as nobody says otherwise, or as a configuration says."""
+"""The configuration of the scheduler: which profiles there are, and which plugins each has."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PluginSet(Wire):
 
 
 class PluginConfig(Wire):
-    """What a plugin is told."""
+    """The arguments of a plugin."""
 
     name: str = ""
     args: dict[str, Any] = {}
@@ -74,11 +74,11 @@ class _File(Wire):
 
 def registered() -> dict[str, type[Plugin]]:
     """All plugins by name: ours, and those that other packages register."""
-    found = {plugin.name: plugin for plugin, _ in DEFAULTS}
-    for each in entry_points(group=ENTRY_POINTS):
-        plugin = each.load()
-        found[plugin.name] = plugin
-    return found
+    plugins = {plugin.name: plugin for plugin, _ in DEFAULTS}
+    for entry_point in entry_points(group=ENTRY_POINTS):
+        plugin = entry_point.load()
+        plugins[plugin.name] = plugin
+    return plugins
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,37 +114,37 @@ class Configuration:
         if not isinstance(data, dict):
             raise ConfigurationError("a configuration is a map of fields")
         try:
-            given = convert(data, _File)
+            written = convert(data, _File)
         except DecodeError as error:
             raise ConfigurationError(str(error)) from None
-        if (given.api_version, given.kind) != (_API_VERSION, _KIND):
+        if (written.api_version, written.kind) != (_API_VERSION, _KIND):
             raise ConfigurationError(f"apiVersion and kind must be {_API_VERSION} and {_KIND}")
-        if given.extenders:
+        if written.extenders:
             raise ConfigurationError("extenders: not supported: write a plugin instead, it is one small file")
-        specs = given.profiles or (ProfileSpec(),)
+        specs = written.profiles or (ProfileSpec(),)
         if len({spec.scheduler_name for spec in specs}) < len(specs):
             raise ConfigurationError("profiles: each must have a schedulerName of its own")
-        found = Configuration(
+        configuration = Configuration(
             specs,
-            FIRST_BACKOFF if given.pod_initial_backoff_seconds is None else given.pod_initial_backoff_seconds,
-            LAST_BACKOFF if given.pod_max_backoff_seconds is None else given.pod_max_backoff_seconds,
-            given.leader_election.leader_elect,
+            FIRST_BACKOFF if written.pod_initial_backoff_seconds is None else written.pod_initial_backoff_seconds,
+            LAST_BACKOFF if written.pod_max_backoff_seconds is None else written.pod_max_backoff_seconds,
+            written.leader_election.leader_elect,
         )
-        if found.first_backoff <= 0 or found.last_backoff < found.first_backoff:
+        if configuration.first_backoff <= 0 or configuration.last_backoff < configuration.first_backoff:
             raise ConfigurationError("podInitialBackoffSeconds must be above 0, podMaxBackoffSeconds not below it")
         for number, spec in enumerate(specs):
-            found.check(spec, f"profiles[{number}]")
-        return found
+            configuration.check(spec, f"profiles[{number}]")
+        return configuration
 
     def check(self, spec: ProfileSpec, where: str) -> None:
         """Refuse a profile that names what does not exist."""
-        for point, given in spec.plugins.items():
+        for point, plugin_set in spec.plugins.items():
             if point not in POINTS and point != "multiPoint":
                 raise ConfigurationError(f"{where}.plugins.{point}: no such extension point: {', '.join(POINTS)}")
-            for each in given.enabled:
-                if each.name not in self.registry:
+            for plugin in plugin_set.enabled:
+                if plugin.name not in self.registry:
                     known = ", ".join(sorted(self.registry))
-                    raise ConfigurationError(f"{where}.plugins.{point}: no plugin {each.name!r}: there are {known}")
+                    raise ConfigurationError(f"{where}.plugins.{point}: no plugin {plugin.name!r}: there are {known}")
         if len(_at_point(spec, "queueSort", self.registry)) != 1:
             raise ConfigurationError(f"{where}.plugins.queueSort: exactly one plugin must be enabled")
         if not _at_point(spec, "bind", self.registry):
@@ -155,17 +155,17 @@ class Configuration:
         return {spec.scheduler_name: self._profile(spec, handle) for spec in self.specs}
 
     def _profile(self, spec: ProfileSpec, handle: Handle) -> Profile:
-        args = {each.name: each.args for each in spec.plugin_config}
+        args = {configured.name: configured.args for configured in spec.plugin_config}
         at = {point: _at_point(spec, point, self.registry) for point in POINTS}
-        names = dict.fromkeys(each.name for point in at.values() for each in point)
-        made = {}
+        names = dict.fromkeys(plugin.name for point in at.values() for plugin in point)
+        plugins = {}
         for name in names:
             try:
-                made[name] = self.registry[name](handle, args.get(name, {}))
+                plugins[name] = self.registry[name](handle, args.get(name, {}))
             except (KeyError, TypeError, ValueError) as error:
                 raise ConfigurationError(f"pluginConfig of {name}: {error}") from None
-        weights = {each.name: each.weight or 1 for each in at["score"]}
-        chosen = {point: [made[each.name] for each in given] for point, given in at.items()}
+        weights = {plugin.name: plugin.weight or 1 for plugin in at["score"]}
+        chosen = {point: [plugins[plugin.name] for plugin in refs] for point, refs in at.items()}
         return Profile.of(spec.scheduler_name, weights, chosen)
 
 
@@ -175,23 +175,23 @@ def _at_point(spec: ProfileSpec, point: str, registry: Mapping[str, type[Plugin]
         [PluginRef(plugin.name, weight) for plugin, weight in DEFAULTS], spec.plugins.get("multiPoint", PluginSet())
     )
     own = spec.plugins.get(point, PluginSet())
-    off = {each.name for each in own.disabled}
-    named = {each.name for each in own.enabled}
-    rest = [each for each in everywhere if each.name not in off | named and _EVERY not in off]
-    return [each for each in (*own.enabled, *rest) if overrides(registry[each.name], POINTS[point])]
+    off = {plugin.name for plugin in own.disabled}
+    named = {plugin.name for plugin in own.enabled}
+    rest = [plugin for plugin in everywhere if plugin.name not in off | named and _EVERY not in off]
+    return [plugin for plugin in (*own.enabled, *rest) if overrides(registry[plugin.name], POINTS[point])]
 
 
-def _merged(defaults: Iterable[PluginRef], given: PluginSet) -> list[PluginRef]:
-    off = {each.name for each in given.disabled}
-    replaced = {each.name: each for each in given.enabled}
+def _merged(defaults: Iterable[PluginRef], plugin_set: PluginSet) -> list[PluginRef]:
+    off = {plugin.name for plugin in plugin_set.disabled}
+    replaced = {plugin.name: plugin for plugin in plugin_set.enabled}
     kept = []
-    for each in defaults:
-        if each.name in replaced:
-            kept.append(_weighed(replaced.pop(each.name), each))
-        elif each.name not in off and _EVERY not in off:
-            kept.append(each)
+    for plugin in defaults:
+        if plugin.name in replaced:
+            kept.append(_weighed(replaced.pop(plugin.name), plugin))
+        elif plugin.name not in off and _EVERY not in off:
+            kept.append(plugin)
     return [*kept, *replaced.values()]
 
 
-def _weighed(given: PluginRef, default: PluginRef) -> PluginRef:
-    return given if given.weight else msgspec.structs.replace(given, weight=default.weight)
+def _weighed(plugin: PluginRef, default: PluginRef) -> PluginRef:
+    return plugin if plugin.weight else msgspec.structs.replace(plugin, weight=default.weight)

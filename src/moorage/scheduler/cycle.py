@@ -191,7 +191,7 @@ class CycleRunner:
 
     def _pre_score(self, cycle: Cycle, known: Known) -> list[Weighted]:
         """The plugins of scope CLUSTER that score for this pod."""
-        return [each for each in known.cluster_scores if not isinstance(each.plugin.pre_score(cycle), Skip)]
+        return [scorer for scorer in known.cluster_scores if not isinstance(scorer.plugin.pre_score(cycle), Skip)]
 
     def _score(self, cycle: Cycle, known: Known, active: list[Weighted], rows: Index) -> Scores:
         """The sum of the weighted scores of each of these rows."""

@@ -1,4 +1,4 @@
-"""What is known already: for each shape of pods, which nodes will do and how good they are, kept row by row."""
+"""The answers of plugins that are kept: for each shape of pods which rows are feasible and how they score."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from moorage.scheduler.table.shape import Shape
 
 SHAPES_MAX = 256
 REJECTED = -1
-"""The rank of a row that will not do."""
+"""The rank of a row that is not feasible."""
 
 
 @dataclass(slots=True)
@@ -26,9 +26,9 @@ class Known:
     filters: list[Plugin]
     scores: list[Weighted]
     relative: list[Weighted]
-    """Those whose scores mean something only beside those of other rows."""
+    """The plugins of `scores` that normalise: their scores depend on the other feasible rows."""
     cluster_filters: list[Plugin]
-    """Those of scope CLUSTER that pods of this shape concern."""
+    """The plugins of scope CLUSTER that apply to this shape."""
     cluster_scores: list[Weighted]
     statuses: tuple[PluginStatus, ...]
     """What is counted when a pod of this shape is placed and no plugin of scope CLUSTER took part."""
@@ -62,7 +62,7 @@ class Decisions:
         self._known: Bounded[Shape, Known] = Bounded(SHAPES_MAX)
 
     def of(self, cycle: Cycle) -> Known:
-        """What is known about a pod's shape, brought up to date for the rows that have changed."""
+        """What is known about the shape of a pod, with plugins asked again for the rows that have changed."""
         shape = cycle.pod.shape
         known = self._known.get(shape)
         if known is None:
@@ -88,7 +88,7 @@ class Decisions:
         return known
 
     def seen(self, shape: Shape, rows: Index) -> Mask:
-        """Which of these rows would do when the shape was last asked for."""
+        """Which of these rows were feasible when the shape was last asked for."""
         known = self._known.get(shape)
         mask = np.zeros(len(rows), np.bool_)
         if known is not None:
@@ -97,19 +97,19 @@ class Decisions:
         return mask
 
     def _begin(self, shape: Shape) -> Known:
-        filters = [each for each in self._filters if each.applies(shape)]
-        scores = [each for each in self._scores if each.plugin.applies(shape)]
-        by_row = [each for each in scores if each.plugin.scope is not Scope.CLUSTER]
+        filters = [plugin for plugin in self._filters if plugin.applies(shape)]
+        scores = [scorer for scorer in self._scores if scorer.plugin.applies(shape)]
+        by_row = [scorer for scorer in scores if scorer.plugin.scope is not Scope.CLUSTER]
         statuses = (
-            *((each.name, "Filter", "Success") for each in filters if each.scope is not Scope.CLUSTER),
-            *((each.plugin.name, "Score", "Success") for each in by_row),
+            *((plugin.name, "Filter", "Success") for plugin in filters if plugin.scope is not Scope.CLUSTER),
+            *((scorer.plugin.name, "Score", "Success") for scorer in by_row),
         )
         return Known(
-            [each for each in filters if each.scope is not Scope.CLUSTER],
-            [each for each in by_row if not overrides(type(each.plugin), "normalize")],
-            [each for each in by_row if overrides(type(each.plugin), "normalize")],
-            [each for each in filters if each.scope is Scope.CLUSTER],
-            [each for each in scores if each.plugin.scope is Scope.CLUSTER],
+            [plugin for plugin in filters if plugin.scope is not Scope.CLUSTER],
+            [scorer for scorer in by_row if not overrides(type(scorer.plugin), "normalize")],
+            [scorer for scorer in by_row if overrides(type(scorer.plugin), "normalize")],
+            [plugin for plugin in filters if plugin.scope is Scope.CLUSTER],
+            [scorer for scorer in scores if scorer.plugin.scope is Scope.CLUSTER],
             statuses,
         )
 
@@ -131,7 +131,7 @@ class Decisions:
                 known.nodes[row] = self._table.nodes[row]
 
     def _other_nodes(self, known: Known, rows: Index) -> Index:
-        """Those of some rows that have another node than before, or another state of it."""
+        """Which of these rows have another node than before, or another state of it."""
         nodes = self._table.nodes
         return np.array([row for row in rows.tolist() if known.nodes[row] is not nodes[row]], np.intp)
 
@@ -144,8 +144,8 @@ class Decisions:
     def _compare(self, known: Known, cycle: Cycle, number: int, rows: Rows) -> None:
         """Ask one plugin for scores, and see whether they tell nodes apart."""
         plugin, raw, alive = known.relative[number].plugin, known.raw[number], self._table.alive
-        raw[rows] = found = timed(cycle, "Score", plugin.name, plugin.score, cycle, rows)
-        if rows is ALL or not known.uniform[number] or (found[alive[rows]] != known.common[number]).any():
+        raw[rows] = scores = timed(cycle, "Score", plugin.name, plugin.score, cycle, rows)
+        if rows is ALL or not known.uniform[number] or (scores[alive[rows]] != known.common[number]).any():
             all_of_them = raw[alive]
             known.common[number] = int(all_of_them[0]) if len(all_of_them) else 0
             known.uniform[number] = bool((all_of_them == known.common[number]).all())

@@ -1,4 +1,4 @@
-"""What a plugin is: it answers for all nodes at once, and explains a node only when somebody asks."""
+"""The plugin framework: a plugin answers for all nodes at once, and gives reasons only for pods that fit nowhere."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class Scope(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """The plugin has nothing to say about this pod."""
+    """The plugin does not concern this pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """No node will do, whatever it is."""
+    """The pod is rejected before any node is filtered."""
 
     reason: str
     resolvable: bool = False
@@ -92,7 +92,7 @@ class Nomination(NamedTuple):
 
 @dataclass(slots=True)
 class Handle:
-    """What plugins are given to work with."""
+    """What plugins work with."""
 
     table: NodeTable
     client: Client
@@ -142,7 +142,7 @@ class Cycle:
         self.statuses: tuple[PluginStatus, ...] = ()
         """The plugins that took part in the decision."""
         self.timings = timings
-        """Where to write down how long things take, if somebody wants to know."""
+        """Where durations are noted, if this attempt is timed."""
 
     @property
     def shape(self) -> Shape:
@@ -151,7 +151,7 @@ class Cycle:
 
 
 class Plugin:
-    """A plugin overrides the extension points it has something to say at; the others cost nothing.
+    """A plugin overrides the extension points that it takes part in; the others cost nothing.
 
     One whose scope is ROW is asked `applies` once a shape, and `filter` and `score` for the rows that changed; one
     whose scope is NODE only where the node itself has changed.
@@ -182,7 +182,7 @@ class Plugin:
         return True
 
     def warm(self, pod: PodInfo) -> Iterator[None]:
-        """Find out in small steps what takes long when it is asked for the first time. Scope CLUSTER only."""
+        """Prepare in small steps what would take long when it is first needed. Scope CLUSTER only."""
         raise NotImplementedError
 
     def pre_filter(self, cycle: Cycle) -> Skip | Reject | None:
@@ -190,19 +190,19 @@ class Plugin:
         return None
 
     def named(self, shape: Shape) -> frozenset[str] | Reject | None:
-        """The only nodes that pods of a shape could go to, when they name them: nobody is asked about the others."""
+        """The only nodes that pods of a shape can go to, when the shape names them."""
         return None
 
     def filter(self, cycle: Cycle, rows: Rows) -> Mask:
-        """Which of these rows will do."""
+        """Which of these rows are feasible."""
         raise NotImplementedError
 
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Rejection]:
-        """Why these rows, which `filter` rejected, will not do. A row may have several reasons."""
+        """Why `filter` rejected these rows. A row may have several reasons."""
         yield Rejection(self.reason, rows, self.resolvable)
 
     def post_filter(self, cycle: Cycle, rejections: Mapping[str, list[Rejection]]) -> Nomination:
-        """Find a way to make room for a pod that no node will do for."""
+        """Find a way to make room for a pod that fits nowhere."""
         raise NotImplementedError
 
     def pre_score(self, cycle: Cycle) -> Skip | None:
@@ -214,7 +214,7 @@ class Plugin:
         raise NotImplementedError
 
     def normalize(self, cycle: Cycle, scores: Scores) -> Scores:
-        """The scores of all rows that will do, on a scale from 0 to 100."""
+        """The scores of all feasible rows, on a scale from 0 to 100."""
         raise NotImplementedError
 
     def reserve(self, cycle: Cycle, node: str) -> str:
@@ -238,7 +238,7 @@ class Plugin:
 
 
 def timed(cycle: Cycle, point: str, plugin: str, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Do some work, and write down how long it took when somebody wants to know."""
+    """Call a function, and note how long it took if this attempt is timed."""
     if cycle.timings is None:
         return work(*args, **kwargs)
     start = time.perf_counter()
@@ -248,7 +248,7 @@ def timed(cycle: Cycle, point: str, plugin: str, work: Callable[P, R], *args: P.
 
 
 def overrides(plugin: type[Plugin], point: str) -> bool:
-    """Whether a plugin has something to say at an extension point."""
+    """Whether a plugin takes part in an extension point."""
     return getattr(plugin, point) is not getattr(Plugin, point)
 
 

@@ -1,4 +1,4 @@
-"""What the scheduler counts: per decision, never per node, under the names that kube-scheduler has made known."""
+"""The scheduler's metrics, by kube-scheduler's names: counted per decision, never per node."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SAMPLE = 10
 
 
 class SchedulerMetrics:
-    """All that one scheduler counts."""
+    """The metrics of one scheduler."""
 
     def __init__(self) -> None:
         self.registry = prometheus.CollectorRegistry()
@@ -59,7 +59,7 @@ class SchedulerMetrics:
         self._number = 0
 
     def follow(self, queue: Queue) -> None:
-        """Tell how many pods are where, whenever somebody asks."""
+        """Expose the number of pods in each part of a queue."""
         self.registry.register(_Asked(self, queue))
 
     def timings(self) -> Timings | None:
@@ -89,7 +89,7 @@ class SchedulerMetrics:
         self._waits.observe(max(0.0, now - entry.added), attempts)
 
     def preempted(self) -> None:
-        """Room was to be made."""
+        """Preemption was tried."""
         self._preemptions.inc()
 
     def _counter(self, name: str, text: str, *labels: str) -> prometheus.Counter:
@@ -100,7 +100,7 @@ class SchedulerMetrics:
 
 
 class _Asked:
-    """What is counted only when somebody asks."""
+    """Metrics that are computed when they are collected."""
 
     def __init__(self, metrics: SchedulerMetrics, queue: Queue) -> None:
         self._metrics = metrics
@@ -132,8 +132,8 @@ class _Asked:
         for (profile, evaluations), count in self._metrics.evaluations.items():
             for plugin, point, status in evaluations:
                 totals[plugin, point, profile, status] += count
-        for said, count in totals.items():
-            asked.add_metric(said, count)
+        for evaluation, count in totals.items():
+            asked.add_metric(evaluation, count)
         yield asked
 
     def _rejected(self) -> Counter[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""The queue: pods to be tried, pods that back off, and pods that wait for something to change."""
+"""The scheduling queue: active pods, pods that back off, and unschedulable pods that wait for a change."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Queued:
     failures: int = 0
     """How often in a row it was found unschedulable."""
     plugins: frozenset[str] = frozenset()
-    """Who rejected it last."""
+    """The plugins that rejected it last."""
     gated: str = ""
     """Why it must not be tried yet."""
     place: str = ""
@@ -55,7 +55,7 @@ class Queue:
     _tickets: Iterator[int] = field(default_factory=itertools.count)
 
     def add(self, info: PodInfo, gated: str = "") -> None:
-        """A pod is to be placed; when it is known already it has changed and is tried anew."""
+        """Add a pod, or try one again that has changed."""
         entry = self.pods.get(info.uid)
         if entry is None:
             entry = self.pods[info.uid] = Queued(info, self.now())
@@ -69,7 +69,7 @@ class Queue:
             self._activate(entry)
 
     def update(self, info: PodInfo) -> None:
-        """What is known of a pod changed, but nothing that would let it be placed."""
+        """Replace a pod that has changed in nothing that its placement depends on."""
         entry = self.pods.get(info.uid)
         if entry is None:
             return
@@ -81,13 +81,13 @@ class Queue:
         entry.info = info
 
     def remove(self, uid: str) -> None:
-        """A pod is bound or gone."""
+        """Forget a pod that is bound or gone."""
         entry = self.pods.pop(uid, None)
         if entry is not None:
             self._leave(entry)
 
     def pop(self) -> Queued | None:
-        """The next pod to be tried, taken out; one that backs off is tried early when nothing else is to be done."""
+        """Take out the next pod to be tried; unschedulable pods that back off are tried early when no other is left."""
         self.flush()
         while self._active:
             _, ticket, entry = heapq.heappop(self._active)
@@ -112,7 +112,7 @@ class Queue:
         return entry
 
     def failed(self, entry: Queued, plugins: Iterable[str]) -> None:
-        """No node will do for a pod: it waits for a change that matters to those who rejected it."""
+        """Let a pod that fits nowhere wait for a change that matters to the plugins that rejected it."""
         if not self.tries(entry):
             return
         entry.plugins = frozenset(plugins)
@@ -121,7 +121,7 @@ class Queue:
         self._unschedulable.setdefault(entry.info.shape, {})[entry.info.uid] = entry
 
     def retry(self, entry: Queued) -> None:
-        """Something else went wrong: try again after a while."""
+        """Try a pod again after its back-off, because of an error."""
         if not self.tries(entry):
             return
         entry.failures = 0
@@ -140,7 +140,7 @@ class Queue:
         return list(self._unschedulable.get(shape, {}).values())
 
     def wake(self, entry: Queued) -> None:
-        """A pod may fit now: it is tried again, once its backoff is over."""
+        """Try an unschedulable pod again, once its back-off is over."""
         if entry.place != "unschedulable":
             return
         since = entry.since
@@ -151,19 +151,19 @@ class Queue:
             self._activate(entry)
 
     def flush(self) -> None:
-        """Move on those whose backoff is over, and those that have waited too long."""
+        """Activate the pods whose back-off is over."""
         now = self.now()
         while self._backoff and self._backoff[0][0] <= now:
             _, ticket, entry = heapq.heappop(self._backoff)
             if entry.ticket == ticket and entry.place == "backoff":
                 self._activate(entry)
 
-    def flush_unschedulable(self, stale: Container[Shape] = ()) -> None:
-        """Try those again that have waited longest, and those about whom there may be something new to be said."""
+    def flush_unschedulable(self, outdated: Container[Shape] = ()) -> None:
+        """Wake the pods that have waited too long, and those whose message may be outdated: all of the given shapes."""
         now = self.now()
         for shape, entries in list(self._unschedulable.items()):
             for entry in list(entries.values()):
-                if shape in stale or now - entry.since > LONGEST_WAIT:
+                if shape in outdated or now - entry.since > LONGEST_WAIT:
                     self.wake(entry)
 
     def next_due(self) -> float | None:
@@ -171,7 +171,7 @@ class Queue:
         return self._backoff[0][0] if self._backoff else None
 
     def backoff_of(self, entry: Queued) -> float:
-        """How long a pod is left alone after it failed: twice as long each time."""
+        """How long a pod backs off after so many attempts."""
         return self.backoff.delay(entry.attempts) if entry.attempts else 0.0
 
     def counts(self) -> dict[str, int]:

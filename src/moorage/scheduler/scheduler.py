@@ -32,7 +32,7 @@ from moorage.scheduler.waking import Waking
 
 _LOG = logging.getLogger(__name__)
 _POD = kinds.row("v1", "Pod")
-_SLICE = 0.004
+SLICE_SECONDS = 0.004
 """Seconds of decisions after which others in the same process have their turn."""
 _BINDINGS = 512
 """How many pods are being bound at a time, at most."""
@@ -124,16 +124,16 @@ class Scheduler:
                 await self._idle()
             elif time.perf_counter() > end:
                 await asyncio.sleep(0)
-                end = time.perf_counter() + _SLICE
+                end = time.perf_counter() + SLICE_SECONDS
 
     async def _warm(self, entry: Queued) -> None:
         """Let plugins prepare for a pod, with pauses in which others in the same process have their turn."""
-        runner, end = self._runner(entry.info), time.perf_counter() + _SLICE
+        runner, end = self._runner(entry.info), time.perf_counter() + SLICE_SECONDS
         try:
             for _ in runner.warm(entry.info) if runner else ():
                 if time.perf_counter() > end:
                     await asyncio.sleep(0)
-                    end = time.perf_counter() + _SLICE
+                    end = time.perf_counter() + SLICE_SECONDS
         except Exception:  # noqa: BLE001 - a plugin that fails here is asked again when the pod is tried
             _LOG.exception('not prepared pod="%s/%s"', *entry.info.key)
 

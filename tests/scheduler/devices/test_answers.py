@@ -45,13 +45,13 @@ from tests.scheduler.plugin_on_table import pod
 def counted_searches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The groups of nodes about which is asked from now on."""
     asked: list[int] = []
-    answer = PlanAnswers._answer
+    answer = PlanAnswers.answer
 
     def counted(self: PlanAnswers, number: int) -> int:
         asked.append(number)
         return answer(self, number)
 
-    monkeypatch.setattr(PlanAnswers, "_answer", counted)
+    monkeypatch.setattr(PlanAnswers, "answer", counted)
     return asked
 
 
@@ -139,7 +139,7 @@ CHANGES = st.one_of(
 @settings(max_examples=100, deadline=None)
 @given_any(changes=st.lists(CHANGES, max_size=8), give_back=st.booleans(), spare=st.sampled_from([-3, 1024]))
 def test_what_is_known_is_what_a_new_search_would_find(changes: list[Any], give_back: bool, spare: int) -> None:
-    with patch.object(inventory, "_SPARE", spare):
+    with patch.object(inventory, "SPARE_SUPPLIES", spare):
         play(DevicesOnTable("n0", "n1", "n2"), changes, give_back)
 
 
@@ -147,7 +147,7 @@ def play(shop: DevicesOnTable, changes: list[Any], give_back: bool) -> None:
     """Make changes, and see after each that nothing is remembered that is not true any more."""
     plugin = shop.plugin
     assert isinstance(plugin, DynamicResources)
-    known, pods = plugin._devices, [shop.ask(each) for each in PLANS]
+    known, pods = plugin.devices, [shop.ask(each) for each in PLANS]
     reserved: list[tuple[Cycle, str]] = []
     for number, (what, where, value) in enumerate(changes):
         if what == "publish":
@@ -199,7 +199,7 @@ class Trade(RuleBasedStateMachine):
     def ledger(self) -> Any:
         plugin = self.shop.plugin
         assert isinstance(plugin, DynamicResources)
-        return plugin._devices.ledger
+        return plugin.devices.ledger
 
     def state(self, cycle: Cycle) -> Any:
         """What the plugin keeps about a pod."""

@@ -386,7 +386,7 @@ async def test_an_answer_that_is_lost_neither_loses_a_device_nor_gives_two(
 async def test_a_claim_that_changes_while_it_is_written_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    attempt = ClaimWriter._try
+    attempt = ClaimWriter.write
     changed: list[bytes] = []
 
     async def meddled(self: ClaimWriter, latest: Any, *given: Any) -> Any:
@@ -394,7 +394,7 @@ async def test_a_claim_that_changes_while_it_is_written_is_read_again(
             changed.append(await self._client.patch(CLAIM, "default", "c", {"metadata": {"labels": {"a": "b"}}}))
         return await attempt(self, latest, *given)
 
-    monkeypatch.setattr(ClaimWriter, "_try", meddled)
+    monkeypatch.setattr(ClaimWriter, "write", meddled)
     async with stage(tmp_path) as here:
         await here.node("only")
         await put(here, device_class(), resource_slice("only", device("gpu-0")), claim("c"))
@@ -425,7 +425,7 @@ async def test_a_pod_that_is_gone_before_it_is_tried_takes_no_devices(
 
     monkeypatch.setattr(DynamicResources, "warm", endless)
     monkeypatch.setattr(DynamicResources, "reserve", noted)
-    monkeypatch.setattr(scheduling, "_SLICE", 0.0)
+    monkeypatch.setattr(scheduling, "SLICE_SECONDS", 0.0)
     async with stage(tmp_path) as here:
         await here.node("only")
         await put(here, device_class(), resource_slice("only", device("gpu-0")), claim("c"))
@@ -438,7 +438,7 @@ async def test_a_pod_that_is_gone_before_it_is_tried_takes_no_devices(
 
 
 async def test_many_claims_are_written_at_a_time_but_not_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    attempt = ClaimWriter._try
+    attempt = ClaimWriter.write
     now, most = 0, 0
 
     async def watched(self: ClaimWriter, *given: Any) -> Any:
@@ -450,7 +450,7 @@ async def test_many_claims_are_written_at_a_time_but_not_all(tmp_path: Path, mon
         finally:
             now -= 1
 
-    monkeypatch.setattr(ClaimWriter, "_try", watched)
+    monkeypatch.setattr(ClaimWriter, "write", watched)
     monkeypatch.setattr(writing, "_AT_ONCE", 3)
     async with stage(tmp_path) as here:
         await here.node("only")

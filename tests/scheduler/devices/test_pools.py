@@ -85,7 +85,7 @@ class TestPools:
         assert set(shop.why(given)) == {"n"}
 
     def test_nodes_that_come_and_go_leave_nothing_behind(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(inventory, "_SPARE", 4)
+        monkeypatch.setattr(inventory, "SPARE_SUPPLIES", 4)
         shop = DevicesOnTable("n")
         shop.offer(resource_slice("n", device("a")))
         given = shop.ask(claim("c", exactly()))
@@ -98,7 +98,7 @@ class TestPools:
             assert set(shop.why(given)) == {name}
             shop.table.remove_node(name)
         assert isinstance(shop.plugin, DynamicResources)
-        assert len(shop.plugin._devices.inventory.supplies) < 12
+        assert len(shop.plugin.devices.inventory.supplies) < 12
 
     @pytest.mark.parametrize("model", ["a100", "k80"])
     def test_devices_that_come_and_go_leave_nothing_behind(self, model: str) -> None:
@@ -109,8 +109,8 @@ class TestPools:
             assert bool(shop.why(given)) == (model == "k80")
         gc.collect()
         answers = shop.begin(given).data[shop.plugin.name].answers
-        assert len(answers._groups) < 100
-        assert len(answers._asked_for) < 100
+        assert len(answers.groups) < 100
+        assert len(answers.asked_for) < 100
 
     def test_partitions_share_what_their_pool_counts(self) -> None:
         def part(name: str, memory: str) -> Data:

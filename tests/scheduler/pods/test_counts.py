@@ -115,7 +115,7 @@ def test_rows_that_are_used_again_start_from_nothing() -> None:
 def test_counts_that_nobody_asks_for_are_forgotten_and_made_again() -> None:
     table = NodeTable()
     added(table, "a:app=web")
-    with patch.object(counts, "_BYTES", 0):
+    with patch.object(counts, "BYTES_MAX", 0):
         first = pod_counts(table).of((WEB,))
         for number in range(40):
             on_nodes(table, Pick.of(["default"], parse(f"app=x{number}")))
@@ -141,7 +141,7 @@ def test_terms_are_held_as_long_as_somebody_holds_them(few: int) -> None:
     held = holders(table)
     second = SHAPES.info(pod({}, node="b", affinity=affinity))
     table.add_pod(second)
-    with patch.object(counts, "_FEW", few):
+    with patch.object(counts, "FEW_ROWS", few):
         (one,) = held.anti_affinity.of({"app": "web"})
         assert [each.tolist() for each in one.rows(table.size)] == [
             sorted(table.rows[name] for name in "ab"), [1, 1],

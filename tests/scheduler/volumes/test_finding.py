@@ -178,7 +178,7 @@ def test_each_claim_gets_on_each_node_what_it_would_get_there_alone(changes: lis
             assert fits == (expected is not None)
             if expected is not None:
                 here.plugin.reserve(cycle, node)
-                bindings = here.plugin._reserved[web.metadata.uid].bindings
+                bindings = here.plugin.reserved[web.metadata.uid].bindings
                 assert {each.metadata.name: given.metadata.name for each, given in bindings} == expected
                 here.plugin.unreserve(cycle, node)
 

@@ -83,7 +83,7 @@ def reserved(here: PluginOnTable, given: Pod, node: str) -> tuple[dict[str, str]
     cycle = here.cycle(given)
     here.plugin.pre_filter(cycle)
     assert not here.plugin.reserve(cycle, node)
-    decision = here.plugin._reserved[given.metadata.uid]
+    decision = here.plugin.reserved[given.metadata.uid]
     return (
         {claim.metadata.name: volume.metadata.name for claim, volume in decision.bindings},
         [claim.metadata.name for claim in decision.provisions],

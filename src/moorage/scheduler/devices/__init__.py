@@ -1,1 +1,1 @@
-"""Devices for pods: which there are, who has them, and how claims are given theirs."""
+"""Dynamic resource allocation: devices and pools, which are taken, and how claims are allocated."""

@@ -82,13 +82,13 @@ class Search:
                         claim.number)  # fmt: skip
 
     def _find_all(self, claim: int, want: Want) -> list[Offer]:
-        found = []
+        offers = []
         for view in self._views:
             if view.problem:
                 text = f"asks for all devices, but resource pool {view.pool.id} is currently {view.problem}"
                 raise Fault(f", request {want.name.rpartition('/')[2]}: {text}", claim)
-            found += [offer for offer in view.offers if want.selects(claim, offer)]
-        return found
+            offers += [offer for offer in view.offers if want.selects(claim, offer)]
+        return offers
 
     def _is_hopeless(self) -> bool:
         """Whether some request cannot be satisfied even if it were the only one: spares a search that is in vain.

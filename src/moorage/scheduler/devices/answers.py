@@ -1,4 +1,4 @@
-"""Whether there are devices for some claims: asked once for all nodes that can use the same, and kept."""
+"""Whether claims can be allocated on each node: computed once for all nodes that can use the same devices."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from moorage.scheduler.table.nodes import Index, Rows, Scores
 from moorage.scheduler.waiting import Waiting
 
 FITS, NOT_ENOUGH, INVALID_POOLS, FAULTY = range(4)
-"""What can be said of the devices that nodes can use."""
+"""The result of an allocation for the nodes of a group."""
 _PLANS_MAX = 64
 _SPARE_GROUPS = 64
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -49,12 +49,12 @@ class PlanAnswers:
         """The group of each supply."""
         self._group_at: Index = np.zeros(0, np.intp)
         """The group of each row."""
-        self._groups: list[tuple[View, ...]] = []
+        self.groups: list[tuple[View, ...]] = []
         """What the nodes of a group can use that anybody asks for."""
         self._numbers: dict[tuple[View, ...], int] = {}
         self._using: dict[View, list[int]] = {}
         """The groups that can use a view."""
-        self._asked_for: WeakKeyDictionary[View, bool] = WeakKeyDictionary()
+        self.asked_for: WeakKeyDictionary[View, bool] = WeakKeyDictionary()
         self._stale: set[int] = set()
         self._codes: NDArray[np.int8] = np.zeros(64, np.int8)
         self._scores: Scores = np.zeros(64, np.int64)
@@ -66,7 +66,7 @@ class PlanAnswers:
         self._stale.update(self._using.get(view, ()))
 
     def codes(self, rows: Rows) -> NDArray[np.int8]:
-        """What can be said of these rows."""
+        """The result for each of these rows: FITS, NOT_ENOUGH, INVALID_POOLS or FAULTY."""
         self._renew()
         return self._codes[self._group_at[rows]]
 
@@ -82,12 +82,12 @@ class PlanAnswers:
     def picks(self, row: int) -> list[list[DevicePick]] | None:
         """The devices that a pod in a row would get. Raises Fault."""
         self._renew()
-        return allocate(self.plan, self._groups[self._group_at[row]], self._ledger.taken)
+        return allocate(self.plan, self.groups[self._group_at[row]], self._ledger.taken)
 
     def steps(self) -> Iterator[None]:
         """Ask again about what has changed, little by little: more may change in between."""
         inventory = self._inventory
-        if self._epoch != inventory.epoch or len(self._groups) > 2 * len(inventory.supplies) + _SPARE_GROUPS:
+        if self._epoch != inventory.epoch or len(self.groups) > 2 * len(inventory.supplies) + _SPARE_GROUPS:
             self._begin()
         if self._version != inventory.version:
             version = inventory.version
@@ -99,7 +99,7 @@ class PlanAnswers:
             self._version = version
         while self._stale:
             number = self._stale.pop()
-            self._codes[number] = self._answer(number)
+            self._codes[number] = self.answer(number)
             yield
 
     def _renew(self) -> None:
@@ -122,8 +122,8 @@ class PlanAnswers:
         views = tuple(filter(self._is_asked_for, supply.views))
         number = self._numbers.get(views)
         if number is None:
-            number = self._numbers[views] = len(self._groups)
-            self._groups.append(views)
+            number = self._numbers[views] = len(self.groups)
+            self.groups.append(views)
             self._stale.add(number)
             for view in views:
                 self._using.setdefault(view, []).append(number)
@@ -133,15 +133,16 @@ class PlanAnswers:
         return number
 
     def _is_asked_for(self, view: View) -> bool:
-        known = self._asked_for.get(view)
+        known = self.asked_for.get(view)
         if known is None:
-            known = self._asked_for[view] = bool(view.problem) or any(
+            known = self.asked_for[view] = bool(view.problem) or any(
                 _may_select(want, claim, offer) for offer in view.offers for claim, want in self._wants
             )
         return known
 
-    def _answer(self, number: int) -> int:
-        views = self._groups[number]
+    def answer(self, number: int) -> int:
+        """Allocate for the nodes of a group: the result, as `codes` gives it."""
+        views = self.groups[number]
         try:
             picks = allocate(self.plan, views, self._ledger.taken)
         except Fault as fault:
@@ -219,7 +220,7 @@ class Devices:
             self._handle.wake(self._plugin, old, new)
 
     def _rule_changed(self, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> None:
-        """A rule that is added keeps devices from pods; it helps nobody."""
+        """A rule that is added can only take devices away."""
         if old is not None and (new is None or old.spec != new.spec):
             self._handle.wake(self._plugin, old, new)
 

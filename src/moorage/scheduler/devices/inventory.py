@@ -1,4 +1,4 @@
-"""Which devices can be used from which node: nodes that can use the same are one, and are asked about once."""
+"""Which devices can be used from which node; nodes that can use the same devices share a supply."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from moorage.scheduler.table.nodes import ALL, Index, NodeTable
 from moorage.scheduler.table.reach import Reach, Reaches, Relabelled
 
 _BY_POOL = "by pool"
-_SPARE = 1024
+SPARE_SUPPLIES = 1024
 _NOWHERE: frozenset[DevicePlace] = frozenset()
 
 
@@ -69,7 +69,7 @@ class Inventory:
         self._at: dict[DevicePlace, set[PoolId]] = {}
         """The pools that have devices at a place."""
         self._wide: set[DevicePlace] = set()
-        """Those of the places that are not just one node."""
+        """The places that are not a single node."""
         self._offers: dict[str, Offers] = {}
         """The devices of each slice, by its name."""
         self._stale: set[PoolId] = set()
@@ -82,7 +82,7 @@ class Inventory:
         self._begin()
 
     def _begin(self) -> None:
-        """Forget the supplies: those of nodes that are gone are never used again."""
+        """Drop all supplies, also those of nodes that are gone."""
         self.supplies: list[DeviceSupply] = []
         self.contents: NDArray[np.int64] = np.zeros(64, np.int64)
         """How often the devices of a supply have changed."""
@@ -107,7 +107,7 @@ class Inventory:
         if self._wide != self._reaches.keys():
             self._reaches = {place: self._selectors.of(place.selector) for place in self._wide}
             self._relabelled = Relabelled(self._table)
-        if len(self.supplies) > 2 * self._table.count + _SPARE:
+        if len(self.supplies) > 2 * self._table.count + SPARE_SUPPLIES:
             self.epoch += 1
             self._begin()
         self._renew_rows()
@@ -139,11 +139,11 @@ class Inventory:
                 self._offers.pop(item.metadata.name, None)
 
     def _offers_of(self, item: ResourceSlice) -> Offers:
-        found = self._offers.get(item.metadata.name)
-        if found is None:
+        offers = self._offers.get(item.metadata.name)
+        if offers is None:
             rules = sorted(self._rules, key=lambda each: each.metadata.name)
-            found = self._offers[item.metadata.name] = offers_of(item, rules)
-        return found
+            offers = self._offers[item.metadata.name] = offers_of(item, rules)
+        return offers
 
     def _renew_all(self) -> None:
         while self._stale:
@@ -216,13 +216,13 @@ class Inventory:
         packed = np.ascontiguousarray(np.packbits(picked, axis=0).T)
         places = list(self._reaches)
         known: dict[bytes, frozenset[DevicePlace]] = {}
-        found = []
+        selected = []
         for at, bits in enumerate(packed):
             key = bits.tobytes()
             if key not in known:
                 known[key] = frozenset(places[which] for which in picked[:, at].nonzero()[0])
-            found.append(known[key])
-        return found
+            selected.append(known[key])
+        return selected
 
     def _number(self, places: frozenset[DevicePlace]) -> int:
         number = self._numbers.get(places)

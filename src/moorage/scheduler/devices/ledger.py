@@ -105,7 +105,7 @@ class Ledger:
 
 
 def devices_of(claim: ResourceClaim) -> Iterator[DeviceId]:
-    """The devices that a claim keeps from others: those it has only for administration it does not."""
+    """The devices that a claim keeps from others: all but those with admin access."""
     allocation = claim.status.allocation
     for each in allocation.devices.results if allocation is not None else ():
         if not each.admin_access:

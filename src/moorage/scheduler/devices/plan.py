@@ -1,4 +1,4 @@
-"""What claims ask for, worked out once for all claims that ask for the same."""
+"""What claims request, prepared once for all claims with the same spec."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _expression = lru_cache(maxsize=256)(DeviceExpression)
 
 
 class Fault(Exception):
-    """Something about claims or classes keeps anybody from saying whether devices will do."""
+    """A claim, class or device is such that the allocation cannot be decided."""
 
     def __init__(self, text: str, claim: int | None = None) -> None:
         super().__init__(text)
@@ -146,7 +146,7 @@ class Plan:
     """What the claims of a pod that have no devices yet ask for."""
 
     def __init__(self, devices: Sequence[DeviceClaim], classes: Classes, gates: Gates, on_error: OnParseError) -> None:
-        """Raises Fault when something is asked for that nobody can give."""
+        """Raises Fault for a request that is not supported."""
         self.claims = tuple(ClaimPlan(at, each, classes, gates, on_error) for at, each in enumerate(devices))
         self.has_choices = any(want.rank for claim in self.claims for ways in claim.requests for want in ways)
         """Whether some ways to satisfy a request are better than others."""

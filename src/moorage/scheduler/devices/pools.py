@@ -42,7 +42,7 @@ class PoolId(NamedTuple):
 
 
 class DevicePlace(NamedTuple):
-    """From where a device can be used: one node, the nodes that a selector picks, or, when nothing is said, all."""
+    """From where a device can be used: one node, the nodes that a selector matches, or, with neither, all nodes."""
 
     node: str = ""
     selector: NodeSelector | None = None
@@ -72,10 +72,10 @@ _known_traits: WeakValueDictionary[bytes, Traits] = WeakValueDictionary()
 
 def _traits(driver: str, device: Device) -> Traits:
     key = _encode((driver, device.attributes, device.capacity, device.allow_multiple_allocations))
-    found = _known_traits.get(key)
-    if found is None:
-        found = _known_traits[key] = Traits(driver, device)
-    return found
+    traits = _known_traits.get(key)
+    if traits is None:
+        traits = _known_traits[key] = Traits(driver, device)
+    return traits
 
 
 CounterAmounts = dict[tuple[str, str], int]
@@ -99,20 +99,25 @@ class Offer:
 
     @property
     def traits(self) -> Traits:
-        """What expressions read of it; of most devices nobody ever asks."""
+        """What expressions read of it, made when it is first needed."""
         if self._traits is None:
             self._traits = _traits(self.id.driver, self.device)
         return self._traits
 
     def attribute(self, name: str) -> tuple[str, Any] | None:
         """The type and value of an attribute, by its full name; the driver's own may leave out its domain."""
-        found = self.device.attributes.get(name)
+        attribute = self.device.attributes.get(name)
         domain, slash, rest = name.partition("/")
-        if found is None and slash and domain == self.id.driver:
-            found = self.device.attributes.get(rest)
-        if found is None:
+        if attribute is None and slash and domain == self.id.driver:
+            attribute = self.device.attributes.get(rest)
+        if attribute is None:
             return None
-        typed = (("string", found.string), ("int", found.int_), ("bool", found.bool_), ("version", found.version))
+        typed = (
+            ("string", attribute.string),
+            ("int", attribute.int_),
+            ("bool", attribute.bool_),
+            ("version", attribute.version),
+        )
         return next(((kind, value) for kind, value in typed if value is not None), None)
 
 
@@ -163,10 +168,10 @@ class Pool:
 
     @cached_property
     def _places_of(self) -> dict[DeviceId, set[DevicePlace | None]]:
-        found: dict[DeviceId, set[DevicePlace | None]] = {}
+        places: dict[DeviceId, set[DevicePlace | None]] = {}
         for offer in self.offers:
-            found.setdefault(offer.id, set()).add(offer.place)
-        return found
+            places.setdefault(offer.id, set()).add(offer.place)
+        return places
 
     def left(self, taken: Mapping[DeviceId, int]) -> CounterAmounts:
         """How much is left of what the devices share."""
@@ -199,18 +204,18 @@ def applies(rule: DeviceTaintRule, pool: PoolId) -> bool:
 
 
 def offers_of(item: ResourceSlice, rules: Iterable[DeviceTaintRule]) -> Offers:
-    """The devices of a slice. Raises ValueError when one says what nobody understands."""
+    """The devices of a slice. Raises ValueError when a quantity cannot be parsed."""
     pool = pool_of(item)
     rules = [rule for rule in rules if applies(rule, pool)]
-    found = []
+    offers = []
     for device, place in zip(item.spec.devices, _places(item), strict=False):
         added = [
             rule.spec.taint
             for rule in rules
             if rule.spec.device_selector and rule.spec.device_selector.device in (None, device.name)
         ]
-        found.append(Offer(pool, device, place, (*device.taints, *added) if added else device.taints))
-    return tuple(found)
+        offers.append(Offer(pool, device, place, (*device.taints, *added) if added else device.taints))
+    return tuple(offers)
 
 
 def pool_of(item: ResourceSlice) -> PoolId:

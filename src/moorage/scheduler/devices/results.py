@@ -48,8 +48,8 @@ def _config(plan: ClaimPlan, picks: list[DevicePick]) -> Iterator[DeviceAllocati
         by_class.setdefault(want.class_.metadata.name, []).append(want)
     for wants in by_class.values():
         requests = tuple(want.name for want in wants)
-        for given in wants[0].class_.spec.config:
-            yield _applied(_FROM_CLASS, given, requests, chosen.values())
+        for configuration in wants[0].class_.spec.config:
+            yield _applied(_FROM_CLASS, configuration, requests, chosen.values())
     for configured in plan.devices.config:
         names = configured.requests
         if not names or any(want.request in names or want.name in names for want in chosen.values()):
@@ -57,11 +57,11 @@ def _config(plan: ClaimPlan, picks: list[DevicePick]) -> Iterator[DeviceAllocati
 
 
 def _applied(
-    source: str, given: _Configuration, requests: tuple[str, ...], chosen: Iterable[Want]
+    source: str, configuration: _Configuration, requests: tuple[str, ...], chosen: Iterable[Want]
 ) -> DeviceAllocationConfiguration:
     """No requests mean all of them."""
     is_for_all = all(want.request in requests or want.name in requests for want in chosen)
-    return DeviceAllocationConfiguration(source, () if is_for_all else requests, given.opaque)
+    return DeviceAllocationConfiguration(source, () if is_for_all else requests, configuration.opaque)
 
 
 def _selector(plan: ClaimPlan, picks: list[DevicePick], node: str) -> NodeSelector | None:

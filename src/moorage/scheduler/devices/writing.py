@@ -1,4 +1,4 @@
-"""Writes what was decided about a claim: its devices, who it is reserved for, and that it is not to be deleted."""
+"""Writes the allocation, the reservation and the finalizer of claims."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ClaimWriter:
             conflicts = failures = 0
             while True:
                 try:
-                    latest = await self._try(latest, allocation, pod)
+                    latest = await self.write(latest, allocation, pod)
                 except Conflict:
                     conflicts += 1
                     if conflicts == _TRIES:
@@ -75,7 +75,8 @@ class ClaimWriter:
     def _lock(self, claim: ResourceClaim) -> asyncio.Lock:
         return self._locks.setdefault(claim.metadata.uid, asyncio.Lock())
 
-    async def _try(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> ResourceClaim:
+    async def write(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> ResourceClaim:
+        """Write allocation and reservation into a claim as it is now. Raises ApiError or Unbindable."""
         name, users = f"claim {claim.metadata.namespace}/{claim.metadata.name}", claim.status.reserved_for
         has = claim.status.allocation
         if claim.metadata.deletion_timestamp is not None:

@@ -1,4 +1,4 @@
-"""Room for pods of higher priority: which pods of lower priority to remove from which node, as few as will do."""
+"""DefaultPreemption: removes pods of lower priority where that does least harm, as few as necessary."""
 
 from __future__ import annotations
 
@@ -49,21 +49,21 @@ class PreemptionCandidate(NamedTuple):
 
 
 class PreemptionArgs(Wire):
-    """How many nodes are looked at, at least, before the best of them is chosen."""
+    """The arguments of DefaultPreemption: how many nodes are considered, at least, before the best is chosen."""
 
     min_candidate_nodes_percentage: int = 10
     min_candidate_nodes_absolute: int = 100
 
 
 class DefaultPreemption(Plugin):
-    """Removes pods from the node where it does least harm."""
+    """Compares candidates as kube-scheduler does: budgets, priorities, number of victims, start times."""
 
     name = "DefaultPreemption"
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         super().__init__(handle, args)
-        told = convert(args, PreemptionArgs)
-        self._share, self._least = told.min_candidate_nodes_percentage, told.min_candidate_nodes_absolute
+        preemption = convert(args, PreemptionArgs)
+        self._share, self._least = preemption.min_candidate_nodes_percentage, preemption.min_candidate_nodes_absolute
         if not 0 <= self._share <= 100 or self._least < 0 or not self._share + self._least:
             raise ValueError("minCandidateNodesPercentage must be from 0 to 100, minCandidateNodesAbsolute not below 0")
         self._budgets = handle.informers.of(PodDisruptionBudget)
@@ -79,12 +79,12 @@ class DefaultPreemption(Plugin):
         candidates, tried = self.candidates(cycle, rows)
         if not candidates:
             nodes = self.handle.table.count
-            told = dict(tried)
-            if nodes > sum(told.values()):
-                told[_NOT_HELPFUL] = nodes - sum(told.values())
-            reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in told.items()))
+            counts = dict(tried)
+            if nodes > sum(counts.values()):
+                counts[_NOT_HELPFUL] = nodes - sum(counts.values())
+            reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
             return Nomination(message=f"preemption: 0/{nodes} nodes are available: {reasons}.", hopeless=True)
-        best = min(candidates, key=lambda each: each.rank)
+        best = min(candidates, key=lambda candidate: candidate.rank)
         self._removing.add(cycle.pod.uid)
         return Nomination(best.node, act=lambda: self._remove(cycle, best))
 
@@ -105,19 +105,19 @@ class DefaultPreemption(Plugin):
 
     def candidates(self, cycle: Cycle, rows: list[int]) -> tuple[list[PreemptionCandidate], dict[str, int]]:
         """Some nodes where room can be made, beginning anywhere; and why not on the others that were tried."""
-        wanted = min(len(rows), max(len(rows) * self._share // 100, self._least))
+        enough = min(len(rows), max(len(rows) * self._share // 100, self._least))
         begin = self.handle.random.randrange(len(rows)) if rows else 0
-        found: list[PreemptionCandidate] = []
+        candidates: list[PreemptionCandidate] = []
         tried: dict[str, int] = {}
         for row in (*rows[begin:], *rows[:begin]):
-            if len(found) >= wanted and any(not each.violations for each in found):
+            if len(candidates) >= enough and any(not candidate.violations for candidate in candidates):
                 break
             candidate = self._victims(cycle, row)
             if isinstance(candidate, str):
                 tried[candidate] = tried.get(candidate, 0) + 1
             else:
-                found.append(candidate)
-        return found, tried
+                candidates.append(candidate)
+        return candidates, tried
 
     def _victims(self, cycle: Cycle, row: int) -> PreemptionCandidate | str:
         """Remove all pods of lower priority, then bring back as many as possible, the most important first."""
@@ -140,8 +140,10 @@ class DefaultPreemption(Plugin):
         return PreemptionCandidate(node, victims, violations) if victims else _NO_VICTIMS
 
     def _why_not(self, cycle: Cycle, row: int) -> str:
-        """The first reason that is left when everybody who could go has gone."""
-        reasons = [each.reason for found in cycle.fitting.diagnose(cycle, row).values() for each in found]
+        """Why the pod does not fit even without the pods of lower priority."""
+        reasons = [
+            rejection.reason for rejections in cycle.fitting.diagnose(cycle, row).values() for rejection in rejections
+        ]
         return reasons[0] if reasons else _NO_VICTIMS
 
     @contextmanager
@@ -156,7 +158,7 @@ class DefaultPreemption(Plugin):
                 removed.give_back(info)
 
     def _by_budget(self, pods: list[PodInfo]) -> tuple[list[PodInfo], list[PodInfo]]:
-        """Those whose removal would break a disruption budget, and the others."""
+        """The pods whose removal would break a disruption budget, and the others."""
         allowed = {budget.metadata.uid: budget.status.disruptions_allowed for budget in self._budgets}
         violating: list[PodInfo] = []
         others: list[PodInfo] = []
@@ -220,24 +222,24 @@ class DefaultPreemption(Plugin):
             raise
         message = f"Preempted by pod {cycle.pod.uid} on node {victim.node_name}"
         self.handle.recorder.event(victim.pod, NORMAL, "Preempted", message, "Preempting")
-        # Who does not know yet that this victim is leaving would only look for another.
+        # Until the informer has seen it, the next attempt would choose another victim.
         await self._pods.caught_up(msgspec.json.decode(gone, type=Object).metadata.resource_version)
 
 
 class _Removed:
-    """Pods that are taken out of the table for a moment."""
+    """Pods that are taken out of the table for a what-if question."""
 
     def __init__(self, handle: Handle) -> None:
         self._table = handle.table
         self.taken: list[PodInfo] = []
 
     def take(self, info: PodInfo) -> None:
-        """Suppose that a pod is gone."""
+        """Take a pod out of the table."""
         self._table.remove_pod(info)
         self.taken.append(info)
 
     def give_back(self, info: PodInfo) -> None:
-        """Suppose so no more."""
+        """Put it back."""
         self.taken.remove(info)
         self._table.add_pod(info)
 
@@ -246,8 +248,8 @@ def _resolvable(rejections: Mapping[str, list[Rejection]]) -> list[int]:
     """The rows where the removal of pods could help: all reasons must be of that sort."""
     could: set[int] = set()
     never: set[int] = set()
-    for found in rejections.values():
-        for rejection in found:
+    for of_plugin in rejections.values():
+        for rejection in of_plugin:
             (could if rejection.resolvable else never).update(np.asarray(rejection.rows).tolist())
     return sorted(could - never)
 
@@ -264,4 +266,7 @@ def _start(info: PodInfo) -> datetime:
 def _is_leaving(pod: Pod) -> bool:
     if pod.metadata.deletion_timestamp is None:
         return False
-    return any(each.type == "DisruptionTarget" and each.reason == _BY_SCHEDULER for each in pod.status.conditions)
+    return any(
+        condition.type == "DisruptionTarget" and condition.reason == _BY_SCHEDULER
+        for condition in pod.status.conditions
+    )

@@ -1,4 +1,4 @@
-"""Devices for the claims of pods: nodes where they are to be had, and the writing down of who got which."""
+"""DynamicResources: filters by free devices, allocates them, and writes the allocation into the claims."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ class DynamicResources(Plugin):
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         super().__init__(handle, args)
-        self._devices = devices(handle, self.name)
-        self._writer = ClaimWriter(handle.client, self._devices.ledger, handle.clock)
+        self.devices = devices(handle, self.name)
+        self._writer = ClaimWriter(handle.client, self.devices.ledger, handle.clock)
         self._reaches = Reaches(handle.table, handle.gates)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -79,7 +79,7 @@ class DynamicResources(Plugin):
         return bool(shape.spec.resource_claims)
 
     def pre_enqueue(self, pod: PodInfo) -> str:
-        """Which claims have not been made yet."""
+        """Which claims have not been created yet."""
         try:
             for entry in pod.pod.spec.resource_claims:
                 _claim_name(pod.pod, entry)
@@ -91,11 +91,11 @@ class DynamicResources(Plugin):
         """Look for devices everywhere."""
         try:
             lacks = [claim for claim in self._claims_of(pod.pod) if claim.status.allocation is None]
-            answers = self._devices.answers(lacks) if lacks else None
+            answers = self.devices.answers(lacks) if lacks else None
         except (_NotYet, Fault):
             return
         if answers is not None:
-            yield from self._devices.inventory.steps()
+            yield from self.devices.inventory.steps()
             yield from answers.steps()
 
     def pre_filter(self, cycle: Cycle) -> Skip | Reject | None:
@@ -112,16 +112,16 @@ class DynamicResources(Plugin):
             if len(users) >= MOST_USERS and not _is_reserved(claim, cycle.pod.pod):
                 return Reject("resourceclaim in use")
         for claim in state.lacks:
-            if self._devices.ledger.is_reserved(claim.metadata.uid):
+            if self.devices.ledger.is_reserved(claim.metadata.uid):
                 return Reject(f"resource claim {_full_name(claim)} is in the process of being allocated")
             if missing := self._missing_class(claim):
                 return Reject(missing)
         if state.lacks:
             try:
-                state.answers = self._devices.answers(state.lacks)
+                state.answers = self.devices.answers(state.lacks)
             except Fault as fault:
                 return Reject(fault.sentence(state.lacks))
-            self._devices.inventory.sync()
+            self.devices.inventory.sync()
         cycle.data[self.name] = state
         return None
 
@@ -133,7 +133,7 @@ class DynamicResources(Plugin):
             if not name or name in seen:
                 continue
             seen.add(name)
-            claim = self._devices.ledger.get(pod.metadata.namespace, name)
+            claim = self.devices.ledger.get(pod.metadata.namespace, name)
             if claim is None:
                 raise _NotYet(f'could not find ResourceClaim "{pod.metadata.namespace}/{name}"')
             if claim.metadata.deletion_timestamp is not None:
@@ -149,9 +149,9 @@ class DynamicResources(Plugin):
             ways |= {f"{request.name}/{way.name}": way.device_class_name for way in request.first_available}
             if not ways:
                 return f"resource claim {_full_name(claim)}, request {request.name}: unknown request type"
-            for name, wanted in ways.items():
-                if self._devices.classes.get("", wanted) is None:
-                    return f"request {name}: device class {wanted} does not exist"
+            for name, class_name in ways.items():
+                if self.devices.classes.get("", class_name) is None:
+                    return f"request {name}: device class {class_name} does not exist"
         return ""
 
     def filter(self, cycle: Cycle, rows: Rows) -> Mask:
@@ -166,8 +166,8 @@ class DynamicResources(Plugin):
         if state.answers is not None:
             codes = state.answers.codes(rows)
             for code, reason in _REASONS.items():
-                if len(found := rows[codes == code]):
-                    yield Rejection(reason, found)
+                if len(rejected := rows[codes == code]):
+                    yield Rejection(reason, rejected)
             yield from self._faults(state, state.answers, rows[codes == FAULTY])
             rows = rows[codes == FITS]
         if len(rows):
@@ -177,24 +177,24 @@ class DynamicResources(Plugin):
         by_sentence: dict[str, list[int]] = {}
         for row in rows.tolist():
             by_sentence.setdefault(answers.fault(row).sentence(state.lacks), []).append(row)
-        for sentence, found in by_sentence.items():
-            yield Rejection(sentence, np.array(found, np.intp), parse_error=True)
+        for sentence, faulty in by_sentence.items():
+            yield Rejection(sentence, np.array(faulty, np.intp), parse_error=True)
 
     def post_filter(self, cycle: Cycle, rejections: Mapping[str, list[Rejection]]) -> Nomination:
         """Take the devices from a claim that nobody uses yet, when they are in the wrong place."""
         pod = cycle.pod.pod
         for entry in pod.spec.resource_claims:
             if name := _claim_name_if_any(pod, entry):
-                self._devices.waiting.note((pod.metadata.namespace, name))
+                self.devices.waiting.note((pod.metadata.namespace, name))
         state: _State | None = cycle.data.get(self.name)
         if state is None:
             return Nomination()
-        rows = [each.rows for each in rejections.get(self.name, ()) if each.reason == _NOT_AVAILABLE]
+        rows = [rejection.rows for rejection in rejections.get(self.name, ()) if rejection.reason == _NOT_AVAILABLE]
         misplaced = [
             claim
             for claim in state.has
             if all(user.uid == cycle.pod.uid for user in claim.status.reserved_for)
-            and any(not self._available([claim], found).all() for found in rows)
+            and any(not self._available([claim], rejected).all() for rejected in rows)
         ]
         if not misplaced:
             return Nomination()
@@ -224,14 +224,15 @@ class DynamicResources(Plugin):
         plan = state.answers.plan
         try:
             picks = state.answers.picks(self.handle.table.rows[node])
-            chosen = [result_of(each, found, node) for each, found in zip(plan.claims, picks or (), strict=False)]
+            by_claim = zip(plan.claims, picks or (), strict=False)
+            chosen = [result_of(claim, claim_picks, node) for claim, claim_picks in by_claim]
         except Fault as fault:
             return fault.sentence(state.lacks)
         if len(chosen) < len(state.lacks):
             return "claim allocation not found for node"
         for claim, allocation in zip(state.lacks, chosen, strict=True):
             state.allocations[claim.metadata.uid] = allocation
-            self._devices.ledger.reserve(claim, allocation)
+            self.devices.ledger.reserve(claim, allocation)
         return ""
 
     def unreserve(self, cycle: Cycle, node: str) -> None:
@@ -240,8 +241,8 @@ class DynamicResources(Plugin):
         if state is None:
             return
         for claim in state.claims:
-            if claim.metadata.uid in state.allocations and self._devices.ledger.withdraw(claim.metadata.uid):
-                self._devices.wake()
+            if claim.metadata.uid in state.allocations and self.devices.ledger.withdraw(claim.metadata.uid):
+                self.devices.wake()
         for claim in state.reserved:
             self._begin(self._unreserve(claim, cycle.pod.pod))
 
@@ -299,20 +300,20 @@ def _full_name(claim: ResourceClaim) -> str:
 
 
 def _is_of(claim: ResourceClaim, pod: Pod) -> bool:
-    return any(each.controller and each.uid == pod.metadata.uid for each in claim.metadata.owner_references)
+    return any(owner.controller and owner.uid == pod.metadata.uid for owner in claim.metadata.owner_references)
 
 
 def _is_reserved(claim: ResourceClaim, pod: Pod) -> bool:
-    return any(each.uid == pod.metadata.uid for each in claim.status.reserved_for)
+    return any(user.uid == pod.metadata.uid for user in claim.status.reserved_for)
 
 
 def _preference(claim: ResourceClaim) -> int:
     """How good the ways are by which the requests of a claim were satisfied."""
     allocation = claim.status.allocation
-    given = {each.request for each in allocation.devices.results} if allocation else set()
+    satisfied = {result.request for result in allocation.devices.results} if allocation else set()
     return sum(
         MOST_WAYS - at
         for request in claim.spec.devices.requests
         for at, way in enumerate(request.first_available)
-        if f"{request.name}/{way.name}" in given
+        if f"{request.name}/{way.name}" in satisfied
     )

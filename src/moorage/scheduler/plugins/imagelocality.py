@@ -1,4 +1,4 @@
-"""Nodes that have a pod's images already are better, the more so the larger and the more widespread they are."""
+"""ImageLocality: prefers nodes that have the images of the pod already."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LEAST, _MOST = 23 * 1024 * 1024, 1000 * 1024 * 1024
 
 
 class ImageLocality(Plugin):
-    """Adds up the sizes of the images that are there already."""
+    """Adds up the sizes of the images, large and widespread ones first of all."""
 
     name = "ImageLocality"
     scope = Scope.CLUSTER

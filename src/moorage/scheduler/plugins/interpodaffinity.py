@@ -1,4 +1,4 @@
-"""Pods that want to be near or far from others: from those that are there, and those that are there from them."""
+"""InterPodAffinity: affinity and anti-affinity of the pod to others, and of the others to the pod."""
 
 from __future__ import annotations
 
@@ -49,23 +49,23 @@ class _AffinityFiltering:
 
 
 class InterPodAffinity(Plugin):
-    """Looks up in which places the pods are that a term is about."""
+    """Counts the pods that a term matches, by value of its topology key."""
 
     name = "InterPodAffinity"
     scope = Scope.CLUSTER
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         super().__init__(handle, args)
-        given = convert(dict(args), InterPodAffinityArgs)
-        if not 0 <= given.hard_pod_affinity_weight <= MAX_SCORE:
+        affinity_args = convert(dict(args), InterPodAffinityArgs)
+        if not 0 <= affinity_args.hard_pod_affinity_weight <= MAX_SCORE:
             raise ValueError("hardPodAffinityWeight: must be between 0 and 100")
-        self._hard_weight = given.hard_pod_affinity_weight
-        self._ignores_others = given.ignore_preferred_terms_of_existing_pods
+        self._hard_weight = affinity_args.hard_pod_affinity_weight
+        self._ignores_others = affinity_args.ignore_preferred_terms_of_existing_pods
         self._counts = pod_counts(handle.table)
         self._holders = holders(handle.table)
         self._resolved: Bounded[PodTerms, PodTerms] = Bounded(_TERMS_MAX)
         self._waiting: dict[Hashable, PodInfo] = {}
-        """Pods that were rejected, one of those that are alike, since they were last told to try again."""
+        """The pods rejected since the last wake-up, one of all that have the same terms and labels."""
         self._namespaces = handle.informers.of(Namespace)
         self._namespaces.on_change(self._namespace_changed)
         handle.informers.of(Pod).on_change(self._pod_changed)
@@ -91,7 +91,9 @@ class InterPodAffinity(Plugin):
         selector = pick.namespace_selector
         if not selector.requirements:
             return pick
-        chosen = (each.metadata.name for each in self._namespaces if selector.matches(each.metadata.labels))
+        chosen = (
+            namespace.metadata.name for namespace in self._namespaces if selector.matches(namespace.metadata.labels)
+        )
         return Pick.of([*pick.namespaces, *chosen], pick.selector)
 
     def _about(self, held: Anchored[Held], info: PodInfo) -> list[Held]:
@@ -100,7 +102,7 @@ class InterPodAffinity(Plugin):
             return []
         namespace, labels = info.key[0], info.pod.metadata.labels
         of_namespace = self._labels_of(namespace)
-        return [each for each in held.of(labels) if each.pick.matches(namespace, labels, of_namespace)]
+        return [term for term in held.of(labels) if term.pick.matches(namespace, labels, of_namespace)]
 
     def _labels_of(self, namespace: str) -> Labels:
         known = self._namespaces.get("", namespace)
@@ -117,7 +119,7 @@ class InterPodAffinity(Plugin):
         return None
 
     def filter(self, cycle: Cycle, rows: Rows) -> Mask:
-        """Those that must be near are near, those that must be far are far, and nobody wants this pod to be far."""
+        """Affinity and anti-affinity of the pod hold, and the anti-affinity of the pods that are there."""
         mask: Mask = self.handle.table.alive[rows]
         for allowed in self._allowed(cycle).values():
             mask = mask & self._holds(allowed, rows)
@@ -145,7 +147,7 @@ class InterPodAffinity(Plugin):
         return state.allowed
 
     def _near(self, info: PodInfo, terms: PodTerms) -> _Allowed:
-        """Where a pod is that all terms pick. The first of a group has none to be near to, and may go anywhere."""
+        """The topology values with a pod that all terms match; all of them for the first pod of a group."""
         allowed: _Allowed = {}
         if not terms.affinity:
             return allowed
@@ -160,21 +162,21 @@ class InterPodAffinity(Plugin):
     def _occupied(self, key: str, counts: Counts) -> Mask:
         """The values of a label of the nodes that have some of the pods."""
         column = self.handle.table.labels(key)
-        found = np.zeros(len(column.values), np.bool_)
-        found[column.codes[counts != 0]] = True
-        found[0] = False
-        return found
+        values = np.zeros(len(column.values), np.bool_)
+        values[column.codes[counts != 0]] = True
+        values[0] = False
+        return values
 
     def _held(self, held: Held) -> Mask:
         table = self.handle.table
         column = table.labels(held.topology_key)
-        found = np.zeros(len(column.values), np.bool_)
-        found[column.codes[held.rows(table.size)[0]]] = True
-        found[0] = False
-        return found
+        values = np.zeros(len(column.values), np.bool_)
+        values[column.codes[held.rows(table.size)[0]]] = True
+        values[0] = False
+        return values
 
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Rejection]:
-        """The first reason of each node. Removing pods brings no pod nearer, but it may clear the way."""
+        """The first reason of each node. Removing pods can help against anti-affinity only."""
         self._wait(cycle.pod)
         for reason, allowed in self._allowed(cycle).items():
             mask = self._holds(allowed, rows)
@@ -225,7 +227,7 @@ class InterPodAffinity(Plugin):
         self._waiting[info.shape, info.key[0], frozenset(info.pod.metadata.labels.items())] = info
 
     def _wake(self, old: Object | None, new: Object | None) -> None:
-        """All who wait are woken, and wait again when they are rejected again."""
+        """Wake the rejected pods; those that are rejected again wait again."""
         self._waiting.clear()
         self.handle.wake(self.name, old, new)
 
@@ -234,7 +236,7 @@ class InterPodAffinity(Plugin):
             return
         was, now = _running(old), _running(new)
         left = read_terms(was.spec, was.metadata.namespace).anti_affinity if was and not now else ()
-        if any(self._pod_matters(each, was, now, left) for each in self._waiting.values()):
+        if any(self._pod_matters(info, was, now, left) for info in self._waiting.values()):
             self._wake(old, new)
 
     def _pod_matters(self, info: PodInfo, old: Pod | None, new: Pod | None, left: tuple[AffinityTerm, ...]) -> bool:
@@ -251,7 +253,7 @@ class InterPodAffinity(Plugin):
         if not self._waiting or new is None or (old is not None and old.metadata.labels == new.metadata.labels):
             return
         was = old.metadata.labels if old is not None else None
-        if any(self._node_matters(each, was, new.metadata.labels) for each in self._waiting.values()):
+        if any(self._node_matters(info, was, new.metadata.labels) for info in self._waiting.values()):
             self._wake(old, new)
 
     def _node_matters(self, info: PodInfo, old: Labels | None, new: Labels) -> bool:

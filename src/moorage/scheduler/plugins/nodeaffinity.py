@@ -1,4 +1,4 @@
-"""Nodes that a pod's nodeSelector and node affinity do not match will not do; those it prefers are better."""
+"""NodeAffinity: filters by nodeSelector and required node affinity, scores by preferred node affinity."""
 
 from __future__ import annotations
 
@@ -112,7 +112,11 @@ def _names(spec: PodSpec) -> frozenset[str] | None:
         return None
     names: set[str] = set()
     for term in required.node_selector_terms:
-        named = [{*each.values} for each in term.match_fields if each.key == NAME_FIELD and each.operator == "In"]
+        named = [
+            {*requirement.values}
+            for requirement in term.match_fields
+            if requirement.key == NAME_FIELD and requirement.operator == "In"
+        ]
         if not named:
             return None
         names |= set.intersection(*named)

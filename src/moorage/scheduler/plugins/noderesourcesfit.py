@@ -138,9 +138,9 @@ def _rounded_mean(of: Callable[[Usage], Scores]) -> UsageScore:
     """The same, rounded to the nearest, over the resources that score at all."""
 
     def strategy(usage: Usage) -> Scores:
-        found = of(usage)
-        weights = usage.weights * ((usage.allocatable > 0) & (found > 0))
-        total, number = (found * weights).sum(axis=0), np.maximum(weights.sum(axis=0), 1)
+        scores = of(usage)
+        weights = usage.weights * ((usage.allocatable > 0) & (scores > 0))
+        total, number = (scores * weights).sum(axis=0), np.maximum(weights.sum(axis=0), 1)
         mean: Scores = np.floor(total / number + 0.5).astype(np.int64)
         return mean
 
@@ -150,13 +150,13 @@ def _rounded_mean(of: Callable[[Usage], Scores]) -> UsageScore:
 _STRATEGIES = {"LeastAllocated": _least, "MostAllocated": _most}
 
 
-def _strategy(given: ScoringStrategy) -> UsageScore:
-    if given.type == "RequestedToCapacityRatio":
-        return _rounded_mean(_ratio(_points(given.requested_to_capacity_ratio.shape)))
-    if given.type not in _STRATEGIES:
+def _strategy(strategy: ScoringStrategy) -> UsageScore:
+    if strategy.type == "RequestedToCapacityRatio":
+        return _rounded_mean(_ratio(_points(strategy.requested_to_capacity_ratio.shape)))
+    if strategy.type not in _STRATEGIES:
         known = ", ".join((*_STRATEGIES, "RequestedToCapacityRatio"))
-        raise ValueError(f"scoringStrategy.type: {given.type!r}: there are {known}")
-    return _mean(_STRATEGIES[given.type])
+        raise ValueError(f"scoringStrategy.type: {strategy.type!r}: there are {known}")
+    return _mean(_STRATEGIES[strategy.type])
 
 
 def _points(shape: Sequence[ShapePoint]) -> list[tuple[int, int]]:
@@ -175,16 +175,16 @@ def _ratio(points: list[tuple[int, int]]) -> Callable[[Usage], Scores]:
         room = np.maximum(usage.allocatable, 1)
         over = (usage.allocatable == 0) | (usage.after > usage.allocatable)
         used = np.where(over, 100, usage.after * 100 // room)
-        found = np.full(used.shape, points[-1][1], np.int64)
+        scores = np.full(used.shape, points[-1][1], np.int64)
         for number in range(len(points) - 1, -1, -1):
             x, y = points[number]
             if number == 0:
-                found = np.where(used <= x, y, found)
+                scores = np.where(used <= x, y, scores)
                 continue
             x0, y0 = points[number - 1]
             between = y0 + np.trunc((y - y0) * (used - x0) / (x - x0)).astype(np.int64)
-            found = np.where(used <= x, between, found)
-        return found
+            scores = np.where(used <= x, between, scores)
+        return scores
 
     return score
 

@@ -1,4 +1,4 @@
-"""Nodes that can have no more volumes of a pod's drivers will not do."""
+"""NodeVolumeLimits: keeps pods off nodes that would exceed the limit of a CSI driver."""
 
 from __future__ import annotations
 
@@ -40,33 +40,33 @@ class NodeVolumeLimits(Plugin):
 
     def applies(self, shape: Shape) -> bool:
         """Whether the pod has claims."""
-        return any(each.persistent_volume_claim or each.ephemeral for each in shape.spec.volumes)
+        return any(volume.persistent_volume_claim or volume.ephemeral for volume in shape.spec.volumes)
 
     def pre_filter(self, cycle: Cycle) -> Skip | None:
         """Find out which volumes the pod has that are limited in number."""
-        wanted: set[Attached] | Unattachable
+        volumes: set[Attached] | Unattachable
         try:
-            wanted = self._attachments.limited_of(cycle.pod.pod)
+            volumes = self._attachments.limited_of(cycle.pod.pod)
         except Unattachable as error:
-            wanted = error
-        if not wanted:
+            volumes = error
+        if not volumes:
             return SKIP
-        cycle.data[self.name] = wanted
+        cycle.data[self.name] = volumes
         return None
 
     def filter(self, cycle: Cycle, rows: Rows) -> Mask:
-        """All of them can be attached, beside those that are."""
-        wanted: set[Attached] | Unattachable = cycle.data[self.name]
-        if isinstance(wanted, Unattachable):
+        """The limits allow the volumes of the pod beside those that are attached."""
+        volumes: set[Attached] | Unattachable = cycle.data[self.name]
+        if isinstance(volumes, Unattachable):
             return np.zeros(len(self.handle.table.alive[rows]), np.bool_)
-        return ~self._attachments.exceeded(wanted)[rows]
+        return ~self._attachments.exceeded(volumes)[rows]
 
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Rejection]:
-        """Pods that are removed take their volumes along; a claim that is not there they do not bring."""
-        wanted: set[Attached] | Unattachable = cycle.data[self.name]
-        if isinstance(wanted, Unattachable):
+        """Removing pods detaches their volumes, but does not create a missing claim."""
+        volumes: set[Attached] | Unattachable = cycle.data[self.name]
+        if isinstance(volumes, Unattachable):
             self._waiting.note(*((cycle.pod.key[0], use.claim) for use in claims_of(cycle.pod.pod)))
-            yield Rejection(str(wanted), rows)
+            yield Rejection(str(volumes), rows)
         else:
             self._waiting.note(_ROOM)
             yield Rejection(REASON, rows, resolvable=True)

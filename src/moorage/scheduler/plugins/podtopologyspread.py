@@ -1,4 +1,4 @@
-"""Pods that want to be spread: nodes in places that would have too many will not do, those with fewer are better."""
+"""PodTopologySpread: keeps the skew of pods between topology domains small."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _SpreadScoring:
 
 
 class PodTopologySpread(Plugin):
-    """Counts the pods that a constraint picks in each place."""
+    """Counts the pods that a constraint selects in each domain."""
 
     name = "PodTopologySpread"
     scope = Scope.CLUSTER
@@ -59,7 +59,7 @@ class PodTopologySpread(Plugin):
         self._constraints = Constraints(handle.informers, args)
         self._counts = pod_counts(handle.table)
         self._waiting: set[Spread] = set()
-        """What has rejected pods since those that wait were last told to try again."""
+        """The constraints that rejected pods since the last wake-up."""
         handle.informers.of(Pod).on_change(self._pod_changed)
         handle.informers.of(Node).on_change(self._node_changed)
 
@@ -79,7 +79,7 @@ class PodTopologySpread(Plugin):
         return None
 
     def filter(self, cycle: Cycle, rows: Rows) -> Mask:
-        """The node has all of the labels, and one pod more is not too many in any of its places."""
+        """The node has all topology keys, and one pod more keeps the skew of each constraint."""
         mask: Mask = self.handle.table.alive[rows]
         for codes, allowed in self._domains(cycle):
             mask = mask & allowed[codes[rows]]
@@ -118,7 +118,7 @@ class PodTopologySpread(Plugin):
         return np.zeros(self.handle.table.size, np.int32)
 
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Rejection]:
-        """The first constraint that does not hold decides. Pods can be removed, but that gives a node no label."""
+        """The first constraint that does not hold. Removing pods helps against skew, not against a missing label."""
         self._wait(cycle.data[self.name].spread)
         unlabelled = np.zeros(len(rows), np.bool_)
         crowded = np.zeros(len(rows), np.bool_)
@@ -141,12 +141,12 @@ class PodTopologySpread(Plugin):
         return None
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
-        """The pods in the places of a node, which count for more where there are many places."""
+        """The pods in the domains of a node, weighted by the number of domains."""
         table = self.handle.table
         state: _SpreadScoring = cycle.data[_scoring(self.name)]
         spread = state.spread
         spread.renew(table)
-        codes = [table.labels(each.topology_key).codes[rows] for each in spread.constraints]
+        codes = [table.labels(constraint.topology_key).codes[rows] for constraint in spread.constraints]
         ignored = np.zeros(len(codes[0]), np.bool_)
         for here in codes if spread.needs_all else ():
             ignored |= here == 0
@@ -163,12 +163,12 @@ class PodTopologySpread(Plugin):
                 part[0] = 0.0
                 total += part[here]
         state.ignored = ignored
-        found: Scores = np.floor(total + 0.5).astype(np.int64)
-        found[ignored] = 0
-        return found
+        scores: Scores = np.floor(total + 0.5).astype(np.int64)
+        scores[ignored] = 0
+        return scores
 
     def normalize(self, cycle: Cycle, scores: Scores) -> Scores:
-        """The fewer the better; a node that lacks a label is worst."""
+        """The fewer pods the better; a node without a topology key scores 0."""
         ignored = cycle.data[_scoring(self.name)].ignored
         counted = scores[~ignored]
         if not len(counted):
@@ -183,16 +183,16 @@ class PodTopologySpread(Plugin):
         self._waiting.add(spread)
 
     def _wake(self, old: Object | None, new: Object | None) -> None:
-        """All who wait are woken, and say again what they wait for when they are rejected again."""
+        """Wake the rejected pods; those that are rejected again wait again."""
         self._waiting.clear()
         self.handle.wake(self.name, old, new)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
-        if self._waiting and any(each.counts_differently(old, new) for each in self._waiting):
+        if self._waiting and any(spread.counts_differently(old, new) for spread in self._waiting):
             self._wake(old, new)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
-        if self._waiting and any(each.reads_differently(old, new) for each in self._waiting):
+        if self._waiting and any(spread.reads_differently(old, new) for spread in self._waiting):
             self._wake(old, new)
 
 

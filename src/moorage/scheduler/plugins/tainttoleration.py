@@ -1,4 +1,4 @@
-"""Nodes whose taints a pod does not tolerate will not do; those that ask it to go elsewhere are worse."""
+"""TaintToleration: filters by NoSchedule and NoExecute taints, scores by PreferNoSchedule taints."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TaintToleration(Plugin):
         answers = self._tolerated.get(cycle.shape)
         if answers is None or answers.column is not column:
             tolerations, parse_error = cycle.shape.tolerations, self.handle.parse_error
-            wildcards = any("*" in each.key for each in tolerations.tolerations)
+            wildcards = any("*" in toleration.key for toleration in tolerations.tolerations)
 
             def tolerated(taints: _Taints) -> int:
                 start = time.perf_counter()

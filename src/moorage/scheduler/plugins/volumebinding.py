@@ -1,4 +1,4 @@
-"""Nodes where a pod cannot have its volumes will not do; where it goes, its claims are bound before it is."""
+"""VolumeBinding: filters by the reach of volumes, and has claims bound before their pod."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from moorage.scheduler.framework import Cycle, Handle, Plugin, Reject, Rejection
 from moorage.scheduler.table.nodes import Mask, Rows
 from moorage.scheduler.table.shape import PodInfo, Shape
 from moorage.scheduler.volumes.claims import VolumeDecision, key_of, room_of, volumes_of
-from moorage.scheduler.volumes.finding import PodClaims, VolumeSearch
+from moorage.scheduler.volumes.finding import PodVolumeClaims, VolumeSearch
 from moorage.scheduler.volumes.writes import VolumeWrites
 from moorage.scheduler.waiting import Waiting
 
@@ -29,7 +29,7 @@ _CLAIM, _VOLUME, _CLASS, _SUPPLY, _NODE = "claim", "volume", "class", "supply", 
 
 
 class VolumeBinding(Plugin):
-    """Asks where volumes can be reached from, and finds one for each claim that waits for its pod."""
+    """Checks bound claims by node affinity, and finds volumes for claims that wait for their first consumer."""
 
     name = "VolumeBinding"
     scope = Scope.CLUSTER
@@ -44,8 +44,8 @@ class VolumeBinding(Plugin):
         self._volumes = volumes_of(handle)
         self._writes = VolumeWrites(handle, self._volumes, seconds)
         self._waiting = Waiting(handle, self.name)
-        self._reserved: dict[str, VolumeDecision] = {}
-        """What is being done for pods, by uid."""
+        self.reserved: dict[str, VolumeDecision] = {}
+        """The decisions that are being carried out, by the uid of the pod."""
         self._volumes.claims.on_change(self._claim_changed)
         self._volumes.volumes.on_change(self._volume_changed)
         self._volumes.classes.on_change(self._class_changed)
@@ -55,7 +55,7 @@ class VolumeBinding(Plugin):
 
     def applies(self, shape: Shape) -> bool:
         """Whether the pod has claims."""
-        return any(each.persistent_volume_claim or each.ephemeral for each in shape.spec.volumes)
+        return any(volume.persistent_volume_claim or volume.ephemeral for volume in shape.spec.volumes)
 
     def pre_filter(self, cycle: Cycle) -> Reject | None:
         """All claims are there, and those that do not wait for the pod are bound."""
@@ -63,20 +63,20 @@ class VolumeBinding(Plugin):
         if isinstance(claims, Reject):
             self._await_claims(cycle.pod)
             return claims
-        wanted = PodClaims()
+        pod_claims = PodVolumeClaims()
         for claim in claims:
             if is_bound(claim):
-                wanted.bound.append(claim)
+                pod_claims.bound.append(claim)
             elif self._volumes.waits(claim):
-                wanted.waiting.append(claim)
+                pod_claims.waiting.append(claim)
             else:
                 self._await_claims(cycle.pod)
                 return Reject(UNBOUND)
-        cycle.data[self.name] = wanted
+        cycle.data[self.name] = pod_claims
         return None
 
     def _claims(self, info: PodInfo) -> Iterable[PersistentVolumeClaim] | Reject:
-        found: dict[str, PersistentVolumeClaim] = {}
+        claims: dict[str, PersistentVolumeClaim] = {}
         for use in claims_of(info.pod):
             claim = self._volumes.claims.get(info.key[0], use.claim)
             if claim is None:
@@ -85,28 +85,28 @@ class VolumeBinding(Plugin):
                 return Reject(awaited if use.ephemeral else f"{missing} not found")
             if problem := _problem(claim) or (not_made_for(info.pod, claim) if use.ephemeral else ""):
                 return Reject(problem)
-            found[use.claim] = claim
-        return found.values()
+            claims[use.claim] = claim
+        return claims.values()
 
-    def _found(self, cycle: Cycle, rows: Rows) -> VolumeSearch:
+    def _search(self, cycle: Cycle, rows: Rows) -> VolumeSearch:
         table = self.handle.table
         index = np.arange(table.size)[rows] if isinstance(rows, slice) else rows
         return VolumeSearch(table, self._volumes, cycle.data[self.name], index)
 
     def filter(self, cycle: Cycle, rows: Rows) -> Mask:
         """Every claim has a volume that the node can reach, or can have one."""
-        return self._found(cycle, rows).will_do
+        return self._search(cycle, rows).will_do
 
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Rejection]:
-        """What is wrong with the volumes; removing pods gives none back."""
+        """Why the volumes do not fit; removing pods does not help."""
         self._await_claims(cycle.pod)
         self._await_volumes(cycle.data[self.name])
-        found = self._found(cycle, rows)
+        search = self._search(cycle, rows)
         reasons = (
-            (OUT_OF_REACH, found.out_of_reach),
-            (NONE_TO_BIND, found.none_to_bind),
-            (TOO_SMALL, found.too_small),
-            (LOST, found.lost),
+            (OUT_OF_REACH, search.out_of_reach),
+            (NONE_TO_BIND, search.none_to_bind),
+            (TOO_SMALL, search.too_small),
+            (LOST, search.lost),
         )
         for reason, mask in reasons:
             if mask.any():
@@ -114,22 +114,22 @@ class VolumeBinding(Plugin):
 
     def reserve(self, cycle: Cycle, node: str) -> str:
         """Take the volumes that were found on a node."""
-        wanted: PodClaims | None = cycle.data.get(self.name)
-        if wanted is not None and wanted.waiting:
-            found = self._found(cycle, np.array([self.handle.table.rows[node]], np.intp))
-            decision = self._reserved[cycle.pod.uid] = found.decision(node)
+        pod_claims: PodVolumeClaims | None = cycle.data.get(self.name)
+        if pod_claims is not None and pod_claims.waiting:
+            search = self._search(cycle, np.array([self.handle.table.rows[node]], np.intp))
+            decision = self.reserved[cycle.pod.uid] = search.decision(node)
             self._volumes.assume(cycle.pod.uid, decision)
         return ""
 
     def unreserve(self, cycle: Cycle, node: str) -> None:
-        """Give them back."""
-        decision = self._reserved.pop(cycle.pod.uid, None)
+        """Free them."""
+        decision = self.reserved.pop(cycle.pod.uid, None)
         if decision is not None:
             self._volumes.forget(cycle.pod.uid, decision)
 
     async def pre_bind(self, cycle: Cycle, node: str) -> None:
         """Have the claims bound."""
-        decision = self._reserved.get(cycle.pod.uid)
+        decision = self.reserved.get(cycle.pod.uid)
         if decision is not None:
             await self._writes.carry_out(cycle.pod, decision)
             self.unreserve(cycle, node)
@@ -140,10 +140,10 @@ class VolumeBinding(Plugin):
             claim = self._volumes.claims.get(*key)
             self._waiting.note((_CLAIM, key), *(((_CLASS, class_of(claim)),) if claim else ()))
 
-    def _await_volumes(self, wanted: PodClaims) -> None:
+    def _await_volumes(self, pod_claims: PodVolumeClaims) -> None:
         self._waiting.note(_NODE)
-        self._waiting.note(*((_VOLUME, claim.spec.volume_name) for claim in wanted.bound))
-        self._waiting.note(*((_SUPPLY, class_of(claim)) for claim in wanted.waiting))
+        self._waiting.note(*((_VOLUME, claim.spec.volume_name) for claim in pod_claims.bound))
+        self._waiting.note(*((_SUPPLY, class_of(claim)) for claim in pod_claims.waiting))
 
     def _claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         if new is not None:

@@ -1,4 +1,4 @@
-"""Disks that only one pod may write to, and claims that only one pod may use."""
+"""VolumeRestrictions: disks that only one pod may write to, and ReadWriteOncePod claims."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CLAIM_IN_USE = (
 _ONE_POD = "ReadWriteOncePod"
 
 Disk = tuple[Hashable, bool]
-"""What a disk is known by, and whether it is only read. Only reading hurts nobody else who only reads."""
+"""The identity of a disk, and whether it is mounted read-only: several read-only users do not conflict."""
 
 
 def disks_of(spec: PodSpec) -> list[Disk]:
@@ -84,7 +84,7 @@ class Disks:
 
 
 @dataclass(slots=True)
-class _Wanted:
+class _DiskNeeds:
     disks: list[Disk]
     in_use: bool
     """Whether a claim of the pod's that only one pod may use is in use."""
@@ -107,7 +107,7 @@ class VolumeRestrictions(Plugin):
 
     def applies(self, shape: Shape) -> bool:
         """Whether the pod has such disks, or claims."""
-        return any(each.persistent_volume_claim for each in shape.spec.volumes) or bool(disks_of(shape.spec))
+        return any(volume.persistent_volume_claim for volume in shape.spec.volumes) or bool(disks_of(shape.spec))
 
     def pre_filter(self, cycle: Cycle) -> Skip | Reject | None:
         """Find out which claims only one pod may use, and whether one does."""
@@ -123,30 +123,30 @@ class VolumeRestrictions(Plugin):
                 return Reject(f'persistentvolumeclaim "{name}" not found')
             if _ONE_POD in claim.spec.access_modes:
                 exclusive.append((namespace, name))
-        wanted = _Wanted(disks_of(cycle.shape.spec), any(key in self._volumes.users for key in exclusive))
-        if not wanted.disks and not wanted.in_use:
+        needs = _DiskNeeds(disks_of(cycle.shape.spec), any(key in self._volumes.users for key in exclusive))
+        if not needs.disks and not needs.in_use:
             return SKIP
-        cycle.data[self.name] = wanted
+        cycle.data[self.name] = needs
         return None
 
     def filter(self, cycle: Cycle, rows: Rows) -> Mask:
         """No disk is in use there, and no claim is in use anywhere."""
-        wanted: _Wanted = cycle.data[self.name]
-        if wanted.in_use:
+        needs: _DiskNeeds = cycle.data[self.name]
+        if needs.in_use:
             return np.zeros(len(self.handle.table.alive[rows]), np.bool_)
-        return ~self._conflicts(wanted)[rows]
+        return ~self._conflicts(needs)[rows]
 
-    def _conflicts(self, wanted: _Wanted) -> Mask:
+    def _conflicts(self, needs: _DiskNeeds) -> Mask:
         mask = np.zeros(self.handle.table.size, np.bool_)
-        for disk in wanted.disks:
+        for disk in needs.disks:
             mask[list(self._disks.taken(disk))] = True
         return mask
 
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Rejection]:
-        """What is in use; who uses it may be removed."""
-        wanted: _Wanted = cycle.data[self.name]
-        self._waiting.note(*shared_claims(cycle.pod), *(disk for disk, _ in wanted.disks))
-        conflicts = self._conflicts(wanted)[rows]
+        """The disk or claim that is in use; removing its user helps."""
+        needs: _DiskNeeds = cycle.data[self.name]
+        self._waiting.note(*shared_claims(cycle.pod), *(disk for disk, _ in needs.disks))
+        conflicts = self._conflicts(needs)[rows]
         for reason, mask in ((DISK_CONFLICT, conflicts), (CLAIM_IN_USE, ~conflicts)):
             if mask.any():
                 yield Rejection(reason, rows[mask], resolvable=True)
@@ -157,6 +157,6 @@ class VolumeRestrictions(Plugin):
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         if old is not None and old.spec.volumes and leaves(old, new):
-            claims = (each.persistent_volume_claim for each in old.spec.volumes)
-            keys = [(old.metadata.namespace, each.claim_name) for each in claims if each is not None]
+            claims = (volume.persistent_volume_claim for volume in old.spec.volumes)
+            keys = [(old.metadata.namespace, claim.claim_name) for claim in claims if claim is not None]
             self._waiting.changed(old, new, *keys, *(disk for disk, _ in disks_of(old.spec)))

@@ -1,4 +1,4 @@
-"""Nodes in another zone or region than a pod's volumes will not do."""
+"""VolumeZone: keeps pods in the zone and region of their volumes."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Topology(NamedTuple):
 
 def topologies_of(volume: PersistentVolume) -> list[Topology]:
     """Where a volume is; a label that does not parse says nothing."""
-    found = []
+    topologies = []
     for key in _NEWER:
-        values = [each.strip() for each in volume.metadata.labels.get(key, "").split(_SEVERAL)]
+        values = [zone.strip() for zone in volume.metadata.labels.get(key, "").split(_SEVERAL)]
         if all(values):
-            found.append(Topology(key, frozenset(values)))
-    return found
+            topologies.append(Topology(key, frozenset(values)))
+    return topologies
 
 
 class VolumeZone(Plugin):
@@ -64,11 +64,11 @@ class VolumeZone(Plugin):
 
     def applies(self, shape: Shape) -> bool:
         """Whether the pod has claims of its own."""
-        return any(each.persistent_volume_claim for each in shape.spec.volumes)
+        return any(volume.persistent_volume_claim for volume in shape.spec.volumes)
 
     def pre_filter(self, cycle: Cycle) -> Skip | Reject | None:
         """Find out where the pod's volumes are."""
-        found: list[Topology] = []
+        required: list[Topology] = []
         for volume in cycle.pod.pod.spec.volumes:
             if volume.persistent_volume_claim is None:
                 continue
@@ -76,14 +76,14 @@ class VolumeZone(Plugin):
             if isinstance(topologies, str):
                 self._note(cycle.pod)
                 return Reject(topologies)
-            found += topologies
-        if not found:
+            required += topologies
+        if not required:
             return SKIP
-        cycle.data[self.name] = found
+        cycle.data[self.name] = required
         return None
 
     def _topologies(self, info: PodInfo, name: str) -> list[Topology] | str:
-        """Where the volume of a claim is, or why nobody knows."""
+        """The topology of the volume of a claim, or why that is not known."""
         claim = self._volumes.claims.get(info.key[0], name)
         if claim is None:
             return f'persistentvolumeclaim "{name}" not found' if name else "PersistentVolumeClaim had no name"
@@ -91,18 +91,18 @@ class VolumeZone(Plugin):
             volume = self._volumes.volumes.get("", claim.spec.volume_name)
             missing = f'persistentvolume "{claim.spec.volume_name}" not found'
             return missing if volume is None else topologies_of(volume)
-        if not (wanted := class_of(claim)):
+        if not (class_name := class_of(claim)):
             return "PersistentVolumeClaim had no pv name and storageClass name"
-        storage_class = self._volumes.classes.get("", wanted)
+        storage_class = self._volumes.classes.get("", class_name)
         if storage_class is None:
-            return f'storageclass.storage.k8s.io "{wanted}" not found'
+            return f'storageclass.storage.k8s.io "{class_name}" not found'
         if storage_class.volume_binding_mode is None:
-            return f'VolumeBindingMode not set for StorageClass "{wanted}"'
+            return f'VolumeBindingMode not set for StorageClass "{class_name}"'
         waits = storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
         return [] if waits else "PersistentVolume had no name"
 
     def filter(self, cycle: Cycle, rows: Rows) -> Mask:
-        """The node says of no volume that it is elsewhere."""
+        """The node is in the zone and region of every volume, or has no such label."""
         table = self.handle.table
         somewhere = np.zeros(len(table.alive[rows]), np.bool_)
         for key in _NEWER:
@@ -122,7 +122,7 @@ class VolumeZone(Plugin):
         return np.isin(codes, numbers), codes != 0
 
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Rejection]:
-        """Nothing that is removed brings the volume nearer."""
+        """Removing pods does not help."""
         self._note(cycle.pod)
         yield Rejection(REASON, rows)
 

@@ -1,4 +1,4 @@
-"""Where the pods are that others speak of, and where the pods are that speak of others: kept as pods come and go."""
+"""How many pods match a selector on each row, and which rows have pods with an affinity term: kept up to date."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Counts = NDArray[np.int32]
 V = TypeVar("V")
 Observer = TypeVar("Observer", bound=PodObserver)
 
-_BYTES = 64 * 1024 * 1024
+BYTES_MAX = 64 * 1024 * 1024
 """What the counts of all picks may take together."""
-_FEW = 64
+FEW_ROWS = 64
 """Up to so many rows, pods that hold a term are kept row by row; beyond, as an array of all rows."""
 
 
 class Anchored(Generic[V]):
-    """Things that are about pods with a certain label, found by the labels of a pod without asking all of them."""
+    """Values kept by a label that the pods they concern must have, so that the labels of a pod find them."""
 
     def __init__(self) -> None:
         self._places: dict[Label | None, dict[Hashable, V]] = {}
@@ -89,7 +89,7 @@ class _Answer:
 
 
 class PodCounts:
-    """How many pods are on each row, of those that somebody has asked for."""
+    """How many pods each selection picks on each row, for the selections that were asked for."""
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
@@ -118,7 +118,7 @@ class PodCounts:
         return counts
 
     def _forget(self) -> None:
-        while len(self._answers) > max(16, _BYTES // (4 * self._table.size)):
+        while len(self._answers) > max(16, BYTES_MAX // (4 * self._table.size)):
             question, _ = self._answers.popitem(last=False)
             self._places.drop(question.anchor, question)
 
@@ -166,7 +166,7 @@ class Held:
 
     def rows(self, size: int) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
         """The rows, and how much the term weighs there."""
-        if len(self._rows) <= _FEW:
+        if len(self._rows) <= FEW_ROWS:
             self._all = None
             rows = np.fromiter(self._rows.keys(), np.intp, len(self._rows))
             return rows, np.fromiter(self._rows.values(), np.int64, len(self._rows))
@@ -177,12 +177,12 @@ class Held:
         return rows, self._all[rows]
 
     def table_grown(self) -> None:
-        """The array has too few rows now: it is made again when somebody asks."""
+        """Drop the array, which has too few rows now."""
         self._all = None
 
 
 class Holders:
-    """The pods that speak of others, by their terms."""
+    """The pods that have affinity terms, by term."""
 
     def __init__(self, table: NodeTable) -> None:
         self.terms = TermsOfPods()
@@ -213,8 +213,8 @@ class Holders:
             (self.affinity, terms.affinity),
             (self.preferred, terms.preferred),
         )
-        for held, given in kinds:
-            for pick, topology_key, weight in given:
+        for held, affinity_terms in kinds:
+            for pick, topology_key, weight in affinity_terms:
                 _hold(held, pick, topology_key, row, sign * weight)
 
     def table_grown(self, size: int) -> None:
@@ -237,13 +237,13 @@ def _hold(terms: Anchored[Held], pick: Pick, topology_key: str, row: int, by: in
 
 
 def pod_counts(table: NodeTable) -> PodCounts:
-    """The counts that everybody who reads a table shares."""
+    """The counts that all plugins on a table share."""
     known = next((each for each in table.observers if isinstance(each, PodCounts)), None)
     return known or _observing(table, PodCounts(table))
 
 
 def holders(table: NodeTable) -> Holders:
-    """The holders of terms that everybody who reads a table shares."""
+    """The holders of terms that all plugins on a table share."""
     known = next((each for each in table.observers if isinstance(each, Holders)), None)
     return known or _observing(table, Holders(table))
 

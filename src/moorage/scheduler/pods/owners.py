@@ -1,4 +1,4 @@
-"""What a pod belongs to, services and workloads, and the selector that picks its like."""
+"""The selector of the services and the workload that a pod belongs to."""
 
 from __future__ import annotations
 

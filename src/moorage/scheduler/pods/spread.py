@@ -1,4 +1,4 @@
-"""How pods are to be spread: the constraints that they have or are given, and which nodes count for each."""
+"""Topology spread constraints of pods, own or default ones, and which nodes count for each."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Spread:
 
 
 class Spreads(NamedTuple):
-    """The constraints of a pod that must hold, and those that it would like to hold."""
+    """The hard and the soft constraints of a pod."""
 
     hard: Spread | None
     soft: Spread | None
@@ -134,13 +134,13 @@ class PodTopologySpreadArgs(Wire):
 
 
 class Constraints:
-    """The constraints of pods, and of those that have none the ones that all get that belong to something."""
+    """The constraints of pods; pods of a service or workload without any get the default ones."""
 
     def __init__(self, informers: Informers, args: Mapping[str, Any]) -> None:
-        given = convert(dict(args), PodTopologySpreadArgs)
-        _check(given)
-        self._is_system = given.defaulting_type == "System"
-        self._defaults = _SYSTEM if self._is_system else given.default_constraints
+        spread_args = convert(dict(args), PodTopologySpreadArgs)
+        _check(spread_args)
+        self._is_system = spread_args.defaulting_type == "System"
+        self._defaults = _SYSTEM if self._is_system else spread_args.default_constraints
         self._owners = PodOwners(informers) if self._defaults else None
         self._known: WeakKeyDictionary[Shape, dict[Hashable, Spreads]] = WeakKeyDictionary()
 
@@ -150,11 +150,11 @@ class Constraints:
 
     def of(self, info: PodInfo) -> Spreads:
         """The constraints of a pod. Raises SelectorError."""
-        given = info.shape.spec.topology_spread_constraints
+        own = info.shape.spec.topology_spread_constraints
         metadata = info.pod.metadata
         selector = None
-        if given:
-            alike = (metadata.labels.get(key) for each in given for key in each.match_label_keys)
+        if own:
+            alike = (metadata.labels.get(key) for each in own for key in each.match_label_keys)
             key: Hashable = (metadata.namespace, *alike)
         else:
             selector = self._owners.selector(info.pod) if self._owners else None
@@ -170,9 +170,9 @@ class Constraints:
         return spreads
 
     def _read(self, info: PodInfo, action: str, selector: LabelMatcher | None) -> Spread | None:
-        given = info.shape.spec.topology_spread_constraints
+        own = info.shape.spec.topology_spread_constraints
         metadata = info.pod.metadata
-        found = tuple(
+        constraints = tuple(
             SpreadConstraint(
                 each.topology_key,
                 each.max_skew,
@@ -181,18 +181,18 @@ class Constraints:
                 each.node_affinity_policy in (None, "Honor"),
                 each.node_taints_policy == "Honor",
             )
-            for each in given or self._defaults
+            for each in own or self._defaults
             if each.when_unsatisfiable == action
         )
-        return Spread(found, info.shape, needs_all=bool(given) or not self._is_system) if found else None
+        return Spread(constraints, info.shape, needs_all=bool(own) or not self._is_system) if constraints else None
 
 
-def _check(given: PodTopologySpreadArgs) -> None:
-    if given.defaulting_type not in ("System", "List"):
-        raise ValueError(f"defaultingType: {given.defaulting_type!r} is neither System nor List")
-    if given.defaulting_type == "System" and given.default_constraints:
+def _check(args: PodTopologySpreadArgs) -> None:
+    if args.defaulting_type not in ("System", "List"):
+        raise ValueError(f"defaultingType: {args.defaulting_type!r} is neither System nor List")
+    if args.defaulting_type == "System" and args.default_constraints:
         raise ValueError("defaultConstraints: must be empty unless defaultingType is List")
-    for number, each in enumerate(given.default_constraints):
+    for number, each in enumerate(args.default_constraints):
         problems = {
             "maxSkew: must be greater than 0": each.max_skew <= 0,
             "topologyKey: must be given": not each.topology_key,

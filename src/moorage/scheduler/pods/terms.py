@@ -1,4 +1,4 @@
-"""What pods say about other pods: which they mean, and in which places they want them near or far."""
+"""Affinity and anti-affinity terms of pods, parsed: which pods they match, and by which topology key."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _anchor(selector: LabelMatcher) -> Label | None:
 
 
 class AffinityTerm(NamedTuple):
-    """Pods, the label of nodes that says which places are one, and how much it matters."""
+    """A parsed affinity term; the weight is of a preferred one, or 1."""
 
     pick: Pick
     topology_key: str
@@ -67,7 +67,7 @@ class PodTerms:
     affinity: tuple[AffinityTerm, ...] = ()
     anti_affinity: tuple[AffinityTerm, ...] = ()
     preferred: tuple[AffinityTerm, ...] = ()
-    """Those that only add to scores; the weight is below zero when the pod wants to be away."""
+    """The preferred terms; the weight of anti-affinity is negative."""
     error: str = ""
     """What does not parse; terms of that kind are left out."""
     selects_namespaces: bool = False
@@ -112,19 +112,19 @@ def read_terms(spec: PodSpec, namespace: str) -> PodTerms:
             (-each.weight, each.pod_affinity_term) for each in far.preferred_during_scheduling_ignored_during_execution
         ],
     }
-    found: dict[str, tuple[AffinityTerm, ...]] = {}
+    parsed: dict[str, tuple[AffinityTerm, ...]] = {}
     errors = []
-    for name, given in lists.items():
+    for name, weighted_terms in lists.items():
         try:
-            found[name] = tuple(_term(term, weight, namespace) for weight, term in given)
+            parsed[name] = tuple(_term(term, weight, namespace) for weight, term in weighted_terms)
         except SelectorError as error:
             errors.append(f"{name}: {error}")
     return PodTerms(
-        found.get("requiredAffinityTerms", ()),
-        found.get("requiredAntiAffinityTerms", ()),
-        found.get("preferredAffinityTerms", ()) + found.get("preferredAntiAffinityTerms", ()),
+        parsed.get("requiredAffinityTerms", ()),
+        parsed.get("requiredAntiAffinityTerms", ()),
+        parsed.get("preferredAffinityTerms", ()) + parsed.get("preferredAntiAffinityTerms", ()),
         f"[{', '.join(errors)}]" if len(errors) > 1 else "".join(errors),
-        any(term.pick.namespace_selector.requirements for terms in found.values() for term in terms),
+        any(term.pick.namespace_selector.requirements for terms in parsed.values() for term in terms),
     )
 
 

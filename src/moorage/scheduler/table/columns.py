@@ -59,5 +59,5 @@ class Answers(Generic[V]):
         if len(self._known) < len(values):
             more = [self._answer(value) for value in values[len(self._known) :]]
             self._known = np.concatenate([self._known, np.array(more, self._known.dtype)])
-        found: NDArray[np.generic] = self._known[self.column.codes[rows]]
-        return found
+        answers: NDArray[np.generic] = self._known[self.column.codes[rows]]
+        return answers

@@ -30,7 +30,7 @@ FIRST_SIZE = 64
 
 
 class PodObserver(Protocol):
-    """Somebody who counts pods."""
+    """Keeps counts of pods up to date."""
 
     def pod_added(self, row: int, info: PodInfo) -> None:
         """A pod is on a node now."""
@@ -80,7 +80,7 @@ class NodeTable:
         """Changes when a node comes or goes, or when its labels or taints change."""
         self._labels: dict[str, Column[str | None]] = {}
         self._label_sets: Column[frozenset[tuple[str, str]]] | None = None
-        self._free = list(range(FIRST_SIZE - 1, -1, -1))
+        self.free_rows = list(range(FIRST_SIZE - 1, -1, -1))
         self._log: list[int] = []
         self._log_start = 0
 
@@ -283,16 +283,16 @@ class NodeTable:
     def _row(self, name: str) -> int:
         row = self.rows.get(name)
         if row is None:
-            if not self._free:
+            if not self.free_rows:
                 self._grow()
-            row = self.rows[name] = self._free.pop()
+            row = self.rows[name] = self.free_rows.pop()
         return row
 
     def _release(self, name: str, row: int) -> None:
         """A row that has neither a node nor pods may be used again."""
         if self.nodes[row] is None and not self.pods[row]:
             del self.rows[name]
-            self._free.append(row)
+            self.free_rows.append(row)
 
     def _grow(self) -> None:
         more = self.size
@@ -304,7 +304,7 @@ class NodeTable:
         self.scored = np.hstack([self.scored, np.zeros((width, more), np.int64)])
         self.nodes += [None] * more
         self.pods += [{} for _ in range(more)]
-        self._free = list(range(self.size + more - 1, self.size - 1, -1))
+        self.free_rows = list(range(self.size + more - 1, self.size - 1, -1))
         self.size += more
         self.taints.grow(self.size)
         for column in self._labels.values():

@@ -1,4 +1,4 @@
-"""From which nodes a volume can be reached: node selectors over the table, most of which name a node or two."""
+"""Which rows node selectors of volumes, classes and device pools match; most of them name one or two nodes."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class Relabelled:
         self._nodes: list[Node | None] = []
 
     def rows(self) -> list[int]:
-        """Those since this was last asked."""
+        """The rows that changed since the last call."""
         table = self._table
         changed = table.changed_since(self._position)
         self._position = table.position
         self._nodes += [None] * (table.size - len(self._nodes))
         asked = range(table.size) if changed is None else set(changed)
-        found = [row for row in asked if not _same(self._nodes[row], table.nodes[row])]
-        for row in found:
+        relabelled = [row for row in asked if not _same(self._nodes[row], table.nodes[row])]
+        for row in relabelled:
             self._nodes[row] = table.nodes[row]
-        return found
+        return relabelled
 
 
 def _same(old: Node | None, new: Node | None) -> bool:
@@ -81,7 +81,7 @@ class LabelRows:
 
 
 class Reach:
-    """The rows that a node selector matches. Rows are those of nodes that are there."""
+    """The rows with a node that a node selector matches."""
 
     def __init__(self, table: NodeTable, selector: NodeSelector | None, gates: Gates, rows: LabelRows) -> None:
         self._table = table
@@ -106,10 +106,12 @@ class Reach:
         return self._known
 
     def _matching(self, named: list[NodeSelectorRequirement]) -> Index | None:
-        found = [self._rows.having(each.key, value) for each in named for value in each.values]
-        if sum(map(len, found)) > _FEW:
+        named_rows = [
+            self._rows.having(requirement.key, value) for requirement in named for value in requirement.values
+        ]
+        if sum(map(len, named_rows)) > _FEW:
             return None
-        nodes = ((row, self._table.nodes[row]) for row in sorted({row for rows in found for row in rows.tolist()}))
+        nodes = ((row, self._table.nodes[row]) for row in sorted({row for rows in named_rows for row in rows.tolist()}))
         return np.array(
             [row for row, node in nodes if node is not None and self._ask(node.metadata.labels, node.metadata.name)],
             np.intp,
@@ -131,23 +133,27 @@ class Reach:
     def includes(self, node: str) -> bool:
         """Whether a node is there and matches."""
         row = self._table.rows.get(node)
-        found = self._table.nodes[row] if row is not None else None
-        return found is not None and bool(self._ask(found.metadata.labels, node))
+        there = self._table.nodes[row] if row is not None else None
+        return there is not None and bool(self._ask(there.metadata.labels, node))
 
 
 def _named(selector: NodeSelector | None) -> list[NodeSelectorRequirement] | None:
     """For each term a requirement that only nodes of some names or label values meet; None when a term has none."""
     if selector is None:
         return None
-    found = []
+    requirements = []
     for term in selector.node_selector_terms:
-        labels = (each for each in term.match_expressions if each.operator == "In")
-        names = (each for each in term.match_fields if each.operator == "In" and each.key == NAME_FIELD)
+        labels = (requirement for requirement in term.match_expressions if requirement.operator == "In")
+        names = (
+            requirement
+            for requirement in term.match_fields
+            if requirement.operator == "In" and requirement.key == NAME_FIELD
+        )
         requirement = next(names, None) or next(labels, None)
         if requirement is None:
             return None
-        found.append(requirement)
-    return found
+        requirements.append(requirement)
+    return requirements
 
 
 class Reaches:
@@ -173,17 +179,23 @@ class Reaches:
 
     def of_topologies(self, terms: Iterable[TopologySelectorTerm]) -> Reach:
         """The reach of the topologies that a class allows; a class that names none allows all."""
-        found = tuple(
+        selector_terms = tuple(
             NodeSelectorTerm(
-                tuple(NodeSelectorRequirement(each.key, "In", each.values) for each in term.match_label_expressions)
+                tuple(
+                    NodeSelectorRequirement(requirement.key, "In", requirement.values)
+                    for requirement in term.match_label_expressions
+                )
             )
             for term in terms
         )
-        return self.of(NodeSelector(found) if found else None)
+        return self.of(NodeSelector(selector_terms) if selector_terms else None)
 
     def of_labels(self, selector: LabelSelector) -> Reach:
         """The reach of a label selector; an empty one picks all nodes."""
         labels = [NodeSelectorRequirement(key, "In", (value,)) for key, value in selector.match_labels.items()]
-        rest = [NodeSelectorRequirement(each.key, each.operator, each.values) for each in selector.match_expressions]
+        rest = [
+            NodeSelectorRequirement(requirement.key, requirement.operator, requirement.values)
+            for requirement in selector.match_expressions
+        ]
         requirements = (*labels, *rest)
         return self.of(NodeSelector((NodeSelectorTerm(requirements),)) if requirements else None)

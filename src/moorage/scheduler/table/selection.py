@@ -40,8 +40,8 @@ class RowSelection:
         nodes = self._table.nodes
         chosen = nodes if isinstance(rows, slice) else [nodes[row] for row in rows]
         ask = self._ask
-        found = [ask(node.metadata.labels, node.metadata.name) if node is not None else 0 for node in chosen]
-        return np.array(found, np.int64)
+        answers = [ask(node.metadata.labels, node.metadata.name) if node is not None else 0 for node in chosen]
+        return np.array(answers, np.int64)
 
     def _by_value(self, rows: Rows, key: str) -> NDArray[np.int64]:
         column = self._table.labels(key)
@@ -62,12 +62,12 @@ class RowSelection:
                 span = (len(combined) + 1) * len(column.values)
             combined = combined * len(column.values) + numbers
         distinct, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
-        found = np.empty(len(distinct), np.int64)
+        answers = np.empty(len(distinct), np.int64)
         for place, at in enumerate(first):
             values = tuple(column.values[numbers[at]] for column, numbers in zip(columns, codes, strict=True))
             known = self._known.get(values)
             if known is None:
                 labels = {key: value for key, value in zip(keys, values, strict=True) if value is not None}
                 known = self._known[values] = self._ask(labels, "")
-            found[place] = known
-        return found[inverse]
+            answers[place] = known
+        return answers[inverse]

@@ -1,4 +1,4 @@
-"""What placement needs to know of a pod: its shape, shared by all pods of one template, and itself."""
+"""Pods as plugins see them: a shape shared by all pods of one template, and the pod itself."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Shape:
         affinity = spec.affinity and spec.affinity.node_affinity
         preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
         self.preferences: Preferences = compile_preferences(preferred, gates)
-        self.has_claims = bool(spec.resource_claims) or any(each.persistent_volume_claim for each in spec.volumes)
+        self.has_claims = bool(spec.resource_claims) or any(volume.persistent_volume_claim for volume in spec.volumes)
         """Whether its pods use claims, of which each may have its own."""
         self.ports = host_ports(spec)
         self.images = images_of(spec)
@@ -92,15 +92,15 @@ class Shapes:
 
 
 def _without_names(spec: PodSpec) -> PodSpec:
-    """A specification that does not tell the claims of one pod from those of another, as a stateful set makes them."""
+    """A specification without the names of claims, which differ between the pods of a StatefulSet."""
     replace = msgspec.structs.replace
     volumes = tuple(
-        replace(each, persistent_volume_claim=replace(each.persistent_volume_claim, claim_name=""))
-        if each.persistent_volume_claim
-        else each
-        for each in spec.volumes
+        replace(volume, persistent_volume_claim=replace(volume.persistent_volume_claim, claim_name=""))
+        if volume.persistent_volume_claim
+        else volume
+        for volume in spec.volumes
     )
     claims = tuple(
-        replace(each, resource_claim_name="") if each.resource_claim_name else each for each in spec.resource_claims
+        replace(claim, resource_claim_name="") if claim.resource_claim_name else claim for claim in spec.resource_claims
     )
     return replace(spec, volumes=volumes, resource_claims=claims)

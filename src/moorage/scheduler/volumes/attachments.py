@@ -50,8 +50,8 @@ class Attachments:
         self._table = handle.table
         self._volumes = volumes_of(handle)
         self._attachments = handle.informers.of(VolumeAttachment)
-        self._attachments.index(_NODE, lambda each: [each.spec.node_name])
-        self._attachments.index(_VOLUME, lambda each: [each.spec.source.persistent_volume_name or ""])
+        self._attachments.index(_NODE, lambda attachment: [attachment.spec.node_name])
+        self._attachments.index(_VOLUME, lambda attachment: [attachment.spec.source.persistent_volume_name or ""])
         self._claims: dict[Key, set[str]] = {}
         """The nodes that have, or had, pods with a claim."""
         self._there: dict[str, frozenset[Attached]] = {}
@@ -100,7 +100,7 @@ class Attachments:
             self._limited.pop(driver, None)
 
     def _attachment_changed(self, old: VolumeAttachment | None, new: VolumeAttachment | None) -> None:
-        self._stale.update(each.spec.node_name for each in (old, new) if each is not None)
+        self._stale.update(attachment.spec.node_name for attachment in (old, new) if attachment is not None)
 
     def _claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         if new is not None:
@@ -109,10 +109,10 @@ class Attachments:
             self._stale |= self._claims.pop(key_of(old), set())
 
     def _volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
-        for each in (old, new):
-            if each is not None:
-                self._stale.update(at.spec.node_name for at in self._attachments.by(_VOLUME, each.metadata.name))
-                if (reference := each.spec.claim_ref) is not None:
+        for volume in (old, new):
+            if volume is not None:
+                self._stale.update(at.spec.node_name for at in self._attachments.by(_VOLUME, volume.metadata.name))
+                if (reference := volume.spec.claim_ref) is not None:
                     self._stale |= self._claims.get((reference.namespace, reference.name), set())
 
     def _class_changed(self, old: StorageClass | None, new: StorageClass | None) -> None:
@@ -121,7 +121,7 @@ class Attachments:
 
     def limited_of(self, pod: Pod) -> set[Attached]:
         """The volumes of a pod to be placed that some node can have only so many of. Raises Unattachable."""
-        found = set()
+        limited = set()
         for use in claims_of(pod):
             key = pod.metadata.namespace, use.claim
             claim = self._volumes.claims.get(*key)
@@ -131,19 +131,19 @@ class Attachments:
                 raise Unattachable(problem)
             attached = self._attached(claim)
             if attached is not None and self._limits.get(attached.driver):
-                found.add(attached)
-        return found
+                limited.add(attached)
+        return limited
 
-    def exceeded(self, wanted: set[Attached]) -> Mask:
+    def exceeded(self, volumes: set[Attached]) -> Mask:
         """The rows of the table where these volumes would be more than the node can have."""
         self._renew()
         mask = np.zeros(self._table.size, np.bool_)
-        for driver, number in Counter(each.driver for each in wanted).items():
+        for driver, number in Counter(volume.driver for volume in volumes).items():
             limited = self._limited_by(driver)
             more = np.full(len(limited.rows), number, np.int64)
-            for each in wanted:
-                if each.driver == driver:
-                    there = [limited.places[name] for name in self._nodes.get(each, ()) if name in limited.places]
+            for volume in volumes:
+                if volume.driver == driver:
+                    there = [limited.places[name] for name in self._nodes.get(volume, ()) if name in limited.places]
                     more[there] -= 1
             mask[limited.rows[(more > 0) & (limited.counts + more > limited.limits)]] = True
         return mask
@@ -173,15 +173,15 @@ class Attachments:
         """Count the volumes of a node again."""
         row = self._table.rows.get(name)
         pods = self._table.pods[row].values() if row is not None else ()
-        there = frozenset(each for info in pods for each in self._volumes_of(info.pod))
+        there = frozenset(volume for info in pods for volume in self._volumes_of(info.pod))
         before = self._there.pop(name, frozenset())
-        for each in before - there:
-            self._nodes[each].discard(name)
-            if not self._nodes[each]:
-                del self._nodes[each]
-        for each in there - before:
-            self._nodes.setdefault(each, set()).add(name)
-        counts = Counter(each.driver for each in there | set(self._attached_to(name)))
+        for volume in before - there:
+            self._nodes[volume].discard(name)
+            if not self._nodes[volume]:
+                del self._nodes[volume]
+        for volume in there - before:
+            self._nodes.setdefault(volume, set()).add(name)
+        counts = Counter(volume.driver for volume in there | set(self._attached_to(name)))
         if there:
             self._there[name] = there
         for driver, limited in self._limited.items():
@@ -200,11 +200,11 @@ class Attachments:
                 yield attached
 
     def _attached_to(self, node: str) -> Iterator[Attached]:
-        for each in self._attachments.by(_NODE, node):
-            name = each.spec.source.persistent_volume_name
+        for attachment in self._attachments.by(_NODE, node):
+            name = attachment.spec.source.persistent_volume_name
             volume = self._volumes.volumes.get("", name) if name is not None else None
-            if volume is not None and volume.spec.csi is not None and each.spec.attacher:
-                yield Attached(each.spec.attacher, volume.spec.csi.volume_handle)
+            if volume is not None and volume.spec.csi is not None and attachment.spec.attacher:
+                yield Attached(attachment.spec.attacher, volume.spec.csi.volume_handle)
 
     def _attached(self, claim: PersistentVolumeClaim) -> Attached | None:
         """The volume of a claim, or the one that it will have; None when no driver counts it."""
@@ -220,8 +220,8 @@ class Attachments:
 
 def limits_of(node: CSINode | None) -> dict[str, int]:
     """How many volumes of each driver a node can have; a driver that sets no limit is left out."""
-    found = {}
+    limits = {}
     for driver in node.spec.drivers if node is not None else ():
         if driver.allocatable is not None and driver.allocatable.count is not None:
-            found[driver.name] = driver.allocatable.count
-    return found
+            limits[driver.name] = driver.allocatable.count
+    return limits

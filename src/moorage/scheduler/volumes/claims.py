@@ -1,4 +1,4 @@
-"""Claims and volumes: as informers tell of them, as decisions under way assume them, and which pods use them."""
+"""Claims and volumes as informers have them, what decisions under way assume, and which pods use claims."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Volumes:
         self.users: Counter[Key] = Counter()
         """How many pods on nodes use a claim that is not only theirs."""
         self.volumes.index(_BY_CLAIM, _claim_named_by)
-        self.capacities.index(_CLASS, lambda each: [each.storage_class_name])
+        self.capacities.index(_CLASS, lambda capacity: [capacity.storage_class_name])
         self.volumes.on_change(self._supplies.volume_changed)
         for row in handle.table.rows.values():
             for info in handle.table.pods[row].values():
@@ -121,15 +121,15 @@ class Volumes:
         """The volume that names a claim which is not bound yet, or is going to name it."""
         key = key_of(claim)
         assumed = [self.volumes.get("", name) for name in self._assumed_volumes.get(key, {}).values()]
-        here = [each for each in assumed if each is not None and each.spec.claim_ref is None]
-        there = [each for each in self.volumes.by(_BY_CLAIM, "/".join(key)) if is_for(each, claim)]
+        here = [volume for volume in assumed if volume is not None and volume.spec.claim_ref is None]
+        there = [volume for volume in self.volumes.by(_BY_CLAIM, "/".join(key)) if is_for(volume, claim)]
         for volume in (*there, *here):
             if volume.spec.storage_class_name == class_of(claim) and fits(volume, claim):
                 return volume
         return None
 
     def layout(self, claim: PersistentVolumeClaim) -> Layout:
-        """The volumes that nobody has, of the class that a claim wants."""
+        """The free volumes of the class of a claim."""
         return self._supplies.of(class_of(claim)).layout()
 
     @property
@@ -138,23 +138,23 @@ class Volumes:
         return self._assumed_claims.keys()
 
     def pools(self, storage_class: StorageClass, claim: PersistentVolumeClaim) -> list[Reach] | None:
-        """From where the room can be reached that is enough for a new volume; None when nobody keeps count of room."""
+        """The reach of each storage capacity that is large enough for a claim; None when the driver reports none."""
         driver = self.drivers.get("", storage_class.provisioner)
-        wanted = claim.spec.resources.requests.get("storage")
-        if driver is None or not driver.spec.storage_capacity or wanted is None:
+        request = claim.spec.resources.requests.get("storage")
+        if driver is None or not driver.spec.storage_capacity or request is None:
             return None
-        size = Quantity.of(wanted)
+        size = Quantity.of(request)
         return [
-            self.reaches.of_labels(each.node_topology)
-            for each in self.capacities.by(_CLASS, storage_class.metadata.name)
-            if each.node_topology is not None and (room := room_of(each)) is not None and room >= size
+            self.reaches.of_labels(capacity.node_topology)
+            for capacity in self.capacities.by(_CLASS, storage_class.metadata.name)
+            if capacity.node_topology is not None and (room := room_of(capacity)) is not None and room >= size
         ]
 
 
 def volumes_of(handle: Handle) -> Volumes:
     """What all plugins of a scheduler share."""
     observers = handle.table.observers
-    known = next((each for each in observers if isinstance(each, Volumes)), None)
+    known = next((observer for observer in observers if isinstance(observer, Volumes)), None)
     if known is None:
         known = Volumes(handle)
         observers.append(known)
@@ -172,7 +172,7 @@ def shared_claims(info: PodInfo) -> set[Key]:
 
 
 def room_of(capacity: CSIStorageCapacity) -> Quantity | None:
-    """How big a new volume may be; None when nobody knows."""
+    """How large a new volume may be; None when that is not known."""
     limit = capacity.maximum_volume_size
     limit = capacity.capacity if limit is None else limit
     return None if limit is None else Quantity.of(limit)

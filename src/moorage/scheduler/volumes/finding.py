@@ -15,13 +15,13 @@ from moorage.scheduler.volumes.supply import NONE, Choice, Layout
 
 
 @dataclass(slots=True)
-class PodClaims:
+class PodVolumeClaims:
     """The claims of a pod that can be placed."""
 
     bound: list[PersistentVolumeClaim] = field(default_factory=list)
-    """Those that have their volume."""
+    """The claims that are bound."""
     waiting: list[PersistentVolumeClaim] = field(default_factory=list)
-    """Those that get theirs where the pod goes."""
+    """The claims that wait for their first consumer."""
 
 
 class _Binding(NamedTuple):
@@ -33,7 +33,7 @@ class _Binding(NamedTuple):
 class VolumeSearch:
     """What there is for the claims of a pod, row by row. The masks are as long as the rows."""
 
-    def __init__(self, table: NodeTable, volumes: Volumes, wanted: PodClaims, rows: Index) -> None:
+    def __init__(self, table: NodeTable, volumes: Volumes, claims: PodVolumeClaims, rows: Index) -> None:
         self._table, self._volumes, self._rows = table, volumes, rows
         self.out_of_reach = np.zeros(len(rows), np.bool_)
         """A volume that a claim has cannot be reached."""
@@ -46,8 +46,8 @@ class VolumeSearch:
         self._bindings: list[_Binding] = []
         self._provisions: list[tuple[PersistentVolumeClaim, Mask]] = []
         """Claims, and for each row whether a volume would have to be made there."""
-        self._check_bound(wanted.bound)
-        elsewhere = self._find(wanted.waiting)
+        self._check_bound(claims.bound)
+        elsewhere = self._find(claims.waiting)
         for claim, needed in self._provisions:
             self._check_provision(claim, needed & ~elsewhere & ~self.none_to_bind & ~self.too_small)
         self.none_to_bind |= elsewhere
@@ -105,7 +105,7 @@ class VolumeSearch:
 
     def _choose(self, claim: PersistentVolumeClaim, layout: Layout) -> Choice:
         """The best volume on each row that no other claim of the pod has got there."""
-        earlier = [each.choice for each in self._bindings if each.volumes is layout.volumes]
+        earlier = [binding.choice for binding in self._bindings if binding.volumes is layout.volumes]
         return layout.choose(claim, self._rows, self._volumes.busy, earlier)
 
     def _check_provision(self, claim: PersistentVolumeClaim, needed: Mask) -> None:

@@ -1,4 +1,4 @@
-"""The volumes of a class that nobody has, laid out over the rows of the table: the smallest for each row at once."""
+"""The free volumes of a class, and which is the smallest suitable one on each row of the table."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class Layout:
         self.version = version
         self.volumes = volumes
         self._sizes = sizes
-        self._numbers = {each.metadata.name: number for number, each in enumerate(volumes)}
+        self._numbers = {volume.metadata.name: number for number, volume in enumerate(volumes)}
         self._free = np.ones(len(volumes), np.bool_)
         traits: dict[_Traits, int] = {}
-        self._codes = np.array([traits.setdefault(_traits(each), len(traits)) for each in volumes], np.intp)
+        self._codes = np.array([traits.setdefault(_traits(volume), len(traits)) for volume in volumes], np.intp)
         self._traits = list(traits)
         few = [reach.few(version) for reach in reaches]
         near = [(number, rows) for number, rows in enumerate(few) if rows is not None]
@@ -57,7 +57,7 @@ class Layout:
         self._wide = [(number, reach) for number, reach in enumerate(reaches) if few[number] is None]
 
     def take(self, name: str) -> None:
-        """Somebody has a volume now."""
+        """A volume is no longer free."""
         self._free[self._numbers[name]] = False
 
     def choose(
@@ -85,7 +85,7 @@ class Layout:
 
     def _will_do(self, claim: PersistentVolumeClaim, busy: Collection[str]) -> Mask:
         wanted = _traits(claim)
-        agrees = np.array([_agree(wanted, each) for each in self._traits], np.bool_)
+        agrees = np.array([_agree(wanted, offered) for offered in self._traits], np.bool_)
         mask: Mask = self._free & agrees[self._codes]
         mask[: bisect_left(self._sizes, request_of(claim))] = False
         mask[[self._numbers[name] for name in busy if name in self._numbers]] = False
@@ -97,7 +97,7 @@ class Layout:
 
 
 class VolumeSupply:
-    """The volumes of one class that nobody has."""
+    """The free volumes of one class."""
 
     def __init__(self, table: NodeTable, reaches: Reaches) -> None:
         self._table, self._reaches = table, reaches
@@ -107,14 +107,14 @@ class VolumeSupply:
         self._layout: Layout | None = None
 
     def put(self, volume: PersistentVolume) -> None:
-        """Nobody has a volume."""
+        """Add a free volume."""
         self._volumes[volume.metadata.name] = volume
         self._reach[volume.metadata.name] = self._reaches.of_volume(volume)
         insort(self._order, (size_of(volume), volume.metadata.name))
         self._layout = None
 
     def take(self, name: str) -> None:
-        """Somebody has it, or it is gone."""
+        """Remove a volume that is claimed or gone."""
         del self._reach[name]
         size = size_of(self._volumes.pop(name))
         del self._order[bisect_left(self._order, (size, name))]
@@ -161,10 +161,10 @@ class Supplies:
 
 def fits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     """Whether a volume that was given to a claim is of any use to it."""
-    given, wanted = _traits(volume), _traits(claim)
+    offered, wanted = _traits(volume), _traits(claim)
     return (
         size_of(volume) >= request_of(claim)
-        and (given.mode, given.attributes) == (wanted.mode, wanted.attributes)
+        and (offered.mode, offered.attributes) == (wanted.mode, wanted.attributes)
         and volume.metadata.deletion_timestamp is None
     )
 
@@ -174,8 +174,8 @@ def _traits(item: PersistentVolume | PersistentVolumeClaim) -> _Traits:
     return _Traits(mode_of(item), spec.volume_attributes_class_name or "", frozenset(spec.access_modes))
 
 
-def _agree(wanted: _Traits, given: _Traits) -> bool:
-    return (wanted.mode, wanted.attributes) == (given.mode, given.attributes) and wanted.access <= given.access
+def _agree(wanted: _Traits, offered: _Traits) -> bool:
+    return (wanted.mode, wanted.attributes) == (offered.mode, offered.attributes) and wanted.access <= offered.access
 
 
 def _is_free(volume: PersistentVolume) -> bool:

@@ -1,4 +1,4 @@
-"""Writes down which volumes a pod's claims are to have, and waits until they have them."""
+"""Writes which volumes the claims of a pod are to have, and waits until they are bound."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _TRIES = 5
 """How often something is written that others keep changing meanwhile."""
 
 WatchedObject = tuple[type[Object], str, str]
-"""An object that somebody waits for: its kind, namespace and name."""
+"""An object whose changes are waited for: its kind, namespace and name."""
 
 
 class VolumeWrites:
-    """Carries out decisions. Who binds and makes volumes is told through claims and volumes alone."""
+    """Writes decisions into volumes and claims, from where controllers and provisioners read them."""
 
     def __init__(self, handle: Handle, volumes: Volumes, seconds: float) -> None:
         self._handle, self._volumes, self._seconds = handle, volumes, seconds
@@ -130,10 +130,10 @@ class VolumeWrites:
             now = self._claim(claim)
             if now.metadata.annotations.get(SELECTED_NODE) != decision.node:
                 raise Unbindable(f'binding volumes: provisioning failed for PVC "{now.metadata.name}"')
-            made = self._volumes.volumes.get("", now.spec.volume_name) if is_bound(now) else None
-            if made is None:
+            provisioned = self._volumes.volumes.get("", now.spec.volume_name) if is_bound(now) else None
+            if provisioned is None:
                 return now
-            self._check_reach(made, decision.node)
+            self._check_reach(provisioned, decision.node)
         return None
 
     def _check_pre_bound(self, volume: PersistentVolume, node: str) -> None:
