@@ -222,9 +222,8 @@ def side_by_side() -> None:
     compilations = race([partial(engine.compile, first.text, first.variable) for engine in engines])
     for engine, *rounds in zip(engines, *evaluations, compilations, strict=True):
         passed = f"{cel_engines.passed(engine):,} of {total:,}" if total else "not here"
-        print(
-            f"| `{engine.name}` | {passed} |", " | ".join(f"{min(each) * 1e6:,.2f}" for each in rounds), "|", flush=True
-        )
+        times = " | ".join(f"{min(seconds_a_call) * 1e6:,.2f}" for seconds_a_call in rounds)
+        print(f"| `{engine.name}` | {passed} | {times} |", flush=True)
     if not any(engine.name == "celpy" for engine in engines):
         print("celpy is not installed: pip install --target /tmp/celpy cel-python, then PYTHONPATH=/tmp/celpy")
 

@@ -30,7 +30,7 @@ def expressions(draw: st.DrawFn, grammar: Grammar, kind: str, depth: int = 4, sc
         return draw(st.sampled_from(visible) | grammar.leaves[kind] if visible else grammar.leaves[kind])
 
     def fill(hole: re.Match[str]) -> str:
-        inner = tuple((name, of) for name, _, of in (each.partition(":") for each in hole[2].split()))
+        inner = tuple((name, of) for name, _, of in (variable.partition(":") for variable in hole[2].split()))
         return draw(expressions(grammar, hole[1], depth - 1, (*scope, *inner)))
 
     return _HOLE.sub(fill, draw(st.sampled_from(templates)))

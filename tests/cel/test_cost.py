@@ -342,7 +342,10 @@ STEADY = Grammar(
         "strs": st.just("['a', 'ab']"),
         "map": st.sampled_from(("{'a': 'b'}", "node.labels")),
     },
-    {kind: tuple(each for each in of if not any(map(each.__contains__, STOPPING))) for kind, of in STANDARD.items()},
+    {
+        kind: tuple(template for template in of if not any(map(template.__contains__, STOPPING)))
+        for kind, of in STANDARD.items()
+    },
 )
 SOME_TEXT = st.text(TEXT, min_size=1, max_size=16)
 

@@ -18,9 +18,9 @@ INTERNAL = re.compile(r"[^\w.]|^_|@")
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.expression)
 def test_examples(example: Example) -> None:
-    found, wanted = (ENV.compile(source).evaluate() for source in (example.expression, example.result))
-    assert equal(found, wanted)
-    assert type_of_value(found) == type_of_value(wanted)
+    actual, expected = (ENV.compile(source).evaluate() for source in (example.expression, example.result))
+    assert equal(actual, expected)
+    assert type_of_value(actual) == type_of_value(expected)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.expression)

@@ -86,7 +86,9 @@ EXTENSIONS: dict[str, tuple[str, ...]] = {
 
 def _templates() -> dict[str, tuple[str, ...]]:
     unordered = ("<map>.map(", "<map>.filter(")
-    standard = {kind: tuple(each for each in of if not each.startswith(unordered)) for kind, of in STANDARD.items()}
+    standard = {
+        kind: tuple(template for template in of if not template.startswith(unordered)) for kind, of in STANDARD.items()
+    }
     return {kind: (*standard.get(kind, ()), *EXTENSIONS.get(kind, ())) for kind in {**STANDARD, **EXTENSIONS}}
 
 

@@ -49,8 +49,8 @@ def test_what_is_no_token_is_reported_where_it_starts(text: str, offset: int, sh
 
 @given(st.text(alphabet=st.characters(max_codepoint=0x2FF) | st.sampled_from("'\"\\`/bru0x.&|")))
 def test_any_text_is_read_to_its_end(text: str) -> None:
-    found, issues = tokens(Source(text))
-    assert found[-1].kind == END
-    offsets = [token.offset for token in found]
+    lexed, issues = tokens(Source(text))
+    assert lexed[-1].kind == END
+    offsets = [token.offset for token in lexed]
     assert offsets == sorted(offsets)
     assert all(0 <= issue.offset < len(text) for issue in issues)

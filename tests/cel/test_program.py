@@ -42,16 +42,16 @@ def outcome(program: Program, *values: Any) -> Any:
 
 
 def value(text: str, *values: Any, env: Env = ENV) -> Any:
-    kind, found = outcome(env.compile(text), *values)
-    assert kind == "value", found
-    return found
+    kind, answer = outcome(env.compile(text), *values)
+    assert kind == "value", answer
+    return answer
 
 
 def error(text: str, *values: Any, env: Env = ENV) -> str:
-    kind, found = outcome(env.compile(text), *values)
-    assert kind == "error", found
-    assert isinstance(found, str)
-    return found
+    kind, answer = outcome(env.compile(text), *values)
+    assert kind == "error", answer
+    assert isinstance(answer, str)
+    return answer
 
 
 @pytest.mark.parametrize(
@@ -113,9 +113,9 @@ def error(text: str, *values: Any, env: Env = ENV) -> str:
     ],
 )
 def test_values(text: str, want: Any) -> None:
-    found = value(text, TAINT, NODE)
-    assert found == want
-    assert type(found) is type(want)
+    actual = value(text, TAINT, NODE)
+    assert actual == want
+    assert type(actual) is type(want)
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def run(expression: str) -> str:
     ],
 )
 def test_a_hostile_expression_gets_an_answer(expression: str, want: str | None) -> None:
-    found = run(expression)
-    assert found.startswith(("ERROR: <input>:", "failed: ", "True", "False", "too costly"))
+    answer = run(expression)
+    assert answer.startswith(("ERROR: <input>:", "failed: ", "True", "False", "too costly"))
     if want is not None:
-        assert found == want
+        assert answer == want

@@ -76,17 +76,17 @@ def declared(text: str) -> Type:
     return _TYPES.get(name, types.DYN)
 
 
-def same(want: Any, found: Any) -> bool:
+def same(want: Any, actual: Any) -> bool:
     """Equality that also tells 1 from 1u, 1.0 and true, and 0.0 from -0.0."""
-    if type(want) is not type(found):
+    if type(want) is not type(actual):
         return False
     if isinstance(want, list):
-        return len(want) == len(found) and all(map(same, want, found))
+        return len(want) == len(actual) and all(map(same, want, actual))
     if isinstance(want, dict):
-        return want.keys() == found.keys() and all(same(want[key], found[key]) for key in want)
+        return want.keys() == actual.keys() and all(same(want[key], actual[key]) for key in want)
     if isinstance(want, float):
-        return want == found and math.copysign(1, want) == math.copysign(1, found)
-    return bool(want == found)
+        return want == actual and math.copysign(1, want) == math.copysign(1, actual)
+    return bool(want == actual)
 
 
 def outcomes(case: Case) -> list[Any]:
@@ -112,17 +112,17 @@ def attempt(evaluate: Callable[[], Any]) -> Any:
         return error
 
 
-def passes(want: dict[str, Any], found: Any) -> bool:
+def passes(want: dict[str, Any], outcome: Any) -> bool:
     if "error" in want:
-        return isinstance(found, CompileError | EvalError)
+        return isinstance(outcome, CompileError | EvalError)
     if "type" in want["value"]:
-        return isinstance(found, Type) and type_name(found) == want["value"]["type"]
-    return same(value(want["value"]), found)
+        return isinstance(outcome, Type) and type_name(outcome) == want["value"]["type"]
+    return same(value(want["value"]), outcome)
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the specification's tests are not here")
 @pytest.mark.parametrize("case", list(cases()))
 def test_the_specification(case: Case, request: pytest.FixtureRequest) -> None:
     expected = request.node.callspec.id not in FAILING
-    for found in outcomes(case):
-        assert passes(case["want"], found) is expected, found
+    for outcome in outcomes(case):
+        assert passes(case["want"], outcome) is expected, outcome

@@ -62,21 +62,21 @@ def _key_matches(key: str, taint_key: str, gates: Gates) -> bool:
 
 
 def _numbers(toleration: Toleration, taint_value: str) -> Answer:
-    wanted, found = int64(toleration.value), int64(taint_value)
-    if wanted is None:
+    threshold, operand = int64(toleration.value), int64(taint_value)
+    if threshold is None:
         return Answer(False, "failed to parse toleration value as int64")
-    if found is None:
+    if operand is None:
         return Answer(False, "failed to parse taint value as int64")
-    return Answer(found > wanted if toleration.operator == "Gt" else found < wanted)
+    return Answer(operand > threshold if toleration.operator == "Gt" else operand < threshold)
 
 
 def _versions(toleration: Toleration, taint_value: str) -> Answer:
-    wanted, found = version(toleration.value), version(taint_value)
-    if wanted is None:
+    threshold, operand = version(toleration.value), version(taint_value)
+    if threshold is None:
         return Answer(False, "failed to parse toleration value as semantic version")
-    if found is None:
+    if operand is None:
         return Answer(False, "failed to parse taint value as semantic version")
-    return Answer(_holds(toleration.operator, found, wanted))
+    return Answer(_holds(toleration.operator, operand, threshold))
 
 
 def glob(pattern: str, key: str) -> bool:
@@ -129,8 +129,8 @@ def version(text: str) -> NaiveVersion | None:
     return NaiveVersion(numbers, identifiers)
 
 
-def _holds(operator: str, found: NaiveVersion, wanted: NaiveVersion) -> bool:
-    order = compare(found, wanted)
+def _holds(operator: str, operand: NaiveVersion, threshold: NaiveVersion) -> bool:
+    order = compare(operand, threshold)
     return {"SemverEq": order == 0, "SemverGt": order > 0, "SemverLt": order < 0}[operator]
 
 
@@ -156,9 +156,9 @@ def compare(one: NaiveVersion, other: NaiveVersion) -> int:
 def term_matches(term: NodeSelectorTerm, labels: Mapping[str, str], name: str, gates: Gates) -> bool:
     """All of a term's parts hold, and it has one."""
     parts = [
-        *(requirement_matches(each, labels, gates) for each in term.match_expressions),
-        *(_field_matches(each, name) for each in term.match_fields),
-        *(_expression_matches(each, labels, gates) for each in term.match_cel_expressions),
+        *(requirement_matches(requirement, labels, gates) for requirement in term.match_expressions),
+        *(_field_matches(requirement, name) for requirement in term.match_fields),
+        *(_expression_matches(source, labels, gates) for source in term.match_cel_expressions),
     ]
     return bool(parts) and all(parts)
 
@@ -180,8 +180,8 @@ def requirement_matches(requirement: NodeSelectorRequirement, labels: Mapping[st
             bound = go_int64(values[0])
             return number is not None and bound is not None and (number > bound if operator == "Gt" else number < bound)
         case "SemverEq" | "SemverGt" | "SemverLt" if Gate.SEMVER in gates.on:
-            found, wanted = None if label is None else version(label), version(values[0])
-            return found is not None and wanted is not None and _holds(operator, found, wanted)
+            operand, threshold = None if label is None else version(label), version(values[0])
+            return operand is not None and threshold is not None and _holds(operator, operand, threshold)
     return False
 
 
@@ -193,8 +193,8 @@ def go_int64(text: str) -> int | None:
 
 
 def _field_matches(requirement: NodeSelectorRequirement, name: str) -> bool:
-    (wanted,) = requirement.values
-    return (name == wanted) == (requirement.operator == "In")
+    (expected,) = requirement.values
+    return (name == expected) == (requirement.operator == "In")
 
 
 def _expression_matches(source: str, labels: Mapping[str, str], gates: Gates) -> bool:

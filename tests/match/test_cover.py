@@ -42,9 +42,9 @@ def tolerated(toleration: Toleration, taints: list[Taint]) -> set[Taint]:
 
 def test_what_covers_another_tolerates_all_that_the_other_does() -> None:
     reach = {toleration: tolerated(toleration, TAINTS) for toleration in POOL}
-    found = [(wide, narrow) for wide, narrow in product(POOL, repeat=2) if wide != narrow and covers(wide, narrow)]
-    assert [(wide, narrow) for wide, narrow in found if not reach[narrow] <= reach[wide]] == []
-    assert sum(bool(reach[narrow]) for _, narrow in found) > 1000
+    covering = [(wide, narrow) for wide, narrow in product(POOL, repeat=2) if wide != narrow and covers(wide, narrow)]
+    assert [(wide, narrow) for wide, narrow in covering if not reach[narrow] <= reach[wide]] == []
+    assert sum(bool(reach[narrow]) for _, narrow in covering) > 1000
 
 
 @settings(max_examples=200)
@@ -65,7 +65,7 @@ def test_a_toleration_that_covers_another_matches_whenever_the_other_does(
         assert tolerated(narrow, taints) <= tolerated(wide, taints)
 
 
-@pytest.mark.parametrize("toleration", [each for each in POOL if tolerated(each, TAINTS)], ids=str)
+@pytest.mark.parametrize("toleration", [toleration for toleration in POOL if tolerated(toleration, TAINTS)], ids=str)
 def test_every_toleration_that_can_match_covers_itself(toleration: Toleration) -> None:
     assert covers(toleration, toleration)
 

@@ -57,13 +57,13 @@ REQUIREMENTS = [
 @pytest.mark.parametrize("gates", GATE_SETS, ids=gate_names)
 def test_the_operand_grid(gates: Gates) -> None:
     wrong = []
-    for each in REQUIREMENTS:
-        asked = select(term(each), gates=gates)
+    for required in REQUIREMENTS:
+        asked = select(term(required), gates=gates)
         for value in LABELS:
             labels = {"other": "5"} if value is None else {"x": value, "other": "5"}
-            want = naive.requirement_matches(each, labels, gates)
+            want = naive.requirement_matches(required, labels, gates)
             if asked.verdict(labels, "n1").matched != want:
-                wrong.append(f"{each} on {labels}: want {want}")
+                wrong.append(f"{required} on {labels}: want {want}")
     assert not wrong, "\n".join(wrong)
 
 
@@ -83,8 +83,8 @@ def test_a_label_that_is_no_version_is_an_error_with_a_reason(value: str) -> Non
 
 
 def test_a_missing_label_is_no_error() -> None:
-    for each in (NEW, BIG, WEST):
-        assert select(term(each)).verdict({}, "n1") == NO_MATCH
+    for required in (NEW, BIG, WEST):
+        assert select(term(required)).verdict({}, "n1") == NO_MATCH
 
 
 def test_a_label_that_is_no_number_is_no_match_as_in_kubernetes() -> None:
@@ -297,10 +297,16 @@ selectors = st.lists(terms, max_size=3).map(lambda each: NodeSelector(tuple(each
 def test_a_compiled_selector_says_what_the_rules_say(
     selector: NodeSelector, labels: dict[str, str], name: str, gates: Gates
 ) -> None:
-    matching = [each for each in selector.node_selector_terms if naive.term_matches(each, labels, name, gates)]
+    matching = [
+        node_term for node_term in selector.node_selector_terms if naive.term_matches(node_term, labels, name, gates)
+    ]
     assert compile_selector(selector, gates).verdict(labels, name).matched == bool(matching)
-    weighted = [PreferredSchedulingTerm(2**index, each) for index, each in enumerate(selector.node_selector_terms)]
-    score = sum(each.weight for each in weighted if naive.term_matches(each.preference, labels, name, gates))
+    weighted = [
+        PreferredSchedulingTerm(2**index, node_term) for index, node_term in enumerate(selector.node_selector_terms)
+    ]
+    score = sum(
+        node_term.weight for node_term in weighted if naive.term_matches(node_term.preference, labels, name, gates)
+    )
     assert compile_preferences(weighted, gates).score(labels, name) == score
 
 
@@ -309,7 +315,9 @@ def test_a_compiled_selector_says_what_the_rules_say(
 def test_what_a_selector_says_it_does_not_read_never_changes_its_verdict(
     selector: NodeSelector, labels: dict[str, str], other: dict[str, str], name: str, other_name: str, gates: Gates
 ) -> None:
-    weighted = [PreferredSchedulingTerm(2**index, each) for index, each in enumerate(selector.node_selector_terms)]
+    weighted = [
+        PreferredSchedulingTerm(2**index, node_term) for index, node_term in enumerate(selector.node_selector_terms)
+    ]
     asked, preferences = (
         compile_selector(selector, gates),
         compile_preferences(weighted, gates),

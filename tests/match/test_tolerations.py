@@ -70,9 +70,9 @@ def test_compiled_tolerations_say_what_the_rules_say(
 ) -> None:
     asked = compiled(*tolerations, gates=gates)
     for taint in taints:
-        answers = [naive.tolerates(each, taint, gates) for each in tolerations]
+        answers = [naive.tolerates(toleration, taint, gates) for toleration in tolerations]
         assert [naive.answer(verdict) for verdict in asked.verdicts(taint)] == answers
-        matching = [each for each, answer in zip(tolerations, answers, strict=True) if answer.matched]
+        matching = [toleration for toleration, answer in zip(tolerations, answers, strict=True) if answer.matched]
         assert asked.first_match(taint) is (matching[0] if matching else None)
         errors = [answer for answer in answers if answer.log]
         want = naive.MATCH if matching else (errors or [naive.NO_MATCH])[0]
@@ -89,9 +89,17 @@ def test_compiled_tolerations_say_what_the_rules_say(
 def test_preferences_that_nobody_tolerates_are_counted(
     tolerations: list[Toleration], taints: list[Taint], gates: Gates
 ) -> None:
-    kept = [each for each in tolerations if each.expression or each.effect in ("", "PreferNoSchedule")]
+    kept = [
+        toleration
+        for toleration in tolerations
+        if toleration.expression or toleration.effect in ("", "PreferNoSchedule")
+    ]
     preferred = [taint for taint in taints if taint.effect == "PreferNoSchedule"]
-    unmatched = [taint for taint in preferred if not any(naive.tolerates(each, taint, gates).matched for each in kept)]
+    unmatched = [
+        taint
+        for taint in preferred
+        if not any(naive.tolerates(toleration, taint, gates).matched for toleration in kept)
+    ]
     assert compiled(*tolerations, gates=gates).untolerated_preferred(taints) == len(unmatched)
 
 
@@ -350,9 +358,10 @@ def test_grace_is_the_smallest_over_the_first_matches(
 ) -> None:
     evicting = [taint for taint in taints if taint.effect == "NoExecute"]
     firsts = [
-        next((each for each in tolerations if naive.tolerates(each, taint, gates).matched), None) for taint in evicting
+        next((toleration for toleration in tolerations if naive.tolerates(toleration, taint, gates).matched), None)
+        for taint in evicting
     ]
-    limits = [0 if each is None else each.toleration_seconds for each in firsts]
+    limits = [0 if first is None else first.toleration_seconds for first in firsts]
     bounded = [max(0, limit) for limit in limits if limit is not None]
     assert compiled(*tolerations, gates=gates).grace_seconds(taints) == min(bounded, default=None)
 

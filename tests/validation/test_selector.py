@@ -48,20 +48,20 @@ def cel(*sources: str) -> NodeSelectorTerm:
 
 def refused(*terms: NodeSelectorTerm, gates: Gates = ALL_ON) -> list[str]:
     """What a selector with these terms is refused for, without the path of the selector."""
-    found = selector_errors("at", NodeSelector(terms), gates, "spec")
-    return [str(error).removeprefix("at.nodeSelectorTerms") for error in found]
+    errors = selector_errors("at", NodeSelector(terms), gates, "spec")
+    return [str(error).removeprefix("at.nodeSelectorTerms") for error in errors]
 
 
 def preference_refused(term: NodeSelectorTerm, weight: int = 1, gates: Gates = ALL_ON) -> list[str]:
     affinity = NodeAffinity(None, (PreferredSchedulingTerm(weight, term),))
-    found = node_affinity_errors("at", affinity, gates, "spec")
-    return [str(error).removeprefix(f"at.{PREFERRED}") for error in found]
+    errors = node_affinity_errors("at", affinity, gates, "spec")
+    return [str(error).removeprefix(f"at.{PREFERRED}") for error in errors]
 
 
 def test_a_refusal_starts_with_the_path_of_the_field() -> None:
     affinity = NodeAffinity(NodeSelector((label("kubelet", "SemverEq", "1.31"),)))
-    found = node_affinity_errors("spec.affinity.nodeAffinity", affinity, NONE_ON, "spec")
-    assert [str(error) for error in found] == [
+    errors = node_affinity_errors("spec.affinity.nodeAffinity", affinity, NONE_ON, "spec")
+    assert [str(error) for error in errors] == [
         f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[0].matchExpressions[0].operator: "
         'Invalid value: "SemverEq": not a valid selector operator'
     ]
@@ -227,7 +227,7 @@ terms = st.builds(
 def test_a_selector_that_admission_lets_in_parses_but_for_words_as_numbers(
     given_terms: list[NodeSelectorTerm], gates: Gates
 ) -> None:
-    admitted = tuple(each for each in given_terms if not refused(each, gates=gates))
+    admitted = tuple(node_term for node_term in given_terms if not refused(node_term, gates=gates))
     compiled = compile_selector(NodeSelector(admitted), gates)
     # Kubernetes never looked at the number of Gt and Lt before matching.
     assert all("the value must be an integer" in error for error in compiled.errors)

@@ -35,13 +35,13 @@ ALONE = "Forbidden: may not be set when `expression` is set"
 
 def refused(*tolerations: Toleration, gates: Gates = ALL_ON) -> list[str]:
     """What a pod with these tolerations is refused for, without the path of the list."""
-    found = toleration_errors("spec.tolerations", tolerations, gates, "spec")
-    return [str(error).removeprefix("spec.tolerations") for error in found]
+    errors = toleration_errors("spec.tolerations", tolerations, gates, "spec")
+    return [str(error).removeprefix("spec.tolerations") for error in errors]
 
 
 def device_refused(*tolerations: Toleration, gates: Gates = ALL_ON) -> list[str]:
-    found = device_toleration_errors("tolerations", tolerations, gates, "spec")
-    return [str(error).removeprefix("tolerations") for error in found]
+    errors = device_toleration_errors("tolerations", tolerations, gates, "spec")
+    return [str(error).removeprefix("tolerations") for error in errors]
 
 
 def test_a_refusal_starts_with_the_path_of_the_field() -> None:
@@ -55,7 +55,7 @@ def test_an_operator_is_supported_exactly_when_its_gate_is_on(operator: str, gat
     now = ["Equal", "Exists"]
     now += ["Gt", "Lt"] if gates.enabled(Gate.COMPARISON) else []
     now += ["SemverEq", "SemverGt", "SemverLt"] if gates.enabled(Gate.SEMVER) else []
-    supported = ", ".join(f'"{each}"' for each in now)
+    supported = ", ".join(f'"{operator}"' for operator in now)
     unsupported = [f'[0].operator: Unsupported value: "{operator}": supported values: {supported}']
     toleration = Toleration("sla", operator, "5")
     assert refused(toleration, gates=gates) == device_refused(toleration, gates=gates)
@@ -246,7 +246,7 @@ def test_all_errors_of_all_tolerations_are_reported_at_once_and_in_order() -> No
 def test_what_admission_lets_in_never_fails_to_parse_when_it_is_matched(
     tolerations: list[Toleration], gates: Gates, taints: list[Taint]
 ) -> None:
-    admitted = [each for each in tolerations if not refused(each, gates=gates)]
+    admitted = [toleration for toleration in tolerations if not refused(toleration, gates=gates)]
     asked = Tolerations(admitted, gates)
     for taint in taints:
         assert not any(verdict.log.startswith("failed to parse toleration") for verdict in asked.verdicts(taint))

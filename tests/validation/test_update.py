@@ -73,7 +73,7 @@ def test_an_existing_toleration_may_not_go_or_change(old: PodSpec, new: PodSpec)
 def test_any_update_that_keeps_every_toleration_is_allowed(
     kept: list[Toleration], more: list[Toleration], in_front: bool
 ) -> None:
-    lasting = [msgspec.structs.replace(each, toleration_seconds=7) for each in kept]
+    lasting = [msgspec.structs.replace(toleration, toleration_seconds=7) for toleration in kept]
     later = more + lasting if in_front else lasting + more
     assert refused(tolerating(*later), tolerating(*kept)) == []
 

@@ -96,5 +96,7 @@ def test_the_largest_string_is_no_longer_than_the_longest() -> None:
 @given(texts)
 def test_estimates_bound_what_happens(words: list[str]) -> None:
     longest = Size(0, max(map(len, words), default=0))
-    found = estimate(LIBRARY, "list_string_is_sorted_bool", exactly(len(words), element=longest, type=list_of(STRING)))
-    assert measure(LIBRARY, "list_string_is_sorted_bool", words) <= found.cost.max
+    estimated = estimate(
+        LIBRARY, "list_string_is_sorted_bool", exactly(len(words), element=longest, type=list_of(STRING))
+    )
+    assert measure(LIBRARY, "list_string_is_sorted_bool", words) <= estimated.cost.max

@@ -42,8 +42,8 @@ def test_functions(name: str, args: tuple[Any, ...], want: Any) -> None:
 
 
 def test_distinct_follows_the_equality_of_cel() -> None:
-    found = call(LIBRARY, "list_distinct", [1, UInt(1), 1.0, True, [1], [1.0], "1"])
-    assert [repr(value) for value in found] == ["1", "True", "[1]", "'1'"]
+    distinct = call(LIBRARY, "list_distinct", [1, UInt(1), 1.0, True, [1], [1.0], "1"])
+    assert [repr(value) for value in distinct] == ["1", "True", "[1]", "'1'"]
 
 
 @pytest.mark.parametrize(
@@ -83,9 +83,9 @@ def test_sorting_by_keys_is_sorting_when_the_keys_are_the_elements(items: list[i
 
 @given(st.lists(st.one_of(st.integers(0, 2), st.booleans(), st.sampled_from([0.0, 1.0]), st.just("a"))))
 def test_distinct_elements_differ_and_cover_all(items: list[Any]) -> None:
-    found = call(LIBRARY, "list_distinct", items)
-    assert all(not equal(a, b) for index, a in enumerate(found) for b in found[:index])
-    assert all(any(equal(item, one) for one in found) for item in items)
+    distinct = call(LIBRARY, "list_distinct", items)
+    assert all(not equal(a, b) for index, a in enumerate(distinct) for b in distinct[:index])
+    assert all(any(equal(item, one) for one in distinct) for item in items)
 
 
 @given(st.lists(numbers, max_size=4), st.integers(0, 3))
@@ -112,25 +112,25 @@ def test_flatten_keeps_all_elements_in_order(lists: list[list[int]], depth: int)
     ],
 )
 def test_estimates(name: str, operands: tuple[Any, ...], cost: Cost, size: Size) -> None:
-    found = estimate(LIBRARY, name, *operands)
-    assert (found.cost, found.size) == (cost, size)
+    estimated = estimate(LIBRARY, name, *operands)
+    assert (estimated.cost, estimated.size) == (cost, size)
 
 
 @given(numbers)
 def test_estimates_bound_what_happens(items: list[int]) -> None:
     for name in ("list_int_sort", "list_reverse", "list_distinct"):
-        found = estimate(LIBRARY, name, exactly(len(items)))
-        assert measure(LIBRARY, name, items) <= found.cost.max
-        assert found.size is not None
-        assert len(call(LIBRARY, name, items)) <= found.size.max
+        estimated = estimate(LIBRARY, name, exactly(len(items)))
+        assert measure(LIBRARY, name, items) <= estimated.cost.max
+        assert estimated.size is not None
+        assert len(call(LIBRARY, name, items)) <= estimated.size.max
 
 
 @given(st.lists(numbers, max_size=4))
 def test_estimate_of_flatten_bounds_the_result(lists: list[list[int]]) -> None:
     longest = max(map(len, lists), default=0)
-    found = estimate(LIBRARY, "list_flatten", exactly(len(lists), element=Size(0, longest)))
-    assert found.size is not None
-    assert len(call(LIBRARY, "list_flatten", lists)) <= found.size.max
+    estimated = estimate(LIBRARY, "list_flatten", exactly(len(lists), element=Size(0, longest)))
+    assert estimated.size is not None
+    assert len(call(LIBRARY, "list_flatten", lists)) <= estimated.size.max
 
 
 def test_sort_by_is_a_macro_with_overloads_for_each_type_of_key() -> None:

@@ -76,13 +76,13 @@ def test_a_constant_pattern_is_compiled_ahead_of_time() -> None:
 
 
 def test_patterns_are_kept_and_shared_between_threads() -> None:
-    found: list[object] = []
-    threads = [threading.Thread(target=lambda: found.append(pattern("thread+s"))) for _ in range(8)]
+    compiled: list[object] = []
+    threads = [threading.Thread(target=lambda: compiled.append(pattern("thread+s"))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 8
+    assert len(compiled) == 8
     assert pattern("thread+s") is pattern("thread+s")
     assert pattern.cache_info().maxsize == 1024
 
@@ -97,8 +97,8 @@ def test_the_same_matches_as_pythons(text: str, regex: str) -> None:
 
 
 def test_costs() -> None:
-    found = estimate(LIBRARY, "string_find_all_string", up_to(317), exactly(6))
-    assert found == (Cost(2, 64), Size(0, 317), Size(0, 317))
+    estimated = estimate(LIBRARY, "string_find_all_string", up_to(317), exactly(6))
+    assert estimated == (Cost(2, 64), Size(0, 317), Size(0, 317))
     assert estimate(LIBRARY, "string_find_string", exactly(3), exactly(6)) == (Cost(2, 2), Size(0, 3), None)
     assert estimate(LIBRARY, "string_find_all_string", exactly(3), exactly(0)).size == Size(0, 4)
     assert measure(LIBRARY, "string_find_string", "x" * 20, "[a-z]+") == 6

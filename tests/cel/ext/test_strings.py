@@ -234,8 +234,8 @@ def test_case_changes_only_ascii(text: str) -> None:
     ],
 )
 def test_estimates(name: str, operands: tuple[object, ...], cost: Cost, size: Size | None) -> None:
-    found = estimate(LIBRARY, name, *operands)  # type: ignore[arg-type]
-    assert (found.cost, found.size) == (cost, size)
+    estimated = estimate(LIBRARY, name, *operands)  # type: ignore[arg-type]
+    assert (estimated.cost, estimated.size) == (cost, size)
 
 
 def test_pieces_are_no_longer_than_the_text() -> None:
@@ -257,17 +257,17 @@ def test_estimates_bound_what_happens(text: str, old: str, new: str) -> None:
         ("strings_quote", 1),
     ]:
         args = (text, old, new)[:count]
-        found = estimate(LIBRARY, name, *operands[:count])
-        assert measure(LIBRARY, name, *args) <= found.cost.max
+        estimated = estimate(LIBRARY, name, *operands[:count])
+        assert measure(LIBRARY, name, *args) <= estimated.cost.max
         result = call(LIBRARY, name, *args)
-        assert found.size is None or len(result) <= found.size.max
+        assert estimated.size is None or len(result) <= estimated.size.max
 
 
 @given(st.lists(texts, max_size=5), texts)
 def test_estimate_of_join_bounds_what_happens(parts: list[str], separator: str) -> None:
     longest = max(map(len, parts), default=0)
     operands = (exactly(len(parts), element=Size(0, longest)), exactly(len(separator)))
-    found = estimate(LIBRARY, "list_join_string", *operands)
-    assert measure(LIBRARY, "list_join_string", parts, separator) <= found.cost.max
-    assert found.size is not None
-    assert len(call(LIBRARY, "list_join_string", parts, separator)) <= found.size.max
+    estimated = estimate(LIBRARY, "list_join_string", *operands)
+    assert measure(LIBRARY, "list_join_string", parts, separator) <= estimated.cost.max
+    assert estimated.size is not None
+    assert len(call(LIBRARY, "list_join_string", parts, separator)) <= estimated.size.max
