@@ -40,7 +40,7 @@ async def gets(client: Client, namespace: str, certificate: str) -> None:
             return False
         return bool(found["data"] == {"ca.crt": certificate})
 
-    await eventually(there, 30)
+    await eventually(there)
 
 
 async def test_every_namespace_is_given_the_certificate_of_the_kubeconfig_or_another_one(tmp_path: Path) -> None:

@@ -37,7 +37,6 @@ def test_all_stories_come_true_from_an_installed_package_and_nothing_is_left(ins
     env = {**os.environ, "PYTHONPATH": str(installed), "TMPDIR": str(rooms), "COLUMNS": "100"}
     run = subprocess.run(
         [sys.executable, "-m", "moorage", "demo"], cwd=tmp_path, env=env, capture_output=True, text=True, check=False,
-        timeout=120,
     )  # fmt: skip
     assert run.returncode == 0, run.stdout + run.stderr
     assert run.stderr == ""

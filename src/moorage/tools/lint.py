@@ -29,13 +29,13 @@ class LintFinding:
 
     @property
     def severity(self) -> Severity:
-        """How grave it is."""
+        """How severe it is."""
         return self.rule.severity
 
 
 def _refused(item: Object, context: Context) -> Found:
-    judged = item, context.gates
-    for error in (*admission_errors(*judged), *template_errors(*judged)):
+    gates = context.gates
+    for error in (*admission_errors(item, gates), *template_errors(item, gates)):
         yield error.field, error.body
 
 
@@ -58,8 +58,8 @@ _ORDER = {rule_id: place for place, rule_id in enumerate(RULES)}
 
 
 def lint(cluster: Cluster, nodes: Cluster, gates: Gates) -> list[LintFinding]:
-    """All findings, object by object; of each the eviction trap first, then the gravest."""
-    findings = [LintFinding(UNREADABLE, each.file, each.line, "", "", each.message) for each in cluster.problems]
+    """All findings, object by object; for each object the eviction trap first, then by severity."""
+    findings = [LintFinding(UNREADABLE, error.file, error.line, "", "", error.message) for error in cluster.problems]
     context = context_of((node for _, node in nodes.of(Node)), gates)
     for item in cluster.items:
         findings += sorted(_findings(item, context), key=_order)
