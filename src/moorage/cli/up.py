@@ -23,8 +23,8 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 
 def _server_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed((
-        click.option("--data-dir", "directory", type=click.Path(file_okay=False, path_type=Path), metavar="PATH", default=_DIRECTORY,
-                     show_default=True,
+        click.option("--data-dir", "directory", type=click.Path(file_okay=False, path_type=Path), metavar="PATH",
+                     default=_DIRECTORY, show_default=True,
                      help="Where certificates, tokens, the kubeconfig and the database are kept."),
         click.option("--bind", default="127.0.0.1", show_default=True, help="The address to listen on."),
         click.option("--port", type=click.IntRange(0, 65535), default=6443, show_default=True,

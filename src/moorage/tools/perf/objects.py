@@ -54,7 +54,7 @@ class ObjectTemplate:
             raise ObjectsError(f"{path}:{error.line}: {error.message}") from None
         self._only: Data | None = None
 
-    def made(self, index: int = 0, count: int = 1, params: Mapping[str, Any] | None = None) -> Data:
+    def render(self, index: int = 0, count: int = 1, params: Mapping[str, Any] | None = None) -> Data:
         """The object of an index among a count. Parts of it may be shared with other objects: read only."""
         if self._only is not None:
             return self._only
@@ -105,7 +105,7 @@ class Objects:
                 paths.append(self._pod_template)
             for path in paths:
                 template = self.template(path)
-                data = template.made(params=getattr(operation, "template_params", None))
+                data = template.render(params=getattr(operation, "template_params", None))
                 if refused := foreign.in_object(data):
                     raise ObjectsError(f"{template.path}: {refused}")
                 try:
@@ -116,7 +116,7 @@ class Objects:
     def namespaces(self, prefix: str, count: int, path: str) -> Iterator[Data]:
         """Namespaces PREFIX-0, PREFIX-1 and so on."""
         for index in range(count):
-            data = self.template(path).made() if path else {}
+            data = self.template(path).render() if path else {}
             yield {**data, "metadata": {**data.get("metadata", {}), "name": f"{prefix}-{index}"}}
 
     def nodes(self, operation: CreateNodes, prefix: str) -> Iterator[Data]:
@@ -124,7 +124,7 @@ class Objects:
         for index in range(operation.count):
             data: Data = _NODE
             if path := operation.node_template_path:
-                data = self.template(path).made(index, operation.count, operation.template_params)
+                data = self.template(path).render(index, operation.count, operation.template_params)
             metadata = data.get("metadata") or {}
             name = metadata.get("name") or f"{metadata.get('generateName') or prefix}{self._nodes}"
             self._nodes += 1
@@ -143,7 +143,7 @@ class Objects:
             if not path:
                 yield _POD
                 continue
-            data = self.template(path).made(index, operation.count, operation.template_params)
+            data = self.template(path).render(index, operation.count, operation.template_params)
             metadata = data.get("metadata") or {}
             label = f"signature-label-{index // operation.signature_batch_size}"
             labels = {**(metadata.get("labels") or {}), "signature": label}
@@ -152,8 +152,8 @@ class Objects:
     def volume(self, operation: CreatePods, namespace: str, index: int) -> tuple[Data, Data]:
         """A volume and its claim, bound to each other."""
         claim_name, name = f"pvc-{index}", f"{namespace}-vol-{index}"
-        volume = self.template(operation.persistent_volume_template_path).made(index, operation.count)
-        claim = self.template(operation.persistent_volume_claim_template_path).made(index, operation.count)
+        volume = self.template(operation.persistent_volume_template_path).render(index, operation.count)
+        claim = self.template(operation.persistent_volume_claim_template_path).render(index, operation.count)
         spec = {**(volume.get("spec") or {}), "claimRef": {
             "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": claim_name,
         }}  # fmt: skip

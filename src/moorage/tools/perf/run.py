@@ -175,14 +175,14 @@ class WorkloadRun:
             await self._cluster.create(template.kind_of(data), data, operation.namespace)
 
         total, params = operation.count, operation.template_params
-        await self._each(create, (template.made(index, total, params) for index in range(total)))
+        await self._each(create, (template.render(index, total, params) for index in range(total)))
 
     async def _update_any(self, operation: UpdateAny) -> None:
         template = self._objects.template(operation.template_path)
         ticks = _ticks(operation.update_per_second)
         for index in range(operation.count):
             await anext(ticks)
-            data = template.made(index, operation.count)
+            data = template.render(index, operation.count)
             if operation.namespace:
                 data = {**data, "metadata": {**data["metadata"], "namespace": operation.namespace}}
             kind = template.kind_of(data)
@@ -223,7 +223,7 @@ class WorkloadRun:
                 objects.clear()
                 continue
             for template in templates:
-                data = template.made(turn)
+                data = template.render(turn)
                 kind = template.kind_of(data)
                 with suppress(Exists):
                     name = await self._cluster.create(kind, data, namespace if kind.namespaced else "")
