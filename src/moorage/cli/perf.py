@@ -42,7 +42,6 @@ def perf(config: Path, workload: str, output: str) -> None:
 
     from moorage.tools.perf.cluster import Failed
     from moorage.tools.perf.measure import document
-    from moorage.tools.perf.worker import measure
     from moorage.tools.perf.workloads import File, WorkloadError
 
     try:
@@ -55,14 +54,11 @@ def perf(config: Path, workload: str, output: str) -> None:
     for plan in plans:
         for note in plan.notes:
             click.echo(f"note: {plan.name}: {note}", err=True)
-        progress = ProgressLine(plan.name, sys.stderr)
         try:
-            measurements = measure(config, plan.name, progress.tell)
+            measurements = _measure(config, plan.name)
         except Failed as error:
             problems.append(str(error))
             continue
-        finally:
-            progress.end()
         for measurement in measurements:
             figures = measurement.items()
             problems += plan.threshold.misses(figures)
@@ -74,6 +70,17 @@ def perf(config: Path, workload: str, output: str) -> None:
     for problem in problems:
         click.echo(f"moorage: {problem}", err=True)
     sys.exit(FINDINGS if problems else 0)
+
+
+def _measure(config: Path, name: str) -> list[Measurement]:
+    """Run a workload and show its progress. Raises Failed."""
+    from moorage.tools.perf.worker import measure
+
+    progress = ProgressLine(name, sys.stderr)
+    try:
+        return measure(config, name, progress.tell)
+    finally:
+        progress.end()
 
 
 class Table:

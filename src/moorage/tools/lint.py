@@ -34,8 +34,8 @@ class LintFinding:
 
 
 def _refused(item: Object, context: Context) -> Found:
-    gates = context.gates
-    for error in (*admission_errors(item, gates), *template_errors(item, gates)):
+    judged = item, context.gates
+    for error in (*admission_errors(*judged), *template_errors(*judged)):
         yield error.field, error.body
 
 

@@ -109,7 +109,7 @@ class Explanation:
 
     @property
     def is_finding(self) -> bool:
-        """Whether somebody should look at this pod: it fits nowhere, or is refused, or has to leave."""
+        """Whether the pod counts for the exit code: it fits nowhere, is refused by admission, or has to leave."""
         short = any(fit.grace_seconds is not None for fit in self.answer.fits)
         return bool(self.admission or not self.answer.fits or short or self.leaves)
 

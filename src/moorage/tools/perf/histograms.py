@@ -113,5 +113,5 @@ def quantile(share: float, counts: Mapping[float, int]) -> float:
 
 @cache
 def names() -> frozenset[str]:
-    """The names of the histograms that our scheduler has."""
+    """The histograms that a scheduler of ours has."""
     return frozenset(family.name for family in Metrics().registry.collect() if family.type == "histogram")

@@ -137,7 +137,7 @@ class Objects:
             yield node
 
     def pods(self, operation: CreatePods) -> Iterator[Data]:
-        """Pods, each with the label by which its kind can be told."""
+        """Pods, each with a `signature` label."""
         path = operation.pod_template_path or self._pod_template
         for index in range(operation.count):
             if not path:
