@@ -123,12 +123,14 @@ async def test_the_plugin_of_the_docs_is_found_by_its_entry_point_and_places_pod
     (installed / "entry_points.txt").write_text(f"[{group}]\n{''.join(entries)}")
     monkeypatch.syspath_prepend(str(package))
     *_, profile = (yaml.safe_load(block) for block in _blocks("scheduler.md", "yaml"))
-    settings = Settings(tmp_path / "data", port=0, nodes=0, scheduling=Configuration.of(profile))
+    clock = FastClock()
+    settings = Settings(tmp_path / "data", port=0, nodes=0, scheduling=Configuration.of(profile), clock=clock)
     plane = await ControlPlane.start(settings)
     try:
         client = plane.server.client("test")
         for name, carbon in (("coal", "900"), ("gas", "250"), ("wind", "10")):
             await create(client, node(name, {"example.com/carbon": carbon}))
+        await clock.run_fast(2)  # until new nodes come to life
         await create(client, pod("job"))
         await eventually(lambda: _placed(client, "job", "wind"))
         for name in ("gas", "wind"):

@@ -34,7 +34,7 @@ _STANDARD = {
 
 @dataclass(slots=True)
 class Settings:
-    """What a control plane is told to be."""
+    """The options of a control plane."""
 
     directory: Path
     store: str = "sqlite"
@@ -51,7 +51,7 @@ class Settings:
 
 
 async def furnish(client: Client, nodes: int) -> None:
-    """Give a new cluster what people expect to find: nodes, and a class of volumes."""
+    """Create what people expect to find in a new cluster: hollow nodes and a default storage class."""
     with suppress(Exists):
         await client.create(_STORAGE_CLASS, _STANDARD)
     await ensure_nodes(client, nodes)
@@ -80,25 +80,22 @@ class ControlPlane:
 
         async def control(client: Client) -> None:
             authority = (settings.directory / AUTHORITY).read_text()
-            made = (*CONTROLLERS, HollowNodes, root_ca(authority))
-            controllers = prepare(client, settings.controllers_gates, made, clock=settings.clock)
+            makers = (*CONTROLLERS, HollowNodes, root_ca(authority))
+            controllers = prepare(client, settings.controllers_gates, makers, clock=settings.clock)
             with server.measuring(controllers.context.registry):
                 await controllers.run()
 
         await furnish(server.client("moorage"), settings.nodes)
-        alone = settings.store == SQLITE
-        plane.run("scheduler", schedule, lease="" if alone else "kube-scheduler")
-        plane.run("controllers", control, lease="" if alone else "kube-controller-manager")
+        is_shared = settings.store != SQLITE
+        plane.run("scheduler", schedule, lease="kube-scheduler" if is_shared else "")
+        plane.run("controllers", control, lease="kube-controller-manager" if is_shared else "")
         return plane
 
     def run(self, component: str, work: Callable[[Client], Awaitable[None]], lease: str = "") -> None:
-        """Keep a component running, where others may, too, only while the lease is held.
-
-        One that fails is started anew, with the failure in the log.
-        """
+        """Keep a component running, and with a lease only while it is held; one that fails is logged and restarted."""
         client = self.server.client(f"moorage-{component}")
 
-        async def kept() -> None:
+        async def keep_running() -> None:
             while True:
                 try:
                     if lease:
@@ -111,7 +108,7 @@ class ControlPlane:
                     _LOG.exception("%s failed and is started again", component)
                 await asyncio.sleep(_RESTART_SECONDS)
 
-        self._tasks.append(asyncio.create_task(kept(), name=component))
+        self._tasks.append(asyncio.create_task(keep_running(), name=component))
 
     async def stop(self) -> None:
         """Stop everything, the API server last."""

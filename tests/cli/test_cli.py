@@ -64,7 +64,7 @@ def test_colour_on_a_terminal_unless_no_color(no_colour: str, coloured: bool) ->
     main, side = pty.openpty()
     command = [sys.executable, "-m", "moorage", "why", "-f", CLEAN, *ALL]
     process = subprocess.Popen(command, stdout=side, env={**os.environ, "NO_COLOR": no_colour})
-    process.wait(timeout=60)
+    process.wait()
     os.close(side)
     shown = os.read(main, 100_000)
     os.close(main)

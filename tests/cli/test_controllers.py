@@ -35,10 +35,10 @@ async def gets(client: Client, namespace: str, certificate: str) -> None:
 
     async def there() -> bool:
         try:
-            found = await read(client, "ConfigMap", "kube-root-ca.crt", namespace)
+            config_map = await read(client, "ConfigMap", "kube-root-ca.crt", namespace)
         except Missing:
             return False
-        return bool(found["data"] == {"ca.crt": certificate})
+        return bool(config_map["data"] == {"ca.crt": certificate})
 
     await eventually(there)
 

@@ -37,19 +37,18 @@ def test_all_stories_come_true_from_an_installed_package_and_nothing_is_left(ins
     env = {**os.environ, "PYTHONPATH": str(installed), "TMPDIR": str(rooms), "COLUMNS": "100"}
     run = subprocess.run(
         [sys.executable, "-m", "moorage", "demo"], cwd=tmp_path, env=env, capture_output=True, text=True, check=False,
-        timeout=120,
     )  # fmt: skip
     assert run.returncode == 0, run.stdout + run.stderr
     assert run.stderr == ""
     assert "✗" not in run.stdout
-    told, _, summary = run.stdout.partition("\nSTORY ")
+    played, _, summary = run.stdout.partition("\nSTORY ")
     for story in STORIES:
-        assert f"{story.document} story {story.number}: {story.title}\n" in told
-        assert f"$ kubectl apply -f examples/{story.folder}\n" in told
+        assert f"{story.document} story {story.number}: {story.title}\n" in played
+        assert f"$ kubectl apply -f examples/{story.folder}\n" in played
         assert f"\n{story.folder} " in summary
     outcomes = sum(isinstance(step, Expectation) for story in STORIES for step in story.steps)
     assert f"16 stories, {outcomes} outcomes: all as expected" in summary
-    passing = re.search(r"30 s pass, in (\S+) s: the control plane's clock runs fast", told)
+    passing = re.search(r"30 s pass, in (\S+) s: the control plane's clock runs fast", played)
     assert passing is not None
     assert float(passing[1]) < 30
     assert list(rooms.iterdir()) == []

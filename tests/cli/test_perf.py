@@ -43,9 +43,9 @@ def test_the_table_fits_into_100_columns_and_a_missed_threshold_ends_with_1(tmp_
 def test_json_is_what_the_dashboard_of_scheduler_perf_reads() -> None:
     answer = moorage("perf", "--config", str(BENCH), "--workload", "CELToleration/20Nodes", "-o", "json")
     assert answer.returncode == 0, answer.stderr
-    told = json.loads(answer.stdout)
-    assert told["version"] == "v1"
-    rate = told["dataItems"][0]
+    document = json.loads(answer.stdout)
+    assert document["version"] == "v1"
+    rate = document["dataItems"][0]
     assert rate["labels"] == {"Name": "CELToleration/20Nodes/namespace-2", "Metric": "SchedulingThroughput"}
     assert rate["unit"] == "pods/s"
     assert rate["data"].keys() == {"Average", "Perc50", "Perc90", "Perc95", "Perc99"}

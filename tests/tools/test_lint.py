@@ -26,8 +26,8 @@ def rules(path: Path, gates: Gates = ALL_ON) -> list[str]:
 @pytest.mark.parametrize("rule", RULES)
 def test_every_rule_has_a_page_whose_examples_are_true(rule: str, tmp_path: Path) -> None:
     page = (PAGES / f"{rule}.md").read_text()
-    found, clean = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
-    (tmp_path / "found.yaml").write_text(found)
+    wrong, clean = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "found.yaml").write_text(wrong)
     (tmp_path / "clean.yaml").write_text(clean)
     assert rule in rules(tmp_path / "found.yaml")
     assert rule not in rules(tmp_path / "clean.yaml")
@@ -51,10 +51,10 @@ TRAP = "  - {key: sla, operator: Gt, value: '950', effect: NoExecute, toleration
 
 def test_the_eviction_trap_is_named_first_even_before_errors(tmp_path: Path) -> None:
     file = write(tmp_path, "  - {key: 'b a d', operator: Exists}\n" + TRAP)
-    found = findings(file)
-    assert found[0].rule.id == "eviction-trap"
-    assert found[1].severity is Severity.ERROR
-    assert found[0].line == 9
+    ordered = findings(file)
+    assert ordered[0].rule.id == "eviction-trap"
+    assert ordered[1].severity is Severity.ERROR
+    assert ordered[0].line == 9
 
 
 @pytest.mark.parametrize("seconds", ["0", "-5", "30"])

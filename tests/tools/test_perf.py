@@ -92,16 +92,16 @@ def test_other_texts_are_no_durations(text: str) -> None:
 
 def test_throughput_is_pods_by_time_and_percentiles_are_over_samples() -> None:
     times = [number / 100 for number in range(1, 501)] + [5 + number / 50 for number in range(1, 251)]
-    found = throughput(times)
-    assert found["Average"] == pytest.approx(75)
-    assert found["Perc50"] == pytest.approx(50, abs=1)
-    assert found["Perc99"] == pytest.approx(100, abs=1)
+    figures = throughput(times)
+    assert figures["Average"] == pytest.approx(75)
+    assert figures["Perc50"] == pytest.approx(50, abs=1)
+    assert figures["Perc99"] == pytest.approx(100, abs=1)
     assert throughput([]) == {}
 
 
 def test_percentiles_are_values_that_were_measured() -> None:
-    found = summary(range(1, 101), 50.5)
-    assert found == {"Average": 50.5, "Perc50": 50, "Perc90": 90, "Perc95": 95, "Perc99": 99}
+    figures = summary(range(1, 101), 50.5)
+    assert figures == {"Average": 50.5, "Perc50": 50, "Perc90": 90, "Perc95": 95, "Perc99": 99}
 
 
 def write(folder: Path, *operations: dict[str, Any], templates: dict[str, str] | None = None, **more: Any) -> Path:
@@ -243,15 +243,15 @@ def test_a_parameter_may_have_a_default_and_a_multiplier(tmp_path: Path) -> None
 
 
 async def test_pods_are_placed_and_measured(tmp_path: Path) -> None:
-    told: list[str] = []
+    reported: list[str] = []
     plan = File(write(tmp_path, NODES, PODS, {**PODS, "namespace": "mine", "count": 3})).plan("Test/small")
-    first, second = await run(plan, lambda progress: told.append(progress.operation))
+    first, second = await run(plan, lambda progress: reported.append(progress.operation))
     assert (first.name, first.pods) == ("Test/small/namespace-1", 4)
     assert (second.name, second.pods) == ("Test/small/mine", 3)
     assert first.throughput["Average"] > 0
     assert 0 < first.latency["Perc50"] <= first.latency["Perc99"]
     assert first.memory > 10
-    assert told[0] == "createNodes"
+    assert reported[0] == "createNodes"
     figures = first.items()
     units = {item.labels["Metric"]: item.unit for item in figures}
     assert units == {
@@ -264,7 +264,7 @@ async def test_pods_are_placed_and_measured(tmp_path: Path) -> None:
 
 async def test_nodes_have_the_labels_that_pods_ask_for(tmp_path: Path) -> None:
     selecting = POD + "  nodeSelector: {disk: ssd}\n  topologySpreadConstraints: []\n"
-    found = await measured(
+    measurements = await measured(
         tmp_path,
         {**NODES, "labelNodePrepareStrategy": {"labelKey": "disk", "labelValues": ["hdd", "ssd"]}},
         {**NODES, "uniqueNodeLabelStrategy": {"labelKey": "serial"}},
@@ -276,7 +276,7 @@ async def test_nodes_have_the_labels_that_pods_ask_for(tmp_path: Path) -> None:
             "{name: main, image: pause}",
             "{name: main, image: pause, resources: {limits: {example.com/disks: 1}}}")},
     )  # fmt: skip
-    assert [each.pods for each in found] == [4, 2]
+    assert [each.pods for each in measurements] == [4, 2]
 
 
 async def test_volumes_and_claims_are_bound_before_their_pods_are_placed(tmp_path: Path) -> None:
@@ -296,13 +296,13 @@ metadata: {annotations: {pv.kubernetes.io/bind-completed: "true"}}
 spec: {accessModes: [ReadWriteOnce], storageClassName: "", resources: {requests: {storage: 1Gi}}}
 """
     paths = {"persistentVolumeTemplatePath": "pv.yaml", "persistentVolumeClaimTemplatePath": "pvc.yaml"}
-    (found,) = await measured(
+    (measurement,) = await measured(
         tmp_path,
         {**NODES, "labelNodePrepareStrategy": {"labelKey": "zone", "labelValues": ["a", "b"]}},
         {**PODS, **paths},
         templates={"pv.yaml": volume, "pvc.yaml": claim},
     )
-    assert found.pods == 4
+    assert measurement.pods == 4
 
 
 async def test_every_operation_can_be_done(tmp_path: Path) -> None:
@@ -312,7 +312,7 @@ async def test_every_operation_can_be_done(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
     )
-    found = await measured(
+    measurements = await measured(
         tmp_path,
         NODES,
         {"opcode": "createNamespaces", "prefix": "team", "count": 2},
@@ -338,7 +338,7 @@ async def test_every_operation_can_be_done(tmp_path: Path) -> None:
             "big.yaml": POD + "  nodeSelector: {size: big}\n", "urgent.yaml": POD + "  priority: 7\n",
         },
     )  # fmt: skip
-    assert [(each.name, each.pods >= 3) for each in found] == [
+    assert [(each.name, each.pods >= 3) for each in measurements] == [
         ("Test/small/both", True), ("Test/small/namespace-16", True),
     ]  # fmt: skip
 

@@ -121,8 +121,8 @@ async def measured(file: File) -> list[Measurement]:
 
 async def test_pods_with_claims_fill_the_nodes_that_have_a_driver(tmp_path: Path) -> None:
     file = upstream(tmp_path, DRIVER + PLACED, "params: {plain: 2, nodes: 2, devices: 3, pods: 6}")
-    (found,) = await measured(file)
-    assert (found.name, found.pods) == ("Devices/fast/test", 6)
+    (measurement,) = await measured(file)
+    assert (measurement.name, measurement.pods) == ("Devices/fast/test", 6)
 
 
 ALLOCATED = """
@@ -164,8 +164,8 @@ async def test_pods_share_claims(tmp_path: Path) -> None:
 """
     claim = TEMPLATES["claim"].replace('name: "claim-{{.Index}}"', "name: claim-0")
     params = "params: {plain: 0, nodes: 1, devices: 1, claims: 1, pods: 5}"
-    (found,) = await measured(upstream(tmp_path, DRIVER + operations, params, claim=claim))
-    assert found.pods == 5
+    (measurement,) = await measured(upstream(tmp_path, DRIVER + operations, params, claim=claim))
+    assert measurement.pods == 5
 
 
 @pytest.mark.parametrize("is_tolerant", [True, False])
@@ -189,8 +189,8 @@ async def test_pods_of_a_steady_state_come_again_under_their_names(tmp_path: Pat
     file = upstream(
         tmp_path, DRIVER + steady, "params: {plain: 0, nodes: 1, devices: 2, pods: 2, duration: 1s}"
     )  # fmt: skip
-    (found,) = await measured(file)
-    assert found.pods > 2
+    (measurement,) = await measured(file)
+    assert measurement.pods > 2
 
 
 async def test_a_steady_state_without_any_pod_placed_is_a_failure(tmp_path: Path) -> None:
@@ -202,13 +202,13 @@ async def test_a_steady_state_without_any_pod_placed_is_a_failure(tmp_path: Path
 
 async def test_what_is_measured_may_be_something_else_than_pods(tmp_path: Path) -> None:
     begin = "\n  - {opcode: startCollectingMetrics, name: slices, namespaces: [default]}"
-    (found,) = await measured(
+    (measurement,) = await measured(
         upstream(
             tmp_path, f"{begin}{DRIVER}  - opcode: stopCollectingMetrics\n", "params: {plain: 0, nodes: 3, devices: 9}"
         )
     )
-    assert (found.name, found.pods) == ("Devices/fast/slices", 0)
-    assert found.duration > 0
+    assert (measurement.name, measurement.pods) == ("Devices/fast/slices", 0)
+    assert measurement.duration > 0
 
 
 @pytest.mark.parametrize(
@@ -256,8 +256,8 @@ METRICS = """
 
 
 async def test_metrics_of_the_scheduler_are_told_by_the_labels_that_are_asked_for(tmp_path: Path) -> None:
-    (found,) = await measured(upstream(tmp_path, PLAIN, head=METRICS.lstrip("\n")))
-    attempts, plugins = sorted(found.counted, key=lambda item: -len(item.labels))
+    (measurement,) = await measured(upstream(tmp_path, PLAIN, head=METRICS.lstrip("\n")))
+    attempts, plugins = sorted(measurement.counted, key=lambda item: -len(item.labels))
     assert attempts.labels == {
         "Name": "Devices/fast/namespace-1", "Metric": "scheduler_scheduling_attempt_duration_seconds",
         "result": "scheduled",
@@ -275,8 +275,8 @@ async def test_a_threshold_may_be_on_a_metric_of_the_scheduler_and_from_above(tm
     expectLower: true
 """
     file = upstream(tmp_path, PLAIN, "threshold: 0.001", selector)
-    (found,) = await measured(file)
-    plan, figures = file.plan("Devices/fast"), found.items()
+    (measurement,) = await measured(file)
+    plan, figures = file.plan("Devices/fast"), measurement.items()
     assert not plan.notes
     (miss,) = plan.threshold.misses(figures)
     assert miss.startswith("Devices/fast/namespace-1: Perc99 of scheduler_scheduling_attempt_duration_seconds is ")

@@ -25,13 +25,13 @@ CEL_TERM = {"matchCELExpressions": ["node.labels['kernel'] == '6.1.0'"]}
 PLAIN_TERM = {"matchExpressions": [{"key": "kernel", "operator": "Exists"}]}
 
 
-def made(kind: str, name: str, api_version: str = "v1", **fields: Any) -> Data:
+def manifest(kind: str, name: str, api_version: str = "v1", **fields: Any) -> Data:
     metadata = {"name": name, **fields.pop("metadata", {})}
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
 
 
 def node(name: str, *taints: Data, **labels: str) -> Data:
-    return made("Node", name, metadata={"labels": labels}, spec={"taints": list(taints)})
+    return manifest("Node", name, metadata={"labels": labels}, spec={"taints": list(taints)})
 
 
 def taint(value: str, effect: str = "NoExecute", key: str = "sla") -> Data:
@@ -40,7 +40,7 @@ def taint(value: str, effect: str = "NoExecute", key: str = "sla") -> Data:
 
 def pod(name: str, *tolerations: Data, node_name: str = "", phase: str = "", owner: str = "", **spec: Any) -> Data:
     owners = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": "1", "controller": True}]
-    return made(
+    return manifest(
         "Pod", name, metadata={"ownerReferences": owners} if owner else {},
         spec={"tolerations": list(tolerations), "nodeName": node_name, **spec}, status={"phase": phase},
     )  # fmt: skip
@@ -58,13 +58,13 @@ def preferring(term: Data) -> Data:
 def findings(gate: Gate, *objects: Data) -> list[RollbackFinding]:
     items = []
     for each in objects:
-        found = from_manifest(each)
-        assert found is not None
-        items.append(ClusterObject(found))
+        decoded = from_manifest(each)
+        assert decoded is not None
+        items.append(ClusterObject(decoded))
     return Rollback(Cluster(items), gate).findings()
 
 
-def found(gate: Gate, *objects: Data) -> list[tuple[RollbackStep, str]]:
+def broken(gate: Gate, *objects: Data) -> list[tuple[RollbackStep, str]]:
     return [(each.step, each.name) for each in findings(gate, *objects)]
 
 
@@ -72,18 +72,18 @@ def found(gate: Gate, *objects: Data) -> list[tuple[RollbackStep, str]]:
 def test_running_pods_are_evicted_only_by_the_gates_that_eviction_asks(gate: Gate) -> None:
     running = pod("web", TOLERATIONS[gate], node_name="n1", phase="Running", owner="web")
     expected = [(RollbackStep.EVICTED, "Pod default/web")] if gate in (Gate.CEL, Gate.WILDCARD) else []
-    assert found(gate, node("n1", taint(VALUES[gate])), running) == expected
+    assert broken(gate, node("n1", taint(VALUES[gate])), running) == expected
 
 
 @pytest.mark.parametrize("gate", Gate)
 def test_who_does_not_use_a_gate_does_not_mind(gate: Gate) -> None:
     others = [pod(f"p{number}", each) for number, each in enumerate(TOLERATIONS.values()) if each != TOLERATIONS[gate]]
-    assert found(gate, node("n1", taint("1")), *others) == []
+    assert broken(gate, node("n1", taint("1")), *others) == []
 
 
 def test_a_running_pod_beside_a_no_schedule_taint_stays() -> None:
     running = pod("web", FAMILY, node_name="n1", phase="Running")
-    assert found(Gate.WILDCARD, node("n1", taint("x", "NoSchedule")), running) == []
+    assert broken(Gate.WILDCARD, node("n1", taint("x", "NoSchedule")), running) == []
 
 
 def test_a_running_pod_that_another_toleration_keeps_for_a_while_is_told_how_long() -> None:
@@ -98,7 +98,7 @@ def test_pods_that_are_over_or_leaving_are_left_out() -> None:
     over = pod("over", FAMILY, node_name="n1", phase="Succeeded")
     leaving = pod("leaving", FAMILY, node_name="n1", phase="Running")
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    assert found(Gate.WILDCARD, node("n1", taint("x")), over, leaving) == []
+    assert broken(Gate.WILDCARD, node("n1", taint("x")), over, leaving) == []
 
 
 @pytest.mark.parametrize("gate", Gate)
@@ -116,14 +116,14 @@ def test_a_pending_pod_is_told_which_nodes_it_loses() -> None:
 
 
 def test_a_pending_pod_that_loses_no_node_is_not_stuck() -> None:
-    assert found(Gate.WILDCARD, node("open"), pod("web", FAMILY)) == []
+    assert broken(Gate.WILDCARD, node("open"), pod("web", FAMILY)) == []
 
 
 def test_a_preference_keeps_no_pod_from_anywhere() -> None:
     wishing = pod("wishing", affinity=preferring(CEL_TERM))
-    assert found(Gate.CEL, node("n1", kernel="6.1.0"), wishing) == []
-    assert found(Gate.CEL, wishing) == []
-    assert found(Gate.CEL, pod("demanding", affinity=requiring(CEL_TERM))) == [
+    assert broken(Gate.CEL, node("n1", kernel="6.1.0"), wishing) == []
+    assert broken(Gate.CEL, wishing) == []
+    assert broken(Gate.CEL, pod("demanding", affinity=requiring(CEL_TERM))) == [
         (RollbackStep.PENDING, "Pod default/demanding")
     ]
 
@@ -131,10 +131,10 @@ def test_a_preference_keeps_no_pod_from_anywhere() -> None:
 def test_templates_are_found_once_where_they_are_changed() -> None:
     template = {"template": {"spec": {"tolerations": [FAMILY]}}}
     owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "1", "controller": True}
-    deployment = made("Deployment", "web", "apps/v1", metadata={"namespace": "shop"}, spec=template)
-    replica_set = made("ReplicaSet", "web-1", "apps/v1", metadata={"ownerReferences": [owner]}, spec=template)
-    cron_job = made("CronJob", "nightly", "batch/v1", spec={"jobTemplate": {"spec": template}})
-    done = made(
+    deployment = manifest("Deployment", "web", "apps/v1", metadata={"namespace": "shop"}, spec=template)
+    replica_set = manifest("ReplicaSet", "web-1", "apps/v1", metadata={"ownerReferences": [owner]}, spec=template)
+    cron_job = manifest("CronJob", "nightly", "batch/v1", spec={"jobTemplate": {"spec": template}})
+    done = manifest(
         "Job", "done", "batch/v1", spec=template, status={"conditions": [{"type": "Complete", "status": "True"}]}
     )
     answer = findings(Gate.WILDCARD, done, replica_set, cron_job, deployment)
@@ -149,12 +149,12 @@ def test_templates_are_found_once_where_they_are_changed() -> None:
 def test_volumes_that_lose_nodes_are_found(gate: Gate, term: Data) -> None:
     def volume(*terms: Data) -> Data:
         required = {"required": {"nodeSelectorTerms": list(terms)}}
-        return made("PersistentVolume", "disk", spec={"nodeAffinity": required})
+        return manifest("PersistentVolume", "disk", spec={"nodeAffinity": required})
 
     here = node("n1", kernel="6.1.0")
-    assert found(gate, here, volume(term)) == [(RollbackStep.VOLUMES, "PersistentVolume disk")]
-    assert found(gate, here, volume(PLAIN_TERM)) == []
-    assert found(gate, here, volume(term, PLAIN_TERM)) == []
+    assert broken(gate, here, volume(term)) == [(RollbackStep.VOLUMES, "PersistentVolume disk")]
+    assert broken(gate, here, volume(PLAIN_TERM)) == []
+    assert broken(gate, here, volume(term, PLAIN_TERM)) == []
     other = {"matchExpressions": [{"key": "kernel", "operator": "DoesNotExist"}]}
     assert findings(gate, here, volume(term, other))[0].reason == "without the gate its node affinity leaves out n1"
 
@@ -165,7 +165,7 @@ def claim(toleration: Data, *, allocated: bool) -> Data:
     user = {"resource": "pods", "name": "trainer", "uid": "1"}
     status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": [user]} if allocated else {}
     spec = {"devices": {"requests": [request]}}
-    return made("ResourceClaim", "gpu", "resource.k8s.io/v1", spec=spec, status=status)
+    return manifest("ResourceClaim", "gpu", "resource.k8s.io/v1", spec=spec, status=status)
 
 
 def devices(*taints: Data) -> Data:
@@ -173,12 +173,12 @@ def devices(*taints: Data) -> Data:
         "driver": "d", "nodeName": "n1", "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
         "devices": [{"name": "gpu-0", "taints": list(taints)}, {"name": "gpu-1", "taints": [taint("x")]}],
     }  # fmt: skip
-    return made("ResourceSlice", "s", "resource.k8s.io/v1", spec=spec)
+    return manifest("ResourceSlice", "s", "resource.k8s.io/v1", spec=spec)
 
 
 @pytest.mark.parametrize("gate", Gate)
 def test_a_claim_that_has_no_device_yet_would_get_none_that_is_tainted(gate: Gate) -> None:
-    assert found(gate, claim(TOLERATIONS[gate], allocated=False)) == [
+    assert broken(gate, claim(TOLERATIONS[gate], allocated=False)) == [
         (RollbackStep.CLAIMS, "ResourceClaim default/gpu")
     ]
 
@@ -198,7 +198,7 @@ def test_a_claim_loses_its_device_only_to_a_taint_that_evicts(gate: Gate) -> Non
 )
 def test_rules_taint_devices_too(selector: Data | None, selects: bool) -> None:
     spec = {"taint": taint("x")} | ({"deviceSelector": selector} if selector else {})
-    rule = made("DeviceTaintRule", "r", "resource.k8s.io/v1alpha3", spec=spec)
+    rule = manifest("DeviceTaintRule", "r", "resource.k8s.io/v1alpha3", spec=spec)
     answer = findings(Gate.WILDCARD, claim(FAMILY, allocated=True), devices(), rule)
     assert bool(answer) is selects
     if selects:
@@ -230,11 +230,11 @@ def test_a_device_that_may_be_used_less_long_is_told_of(with_gate: Data, without
 def test_what_pods_are_made_of_comes_before_the_pods() -> None:
     required = {"nodeAffinity": {"required": {"nodeSelectorTerms": [CEL_TERM]}}}
     template = {"spec": {"template": {"spec": {"tolerations": [EXPRESSION]}}}}
-    order = found(
+    order = broken(
         Gate.CEL, node("n1", taint("x")), pod("waits", EXPRESSION),
         pod("runs", EXPRESSION, node_name="n1", phase="Running"),
-        claim(EXPRESSION, allocated=False), made("PersistentVolume", "disk", spec=required),
-        made("Deployment", "web", "apps/v1", **template),
+        claim(EXPRESSION, allocated=False), manifest("PersistentVolume", "disk", spec=required),
+        manifest("Deployment", "web", "apps/v1", **template),
     )  # fmt: skip
     assert [step for step, _ in order] == [
         RollbackStep.TEMPLATES,
@@ -256,7 +256,7 @@ def test_a_claim_that_was_made_for_a_pod_goes_with_it() -> None:
 
 def test_device_inventories_are_changed_by_their_driver() -> None:
     spec = {"driver": "d", "pool": {"name": "p"}, "nodeSelector": {"nodeSelectorTerms": [CEL_TERM]}}
-    finding = findings(Gate.CEL, made("ResourceSlice", "s", "resource.k8s.io/v1", spec=spec))[0]
+    finding = findings(Gate.CEL, manifest("ResourceSlice", "s", "resource.k8s.io/v1", spec=spec))[0]
     assert (finding.step, finding.command) == (RollbackStep.CLAIMS, "")
     assert finding.reason.endswith("change it in the driver that publishes it")
 

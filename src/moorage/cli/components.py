@@ -102,7 +102,7 @@ def controllers(
 
 
 def _root_certificate(file: Path | None, kubeconfig: Path) -> str:
-    """The certificate that pods are to trust; empty when the kubeconfig names none, because everybody trusts it."""
+    """The certificate that pods are to trust; empty when the kubeconfig names none: the system's authorities apply."""
     import ssl
 
     from moorage.client.kubeconfig import KubeconfigError, load

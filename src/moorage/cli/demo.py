@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from moorage.demo.player import Did, Saw
     from moorage.demo.stories import Story
 
-_LEAST, _MOST = 60, 120
+_MIN_WIDTH, _MAX_WIDTH = 60, 120
 _MARKS = {True: click.style("✓", fg="green"), False: click.style("✗", fg="red")}
 
 
@@ -35,11 +35,11 @@ def demo() -> None:
     """
     import uvloop
 
-    # What the components have to say would stand between the lines of the stories.
+    # The log of the components would appear between the lines of the stories.
     logging.getLogger("moorage").setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory(prefix="moorage-demo-") as directory:
-        well = uvloop.run(_play(Path(directory)))
-    sys.exit(0 if well else FINDINGS)
+        as_expected = uvloop.run(_play(Path(directory)))
+    sys.exit(0 if as_expected else FINDINGS)
 
 
 async def _play(directory: Path) -> bool:
@@ -62,11 +62,12 @@ async def _play(directory: Path) -> bool:
         results: list[tuple[Story, list[Saw]]] = []
         for story in STORIES:
             _say(click.style(f"\n{story.document} story {story.number}: {story.title}", bold=True))
-            told = []
-            async for each in player.play(story):
-                _tell(each)
-                told.append(each)
-            results.append((story, [each for each in told if isinstance(each, Saw)]))
+            outcomes = []
+            async for result in player.play(story):
+                _show(result)
+                if isinstance(result, Saw):
+                    outcomes.append(result)
+            results.append((story, outcomes))
             await hands.clear(folder / story.folder)
     finally:
         await plane.stop()
@@ -74,16 +75,17 @@ async def _play(directory: Path) -> bool:
     return all(saw.well for _, seen in results for saw in seen)
 
 
-def _tell(told: Did | Saw) -> None:
+def _show(result: Did | Saw) -> None:
     from moorage.demo.player import Did
 
-    if isinstance(told, Did):
-        _say(click.style(f"  $ {told.what}" if told.what.startswith("kubectl") else f"  … {told.what}", fg="cyan"))
+    if isinstance(result, Did):
+        prompt = "$" if result.what.startswith("kubectl") else "…"
+        _say(click.style(f"  {prompt} {result.what}", fg="cyan"))
         return
-    _wrapped(f"{told.expected.what}: {told.seen}", f"  {_MARKS[told.well]} ", "    ")
-    if not told.well:
-        _wrapped(f"expected: {told.expected}", "    ", "    ")
-    _wrapped(told.expected.because, "      ", "      ")
+    _wrapped(f"{result.expected.what}: {result.seen}", f"  {_MARKS[result.well]} ", "    ")
+    if not result.well:
+        _wrapped(f"expected: {result.expected}", "    ", "    ")
+    _wrapped(result.expected.because, "      ", "      ")
 
 
 def _summary(results: list[tuple[Story, list[Saw]]]) -> None:
@@ -102,7 +104,7 @@ def _summary(results: list[tuple[Story, list[Saw]]]) -> None:
 
 
 def _wrapped(text: str, first: str, others: str) -> None:
-    width = min(max(shutil.get_terminal_size().columns, _LEAST), _MOST) - len(others)
+    width = min(max(shutil.get_terminal_size().columns, _MIN_WIDTH), _MAX_WIDTH) - len(others)
     lines = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
     for number, line in enumerate(lines):
         _say((others if number else first) + line)

@@ -63,7 +63,7 @@ def lint(
 def _nodes(cluster: Cluster, paths: tuple[str, ...]) -> Cluster:
     if not paths:
         return cluster
-    given = read(paths)
-    if given.problems:
-        cannot_run("\n".join(str(problem) for problem in given.problems))
-    return Cluster(cluster.items + given.items)
+    nodes = read(paths)
+    if nodes.problems:
+        cannot_run("\n".join(str(problem) for problem in nodes.problems))
+    return Cluster(cluster.items + nodes.items)

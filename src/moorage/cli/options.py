@@ -45,7 +45,7 @@ def _one_sentence() -> Iterator[None]:
 
 
 def parse_gates(text: str) -> features.Gates:
-    """Read gates, or end the command with the known ones."""
+    """Parse gates, or end the command with a sentence that names the known ones."""
     try:
         return features.parse(text)
     except features.GateError as error:
@@ -53,7 +53,7 @@ def parse_gates(text: str) -> features.Gates:
 
 
 def gates_option(flag: str, name: str, what: str, **more: Any) -> Callable[[Any], Any]:
-    """An option for feature gates, as text unless it is told otherwise: an empty one says nothing."""
+    """An option for feature gates, passed on as text unless a callback parses it."""
     known = ", ".join(gate.value for gate in features.Gate)
     text = f"{what}, as A=true,B=false: {known}, or {features.ALL_ALPHA}. All are off by default, as in Kubernetes."
     return click.option(flag, name, default="", metavar="GATES", help=text, **more)

@@ -42,7 +42,6 @@ def perf(config: Path, workload: str, output: str) -> None:
 
     from moorage.tools.perf.cluster import Failed
     from moorage.tools.perf.measure import document
-    from moorage.tools.perf.worker import measure
     from moorage.tools.perf.workloads import File, WorkloadError
 
     try:
@@ -55,25 +54,33 @@ def perf(config: Path, workload: str, output: str) -> None:
     for plan in plans:
         for note in plan.notes:
             click.echo(f"note: {plan.name}: {note}", err=True)
-        progress = ProgressLine(plan.name, sys.stderr)
         try:
-            measured = measure(config, plan.name, progress.tell)
+            measurements = _measure(config, plan.name)
         except Failed as error:
             problems.append(str(error))
             continue
-        finally:
-            progress.end()
-        for each in measured:
-            figures = each.items()
+        for measurement in measurements:
+            figures = measurement.items()
             problems += plan.threshold.misses(figures)
             items += figures
             if table:
-                table.show(plan, each, alone=len(measured) == 1)
+                table.show(plan, measurement, alone=len(measurements) == 1)
     if not table:
         click.echo(msgspec.json.format(msgspec.json.encode(document(items)), indent=2))
     for problem in problems:
         click.echo(f"moorage: {problem}", err=True)
     sys.exit(FINDINGS if problems else 0)
+
+
+def _measure(config: Path, name: str) -> list[Measurement]:
+    """Run a workload and show its progress. Raises Failed."""
+    from moorage.tools.perf.worker import measure
+
+    progress = ProgressLine(name, sys.stderr)
+    try:
+        return measure(config, name, progress.tell)
+    finally:
+        progress.end()
 
 
 class Table:
@@ -98,29 +105,29 @@ class Table:
 
 
 class ProgressLine:
-    """How far a workload is: a line that changes on a terminal, a line now and then elsewhere."""
+    """The progress of a workload: one line that is overwritten on a terminal, a new line now and then elsewhere."""
 
     def __init__(self, name: str, stream: TextIO) -> None:
         self._name = name
         self._stream = stream
-        self._lively = stream.isatty()
-        self._told = time.monotonic()
+        self._is_terminal = stream.isatty()
+        self._shown_at = time.monotonic()
         self._placed = 0
 
     def tell(self, progress: Progress) -> None:
-        """Show where a workload is."""
+        """Show how far a workload has come."""
         now = time.monotonic()
-        if not self._lively and now - self._told < _LINE_SECONDS:
+        if not self._is_terminal and now - self._shown_at < _LINE_SECONDS:
             return
-        rate = (progress.placed - self._placed) / max(now - self._told, 1e-9)
-        self._told, self._placed = now, progress.placed
-        made = f" {progress.done:,}/{progress.total:,}" if progress.total else ""
-        text = f"{self._name}: {progress.operation}{made}, {progress.placed:,} pods placed, {rate:,.0f}/s"
-        self._stream.write(f"\r\x1b[K{text}" if self._lively else f"{text}\n")
+        rate = (progress.placed - self._placed) / max(now - self._shown_at, 1e-9)
+        self._shown_at, self._placed = now, progress.placed
+        share = f" {progress.done:,}/{progress.total:,}" if progress.total else ""
+        text = f"{self._name}: {progress.operation}{share}, {progress.placed:,} pods placed, {rate:,.0f}/s"
+        self._stream.write(f"\r\x1b[K{text}" if self._is_terminal else f"{text}\n")
         self._stream.flush()
 
     def end(self) -> None:
-        """Make room for what comes next."""
-        if self._lively:
+        """Erase the line, if it is on a terminal."""
+        if self._is_terminal:
             self._stream.write("\r\x1b[K")
             self._stream.flush()

@@ -97,9 +97,9 @@ def _write_text(plan: Rollback, findings: list[RollbackFinding]) -> None:
     count = f"{len(findings)} finding{'s' if len(findings) > 1 else ''}"
     click.echo(click.style(f"Turning off {plan.gate.value}: {count}", bold=True), color=colour)
     number = 0
-    for number, (step, found) in enumerate(groupby(findings, key=lambda each: each.step), 1):
+    for number, (step, group) in enumerate(groupby(findings, key=lambda finding: finding.step), 1):
         click.echo(click.style(f"\n{number}. {step.value}", bold=True), color=colour)
-        for finding in found:
+        for finding in group:
             place = f"  ({finding.item.place()})" if finding.item.document else ""
             click.echo(f"   {finding.name}{place}\n     {finding.reason}")
             if finding.command:

@@ -23,8 +23,8 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 
 def _server_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed((
-        click.option("--data-dir", "directory", type=click.Path(file_okay=False, path_type=Path), default=_DIRECTORY,
-                     show_default=True,
+        click.option("--data-dir", "directory", type=click.Path(file_okay=False, path_type=Path), metavar="PATH",
+                     default=_DIRECTORY, show_default=True,
                      help="Where certificates, tokens, the kubeconfig and the database are kept."),
         click.option("--bind", default="127.0.0.1", show_default=True, help="The address to listen on."),
         click.option("--port", type=click.IntRange(0, 65535), default=6443, show_default=True,
@@ -88,18 +88,19 @@ def apiserver(gates: str, apiserver_gates: str, **server: Any) -> None:
     """
     from moorage.apiserver import run
 
-    of = _settings(server)
-    on = parse_gates(apiserver_gates or gates)
+    settings = _settings(server)
+    settings["address"] = settings.pop("store")
+    enabled = parse_gates(apiserver_gates or gates)
 
     async def start() -> Running:
-        alone = await run.start(of["directory"], of["store"], on, of["bind"], of["port"], etcd_files=of["etcd_files"])
-        return Running(alone, alone.stop)
+        api_server = await run.start(gates=enabled, **settings)
+        return Running(api_server, api_server.stop)
 
-    _serve(start, on)
+    _serve(start, enabled)
 
 
 class Running(NamedTuple):
-    """What was started, and how it is stopped."""
+    """A server that was started, and what stops it and everything beside it."""
 
     server: APIServer
     stop: Callable[[], Awaitable[None]]

@@ -17,7 +17,7 @@ from moorage.tools.why import Explainer, Explanation, Fit, NodeSet, RefusedNodes
 
 _SHOWN = 3
 _SMALL = 20
-"""A cluster of this size can be shown refusal by refusal; in a larger one those of a kind stand together."""
+"""Up to this number of nodes every refusal is shown; beyond it, refusals of the same kind are merged."""
 
 
 @click.command()
@@ -50,15 +50,15 @@ def why(paths: tuple[str, ...], output: str, gates: Gates) -> None:
     for note in cluster.notes():
         click.echo(f"note: {note}", err=True)
     explanations = explainer.explain_all()
-    found = (_write_data if output in ("json", "yaml") else _write_text)(explanations, explainer, output)
-    sys.exit(FINDINGS if found else 0)
+    findings = (_write_data if output in ("json", "yaml") else _write_text)(explanations, explainer, output)
+    sys.exit(FINDINGS if findings else 0)
 
 
 def _write_text(explanations: Iterable[Explanation], explainer: Explainer, output: str) -> int:
-    found = fitting = 0
+    findings = fitting = 0
     limit = None if output == "wide" else _SHOWN
     for explanation in explanations:
-        found += explanation.is_finding
+        findings += explanation.is_finding
         fitting += bool(explanation.answer.fits)
         click.echo("\n".join(_text(explanation, len(explainer.nodes), limit)), color=wants_colour())
     pods = explainer.pod_count
@@ -66,7 +66,7 @@ def _write_text(explanations: Iterable[Explanation], explainer: Explainer, outpu
         f"{_count(pods, 'pod')}, {_count(len(explainer.nodes), 'node')}: {fitting} fit, {pods - fitting} fit nowhere"
     )
     click.echo(click.style(summary, bold=True), color=wants_colour())
-    return found
+    return findings
 
 
 def _text(explanation: Explanation, node_count: int, limit: int | None) -> Iterator[str]:
@@ -119,23 +119,23 @@ def _count(number: int, noun: str) -> str:
 
 
 def _write_data(explanations: Iterable[Explanation], explainer: Explainer, output: str) -> int:
-    """Write one object a pod at a time: a large cluster must not have to fit into memory as text."""
-    found = 0
+    """Write pod by pod: the text for a large cluster must not have to fit into memory."""
+    findings = 0
     if output == "json":
         write = sys.stdout.write
         write(f'{{"nodes": {len(explainer.nodes)}, "pods": [')
         for index, explanation in enumerate(explanations):
-            found += explanation.is_finding
+            findings += explanation.is_finding
             write(("," if index else "") + "\n  " + msgspec.json.encode(_data(explanation)).decode())
         write("\n]}\n")
-        return found
+        return findings
     import yaml
 
     click.echo(f"nodes: {len(explainer.nodes)}\npods:")
     for explanation in explanations:
-        found += explanation.is_finding
+        findings += explanation.is_finding
         click.echo(yaml.safe_dump([_data(explanation)], sort_keys=False, allow_unicode=True), nl=False)
-    return found
+    return findings
 
 
 def _data(explanation: Explanation) -> dict[str, Any]:

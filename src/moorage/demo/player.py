@@ -1,4 +1,4 @@
-"""Plays user stories on a control plane: does what they do, and looks whether what must come of it does."""
+"""Plays user stories on a control plane: performs their actions, and checks that what they expect comes true."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _POD, _NODE, _EVENT = kinds.row("v1", "Pod"), kinds.row("v1", "Node"), kinds.row
 _SLICE = kinds.row("resource.k8s.io/v1", "ResourceSlice")
 _CLAIM = kinds.row("resource.k8s.io/v1", "ResourceClaim")
 PATIENCE = 20.0
-"""How many seconds something that is expected may take."""
+"""Seconds within which an expectation must come true."""
 _PAUSE = 0.02
 _NAMESPACE = "default"
 _SETTLED = 2
@@ -43,19 +43,19 @@ def examples() -> Path:
 
 
 class Hands(Protocol):
-    """Somebody who does what a story says, with some client."""
+    """Performs the actions of stories through some Kubernetes client."""
 
     async def apply(self, folder: Path) -> None:
         """Create all objects of a folder."""
 
     async def create(self, pod: Data) -> str:
-        """Create a pod; what the server says when it refuses, empty when it does not."""
+        """Create a pod; returns the server's message when it is refused, and nothing when it is admitted."""
 
     async def taint(self, node: str, taint: str) -> None:
         """Taint a node: `key=value:effect`."""
 
     async def untaint(self, node: str, key: str) -> None:
-        """Take all taints of a key from a node."""
+        """Remove all taints of a key from a node."""
 
     async def patch(self, kind: Kind, name: str, patch: list[Data]) -> None:
         """Change an object of the cluster by a JSON patch."""
@@ -69,14 +69,14 @@ class Hands(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Did:
-    """Something was done."""
+    """An action was performed: the command that a user would type, or what happened."""
 
     what: str
 
 
 @dataclass(frozen=True, slots=True)
 class Saw:
-    """An expectation was looked after."""
+    """An expectation was checked."""
 
     expected: Expectation
     seen: str
@@ -92,17 +92,17 @@ class Player:
         self._clock = clock
         self._folder = folder
         self._known: dict[str, set[str]] = {}
-        """The pods, by uid, that were last seen running, by what they belong to."""
+        """The uids of the pods that were last seen running, by workload."""
 
     async def play(self, story: Story) -> AsyncIterator[Did | Saw]:
-        """Apply the manifests of a story, then do its steps and tell of each."""
+        """Apply the manifests of a story, then perform its steps and yield the result of each."""
         await self._hands.apply(self._folder / story.folder)
         yield Did(f"kubectl apply -f examples/{story.folder}")
-        async for told in self.follow(story):
-            yield told
+        async for result in self.follow(story):
+            yield result
 
     async def follow(self, story: Story) -> AsyncIterator[Did | Saw]:
-        """Do the steps of a story whose manifests are applied, and tell of each."""
+        """Perform the steps of a story whose manifests are applied, and yield the result of each."""
         for step in story.steps:
             if isinstance(step, Expectation):
                 yield await self._expect(step)
@@ -127,9 +127,9 @@ class Player:
                     await self._hands.delete(pod["metadata"]["name"])
                 return f"kubectl delete pod -l app={what}"
             case stories.Pass(seconds):
-                begun = time.perf_counter()
+                start = time.perf_counter()
                 await self._clock.run_fast(seconds)
-                return f"{seconds} s pass, in {time.perf_counter() - begun:.1f} s: the control plane's clock runs fast"
+                return f"{seconds} s pass, in {time.perf_counter() - start:.1f} s: the control plane's clock runs fast"
 
     async def _expect(self, expected: Expectation) -> Saw:
         look = self._look_for(expected)
@@ -175,12 +175,12 @@ class Player:
         left = [pod for pod in await self._pods(expected.what) if pod["metadata"]["uid"] in known]
         if any(not _is_leaving(pod) for pod in left):
             return _state(left), False
-        told = {
+        evicted = {
             event["involvedObject"].get("uid")
             for event in await self._hands.read(_EVENT)
             if event.get("reason") in _EVICTIONS
         }
-        return ("evicted", True) if known and known <= told else ("gone, and no event says why", False)
+        return ("evicted", True) if known and known <= evicted else ("gone, and no event says why", False)
 
     async def _stays(self, expected: stories.Stays) -> tuple[str, bool]:
         known = self._known.get(expected.what, set())
@@ -226,7 +226,7 @@ def _state(pods: Iterable[Data]) -> str:
 
 
 def _unschedulable(pod: Data) -> str:
-    """Why a pod that is pending is not placed."""
+    """The message of the PodScheduled condition of a pending pod, without its part on preemption."""
     for condition in pod.get("status", {}).get("conditions", ()):
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             message, _, _ = condition.get("message", "").partition(". preemption:")
@@ -235,7 +235,7 @@ def _unschedulable(pod: Data) -> str:
 
 
 class OwnHands:
-    """Does what stories say through a client of our own, in the process of the control plane."""
+    """Performs the actions of stories through our own client, in the process of the control plane."""
 
     def __init__(self, client: Client, clock: FastClock) -> None:
         self._client = client
@@ -258,7 +258,7 @@ class OwnHands:
         await self._client.create(_as_written(data), data, _NAMESPACE)
 
     async def create(self, pod: Data) -> str:
-        """Create a pod; what the server says when it refuses, empty when it does not."""
+        """Create a pod; returns the server's message when it is refused, and nothing when it is admitted."""
         try:
             await self._client.create(_POD, pod, _NAMESPACE)
         except ApiError as error:
@@ -267,13 +267,13 @@ class OwnHands:
 
     async def taint(self, node: str, taint: str) -> None:
         """Taint a node."""
-        what, _, effect = taint.partition(":")
-        key, _, value = what.partition("=")
+        pair, _, effect = taint.partition(":")
+        key, _, value = pair.partition("=")
         kept = [each for each in await self._taints(node) if (each["key"], each["effect"]) != (key, effect)]
         await self._set_taints(node, [*kept, {"key": key, "value": value, "effect": effect}])
 
     async def untaint(self, node: str, key: str) -> None:
-        """Take all taints of a key from a node."""
+        """Remove all taints of a key from a node."""
         await self._set_taints(node, [each for each in await self._taints(node) if each["key"] != key])
 
     async def patch(self, kind: Kind, name: str, patch: list[Data]) -> None:
@@ -289,7 +289,7 @@ class OwnHands:
         return [msgspec.json.decode(item) for item in (await self._client.list(kind)).items]
 
     async def clear(self, folder: Path) -> None:
-        """Delete all objects of a folder, and wait until no pod is left."""
+        """Delete all objects of a folder, its nodes once no pod is left."""
         for document in reversed(list(manifests.read([str(folder)]))):
             with suppress(Missing):
                 kind = _as_written(document.data)

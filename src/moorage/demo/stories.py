@@ -1,4 +1,4 @@
-"""The user stories of the four design documents, as data: what is done, and what must come of it."""
+"""The user stories of the four design documents, as data: actions, and the outcomes that are expected of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TaintNode:
 
 @dataclass(frozen=True, slots=True)
 class UntaintNode:
-    """Take all taints of a key from a node."""
+    """Remove all taints of a key from a node."""
 
     node: str
     key: str

@@ -1,1 +1,1 @@
-"""Questions that people ask of the rooms below: why a pod runs where it does, what is wrong with a manifest."""
+"""Questions: where a pod may run and why, what is wrong in a manifest, what a rollback breaks, how fast pods bind."""

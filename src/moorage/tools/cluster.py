@@ -1,4 +1,4 @@
-"""The objects of some manifests, typed and sorted by kind, each with the place it came from."""
+"""The objects of manifests or of a running cluster, typed, each with the file and line that it was read from."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ObjectType = TypeVar("ObjectType", bound=Object)
 
 @dataclass(frozen=True, slots=True)
 class ClusterObject:
-    """An object and the document it came from, if it came from one."""
+    """An object, and the document of the manifest that it was read from, if any."""
 
     object: Object
     document: Document | None = None
@@ -54,7 +54,7 @@ class Cluster:
     skipped: Counter[str] = field(default_factory=Counter)
     """Kinds that placement does not read, and how many objects of them there were."""
     problems: list[ManifestError] = field(default_factory=list)
-    """Objects that cannot be read as what they say they are."""
+    """Objects that cannot be decoded as the kind that they name."""
 
     def of(self, struct: type[ObjectType]) -> list[tuple[ClusterObject, ObjectType]]:
         """All objects of one type."""

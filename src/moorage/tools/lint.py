@@ -29,7 +29,7 @@ class LintFinding:
 
     @property
     def severity(self) -> Severity:
-        """How grave it is."""
+        """How severe it is."""
         return self.rule.severity
 
 
@@ -58,8 +58,8 @@ _ORDER = {rule_id: place for place, rule_id in enumerate(RULES)}
 
 
 def lint(cluster: Cluster, nodes: Cluster, gates: Gates) -> list[LintFinding]:
-    """All findings, object by object; of each the eviction trap first, then the gravest."""
-    findings = [LintFinding(UNREADABLE, each.file, each.line, "", "", each.message) for each in cluster.problems]
+    """All findings, object by object; for each object the eviction trap first, then by severity."""
+    findings = [LintFinding(UNREADABLE, error.file, error.line, "", "", error.message) for error in cluster.problems]
     context = context_of((node for _, node in nodes.of(Node)), gates)
     for item in cluster.items:
         findings += sorted(_findings(item, context), key=_order)

@@ -1,4 +1,4 @@
-"""The objects of a running cluster, as far as placement reads them."""
+"""Reads the objects of a running cluster that placement depends on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _READ = (
 
 
 async def read_live(client: Client) -> Cluster:
-    """Everything that holds or is met by tolerations and node selectors; a kind that is not served is left out."""
+    """List every kind that has tolerations, node selectors, taints or labels; a kind that is not served is left out."""
     cluster = Cluster()
     for kind in kinds.KINDS:
         if not kind.pod_spec and kind.kind not in _READ:

@@ -1,4 +1,4 @@
-"""Nodes in groups: those that no question can tell apart are asked once."""
+"""Nodes in groups: of nodes that a pod's constraints cannot tell apart, only one is matched."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from moorage.api.node import Node, Taint
 
 UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
-"""What a cordoned node counts as, whether or not the taint is on it already."""
+"""The taint that a cordoned node is treated as having, even before the node controller adds it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class NodeView:
 
 
 class NodeGroup(NamedTuple):
-    """Nodes with the same marks and, as far as the question goes, the same view: two places in the table."""
+    """Nodes that share marks and, for the labels asked about, a view; both are indexes into the GroupTable."""
 
     marks: int
     view: int

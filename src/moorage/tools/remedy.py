@@ -20,7 +20,7 @@ _EMPTY = NodeSelectorTerm()
 
 
 class Depth(IntEnum):
-    """How deep an edit cuts into what the author meant."""
+    """How far an edit departs from what the author meant."""
 
     THRESHOLD = 1
     ADDITION = 2
@@ -49,7 +49,7 @@ class Remedy:
 
 
 class _Edits(NamedTuple):
-    """Edits that belong together, with what they are compared by first."""
+    """Edits that are made together, ordered by their number, then by their depth."""
 
     number: int
     depth: int
@@ -115,11 +115,11 @@ class _Finder:
 
     def _label_edits(self, view: NodeView) -> Iterator[Edit]:
         for key, value in self._spec.node_selector.items():
-            found = view.labels.get(key)
-            if found is None:
+            label = view.labels.get(key)
+            if label is None:
                 yield Edit(Depth.REMOVAL, (), f"no `{key}: {value}` in nodeSelector")
-            elif found != value:
-                yield Edit(Depth.ADDITION, (), f"`{key}: {found}` instead of `{key}: {value}` in nodeSelector")
+            elif label != value:
+                yield Edit(Depth.ADDITION, (), f"`{key}: {label}` instead of `{key}: {value}` in nodeSelector")
 
     def _affinity_edits(self, view: NodeView) -> _Edits | None:
         if self._terms is None:
@@ -136,7 +136,7 @@ class _Finder:
         return min(ways, default=None)
 
     def _split(self, spec: PodSpec) -> list[tuple[Term | None, list[tuple[NodeSelectorRequirement, Term]]]] | None:
-        """Each term as the part that nobody can guess a change of, and its requirements one by one."""
+        """Each term as the part that no edit is proposed for (fields, expressions), and its requirements one by one."""
         affinity = spec.affinity and spec.affinity.node_affinity
         required = affinity and affinity.required_during_scheduling_ignored_during_execution
         if not required:
@@ -146,7 +146,7 @@ class _Finder:
             if term == _EMPTY:
                 continue
             fixed = NodeSelectorTerm(match_fields=term.match_fields, match_cel_expressions=term.match_cel_expressions)
-            singles = [(each, self._compiled(NodeSelectorTerm((each,)))) for each in term.match_expressions]
+            singles = [(single, self._compiled(NodeSelectorTerm((single,)))) for single in term.match_expressions]
             split.append((None if fixed == _EMPTY else self._compiled(fixed), singles))
         return split
 
@@ -156,20 +156,20 @@ class _Finder:
 
 def _requirement_edit(requirement: NodeSelectorRequirement, view: NodeView) -> Edit:
     key, operator, values = requirement.key, requirement.operator, requirement.values
-    found = view.labels.get(key)
-    if found is not None and len(values) == 1 and operator in (*NUMERIC, *SEMANTIC):
-        edit = _moved(operator, found, values[0], f"{key} ")
+    label = view.labels.get(key)
+    if label is not None and len(values) == 1 and operator in (*NUMERIC, *SEMANTIC):
+        edit = _moved(operator, label, values[0], f"{key} ")
         if edit:
             return edit
-    if found is not None and operator == "In":
-        return Edit(Depth.ADDITION, (), f"{found} among the values of `{key} In`")
+    if label is not None and operator == "In":
+        return Edit(Depth.ADDITION, (), f"{label} among the values of `{key} In`")
     return Edit(Depth.REMOVAL, (), f"no requirement `{' '.join((key, operator, *values))}`")
 
 
-def _moved(operator: str, found: str, bound: str, subject: str) -> Edit | None:
-    """The nearest threshold under which the value that was found would pass."""
+def _moved(operator: str, actual: str, bound: str, subject: str) -> Edit | None:
+    """The edit to the nearest threshold that the actual value of a taint or label would pass."""
     if operator in NUMERIC:
-        number, limit = lenient_int64(found), lenient_int64(bound)
+        number, limit = lenient_int64(actual), lenient_int64(bound)
         if number is None or limit is None:
             return None
         value = str(number - 1 if operator == "Gt" else number + 1)
@@ -178,7 +178,7 @@ def _moved(operator: str, found: str, bound: str, subject: str) -> Edit | None:
         distance: tuple[int, ...] = (abs(int(value) - limit),)
     else:
         try:
-            version, old = parse_tolerant(found), parse_tolerant(bound)
+            version, old = parse_tolerant(actual), parse_tolerant(bound)
         except VersionError:
             return None
         value = _beside(operator, version)
@@ -187,7 +187,7 @@ def _moved(operator: str, found: str, bound: str, subject: str) -> Edit | None:
 
 
 def _beside(operator: str, version: Version) -> str:
-    """A version that has this one just on its right side."""
+    """The nearest threshold that a version passes under an operator."""
     major, minor, patch, is_release, _ = version.precedence
     if operator == "SemverEq":
         return str(version)

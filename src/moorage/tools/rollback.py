@@ -44,17 +44,17 @@ class RollbackStep(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RollbackFinding:
-    """One object that the gate matters to."""
+    """One object that turning the gate off would break."""
 
     step: RollbackStep
     item: ClusterObject
     reason: str
     command: str
-    """What to type; empty when that does not help."""
+    """The shell command that fixes it; empty when there is none."""
 
     @property
     def name(self) -> str:
-        """How people name the object."""
+        """The kind, namespace and name of the object."""
         return self.item.name
 
 
@@ -70,9 +70,9 @@ class Rollback:
     def findings(self) -> list[RollbackFinding]:
         """Everything that would break, in the order of the procedure."""
         using = [item for item in self._cluster.items if self.gate in gates_needed(item.object)]
-        found = [finding for item in using for finding in self._of(item)]
+        findings = [finding for item in using for finding in self._of(item)]
         order = list(RollbackStep)
-        return sorted(found, key=lambda each: (order.index(each.step), each.name))
+        return sorted(findings, key=lambda finding: (order.index(finding.step), finding.name))
 
     def procedure(self) -> list[str]:
         """What to do once the findings are dealt with: each component in its turn, the scheduler first."""
@@ -89,7 +89,7 @@ class Rollback:
         if isinstance(thing, Pod):
             yield from self._of_pod(item, thing)
         elif kind.pod_spec:
-            # What another workload makes is changed there, and a Job that is done makes no more pods.
+            # An owned workload is changed through its owner, and a finished Job creates no more pods.
             if not _is_owned(thing) and not _is_done(thing):
                 reason = "its template needs the gate: the API server refuses new pods, and updates and repairs stall"
                 # The template of a Job that runs cannot be changed.
@@ -111,7 +111,7 @@ class Rollback:
         else:
             step, reason = RollbackStep.PENDING, self._stuck(pod)
         if reason:
-            # Its workload makes it anew from the changed template; nobody does so for a pod that stands alone.
+            # The workload of an owned pod recreates it from the changed template; a bare pod has to be replaced.
             command = _delete(item, pod.metadata.name) if _is_owned(pod) else _replace(item)
             yield RollbackFinding(step, item, reason, command)
 
@@ -126,7 +126,7 @@ class Rollback:
         return "it is pending, and without the gate no node will do: it stays pending"
 
     def _admitting(self, spec: PodSpec, gates: Gates) -> set[str]:
-        """The nodes whose taints and labels suit a pod."""
+        """The nodes whose taints and labels admit a pod."""
         tolerations, selector = Tolerations(spec.tolerations, gates), compile_pod_selector(spec, gates)
         return {
             name
@@ -137,9 +137,9 @@ class Rollback:
     def _is_needed(self, pod: Pod) -> bool:
         """Whether more than a preference of a pod needs the gate."""
         required = [term for path, term in terms_of(pod) if not path.endswith(".preference")]
-        tolerations = [each for _, given in tolerations_of(pod) for each in given]
-        return any(self.gate in term_gates(each) for each in required) or any(
-            self.gate in toleration_gates(each) for each in tolerations
+        tolerations = [toleration for _, listed in tolerations_of(pod) for toleration in listed]
+        return any(self.gate in term_gates(term) for term in required) or any(
+            self.gate in toleration_gates(toleration) for toleration in tolerations
         )
 
     def _evicted(self, pod: Pod) -> str:
@@ -189,7 +189,7 @@ class Rollback:
             yield RollbackFinding(RollbackStep.CLAIMS, item, reason, _renew_claim(item))
 
     def _lost_device(self, result: DeviceRequestAllocationResult) -> tuple[Taint, int] | None:
-        """The first taint of a device that would end its use, or sooner than it does now, and after how long."""
+        """The first taint of a device that would evict its users, or do so sooner, and after how many seconds."""
         now = Tolerations(result.tolerations, ALL_ON.for_eviction())
         then = Tolerations(result.tolerations, self._off.for_eviction())
         for taint in self._device_taints(result):
@@ -201,22 +201,23 @@ class Rollback:
 
     def _device_taints(self, result: DeviceRequestAllocationResult) -> Iterator[Taint]:
         place = result.driver, result.pool, result.device
-        for _, each in self._cluster.of(ResourceSlice):
-            for device in each.spec.devices:
-                if (each.spec.driver, each.spec.pool.name, device.name) == place:
+        for _, resource_slice in self._cluster.of(ResourceSlice):
+            spec = resource_slice.spec
+            for device in spec.devices:
+                if (spec.driver, spec.pool.name, device.name) == place:
                     yield from device.taints
         for _, rule in self._cluster.of(DeviceTaintRule):
             if selector := rule.spec.device_selector:
-                wanted = selector.driver, selector.pool, selector.device
-                if all(want in (None, found) for want, found in zip(wanted, place, strict=True)):
+                selected = selector.driver, selector.pool, selector.device
+                if all(name in (None, actual) for name, actual in zip(selected, place, strict=True)):
                     yield rule.spec.taint
 
 
 def _named(names: Iterable[str]) -> str:
-    """Some names, and how many there are beside them."""
-    given = list(names)
-    rest = f" and {len(given) - _EXAMPLES} more" if len(given) > _EXAMPLES else ""
-    return ", ".join(given[:_EXAMPLES]) + rest
+    """The first few names, and how many more there are."""
+    listed = list(names)
+    rest = f" and {len(listed) - _EXAMPLES} more" if len(listed) > _EXAMPLES else ""
+    return ", ".join(listed[:_EXAMPLES]) + rest
 
 
 def _is_owned(thing: Object) -> bool:
@@ -239,7 +240,7 @@ def _edit(kind: Kind, item: ClusterObject) -> str:
 
 
 def _replace(item: ClusterObject, *before: str, only: str = "") -> str:
-    """What cannot be changed must be made anew."""
+    """The commands that delete an object whose fields are immutable and create it again."""
     name = item.object.metadata.name
     what = f"{kinds.of(item.object).singular} {name}{_where(item)}"
     read = f"kubectl get {what} -o yaml{only} > {name}.yaml"
@@ -247,19 +248,19 @@ def _replace(item: ClusterObject, *before: str, only: str = "") -> str:
 
 
 def _renew_job(item: ClusterObject) -> str:
-    """A Job made anew selects pods by a uid of its own."""
+    """The commands that recreate a Job, without the uid by which the old one selects its pods."""
     return _replace(item, only=" | grep -v controller-uid")
 
 
 def _renew_bound(item: ClusterObject) -> str:
-    """A volume that is bound is kept by its finalizer; its claim waits for it to come back."""
+    """The commands that recreate a bound volume: its finalizer is removed, and its claim waits for the new one."""
     name = item.object.metadata.name
     freed = f'kubectl patch pv {name} -p \'{{"metadata":{{"finalizers":null}}}}\''
     return _replace(item, f"kubectl delete pv {name} --wait=false", freed)
 
 
 def _renew_claim(item: ClusterObject) -> str:
-    """A claim can be made anew when no pod holds it; one that was made for a pod comes from its template."""
+    """The commands that recreate a claim: first the pods that hold it go; one that a pod owns comes from a template."""
     claim = item.object
     if not isinstance(claim, ResourceClaim):
         return _replace(item)
@@ -270,7 +271,7 @@ def _renew_claim(item: ClusterObject) -> str:
 
 
 def _delete(item: ClusterObject, *pods: str) -> str:
-    # A workload that was changed may have done so already.
+    # A workload whose template was changed may have deleted the pod already.
     return f"kubectl delete pod {' '.join(pods)}{_where(item)} --ignore-not-found"
 
 

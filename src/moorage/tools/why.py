@@ -33,7 +33,7 @@ TAINT_WEIGHT, AFFINITY_WEIGHT, MAX_SCORE = 3, 2, 100
 
 @dataclass(frozen=True, slots=True)
 class NodeRefusal:
-    """One reason why a node is closed to a pod. Refusals of one kind differ only in values."""
+    """One reason why a pod may not run on a node. Refusals of the same kind differ only in values."""
 
     kind: tuple[str, ...]
     subject: str = field(compare=False)
@@ -44,7 +44,7 @@ class NodeRefusal:
 
 
 class NodeSet:
-    """Nodes to which the same applies."""
+    """The names of the nodes of some groups, without a copy."""
 
     __slots__ = ("_groups", "_size")
 
@@ -66,12 +66,12 @@ class Fit:
     nodes: NodeSet
     score: int
     grace_seconds: int | None
-    """After how long the pod would be evicted again; None when it may stay."""
+    """Seconds until a NoExecute taint would evict the pod; None when it may stay."""
 
 
 @dataclass(slots=True)
 class RefusedNodes:
-    """Nodes that are closed to a pod for the same reasons."""
+    """Nodes that a pod may not run on, all for the same reasons."""
 
     nodes: NodeSet
     refusals: tuple[NodeRefusal, ...]
@@ -81,7 +81,7 @@ class RefusedNodes:
 
 @dataclass(slots=True)
 class PodAnswer:
-    """Where a pod may run; pods that ask for the same share one answer."""
+    """Where a pod may run; pods with the same constraints share one."""
 
     fits: list[Fit] = field(default_factory=list)
     refused: list[RefusedNodes] = field(default_factory=list)
@@ -96,12 +96,12 @@ class PodAnswer:
 
 @dataclass(slots=True)
 class Explanation:
-    """All there is to say of one pod."""
+    """Where one pod may run, whether it is admitted, and whether it may stay where it is."""
 
     item: ClusterObject
     answer: PodAnswer
     admission: list[str]
-    """What the API server refuses the pod for."""
+    """Admission errors."""
     placed_on: str
     leaves: str
     """Why the pod has to leave the node it is on, empty when it may stay."""
@@ -109,14 +109,14 @@ class Explanation:
 
     @property
     def is_finding(self) -> bool:
-        """Whether somebody should look at this pod: it fits nowhere, or is refused, or has to leave."""
+        """Whether the pod counts for the exit code: it fits nowhere, is refused by admission, or has to leave."""
         short = any(fit.grace_seconds is not None for fit in self.answer.fits)
         return bool(self.admission or not self.answer.fits or short or self.leaves)
 
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """What a pod asks of nodes, compiled under one set of gates."""
+    """The constraints of a pod on nodes, compiled under one set of gates."""
 
     spec: PodSpec
     namespace: str
@@ -238,17 +238,17 @@ class Explainer:
         by_view = [tuple(_unselected(view, question)) for view in table.views]
         # Classes are numbers: with thousands of groups, hashing the refusals of each would take most of the time.
         marks_classes, view_classes = _classes(by_marks), _classes(by_view)
-        closed: dict[tuple[int, int], list[NodeGroup]] = {}
+        by_class: dict[tuple[int, int], list[NodeGroup]] = {}
         for group in table.groups:
-            closed.setdefault((marks_classes[group.marks], view_classes[group.view]), []).append(group)
-        fits = _ranked(closed.pop((_OPEN, _OPEN), []), table, question)
+            by_class.setdefault((marks_classes[group.marks], view_classes[group.view]), []).append(group)
+        fits = _ranked(by_class.pop((_OPEN, _OPEN), []), table, question)
         refused = []
-        for groups in closed.values():
+        for groups in by_class.values():
             refusals = by_marks[groups[0].marks] + by_view[groups[0].view]
             variants = {(by_marks[group.marks] and group.marks, by_view[group.view] and group.view) for group in groups}
             refused.append(RefusedNodes(NodeSet(groups), refusals, len(variants)))
-        # The nodes that come closest to taking the pod stand first.
-        refused.sort(key=lambda each: len(each.refusals))
+        # The nodes with the fewest refusals come first.
+        refused.sort(key=lambda nodes: len(nodes.refusals))
         return PodAnswer(fits, refused, notes=question.notes)
 
     def _remedy(self, question: _Question) -> Remedy | None:
@@ -282,7 +282,7 @@ class Explainer:
 
 
 def _repelled(marks: Marks, question: _Question) -> Iterator[NodeRefusal]:
-    """Why taints close a node."""
+    """The refusals by taints."""
     tolerations = question.tolerations
     if marks.cordoned and not tolerations.verdict(UNSCHEDULABLE).matched:
         yield NodeRefusal(("cordon",), "node", "it is cordoned (spec.unschedulable)")
@@ -301,7 +301,7 @@ def _refusal_of(taint: Taint, question: _Question) -> NodeRefusal:
 
 
 def _unselected(view: NodeView, question: _Question) -> Iterator[NodeRefusal]:
-    """Why selectors close a node."""
+    """The refusals by node selectors, affinity and volumes."""
     for subject, selector in (("node affinity", question.selector), *question.volumes):
         if not selector.verdict(view.labels, view.name).matched:
             lacks = _selector_lacks(selector, view)
@@ -317,7 +317,7 @@ def _union(parts: list[frozenset[str] | None]) -> frozenset[str] | None:
 
 
 _OPEN = 0
-"""The class of marks and views that refuse nothing."""
+"""The class of the marks and of the views without refusals."""
 
 
 def _classes(refusals: list[tuple[NodeRefusal, ...]]) -> list[int]:
@@ -326,25 +326,25 @@ def _classes(refusals: list[tuple[NodeRefusal, ...]]) -> list[int]:
 
 
 def _ranked(groups: list[NodeGroup], table: GroupTable, question: _Question) -> list[Fit]:
-    """Score nodes by taints and affinity as the scheduler does; nodes of one score and one fate stand together."""
+    """Score nodes by taints and affinity as the scheduler does; merge those of equal score and grace period."""
     marks = {group.marks: table.marks[group.marks].taints for group in groups}
     views = {group.view: table.views[group.view] for group in groups}
     repelled = {place: question.tolerations.untolerated_preferred(taints) for place, taints in marks.items()}
     grace = {place: question.lasting.grace_seconds(taints) for place, taints in marks.items()}
-    wanted = {place: question.preferences.score(view.labels, view.name) for place, view in views.items()}
-    most_repelled, most_wanted = max(repelled.values(), default=0), max(wanted.values(), default=0)
+    preferred = {place: question.preferences.score(view.labels, view.name) for place, view in views.items()}
+    most_repelled, most_preferred = max(repelled.values(), default=0), max(preferred.values(), default=0)
     taint_scores = {
         place: TAINT_WEIGHT * (MAX_SCORE - MAX_SCORE * count // most_repelled if most_repelled else MAX_SCORE)
         for place, count in repelled.items()
     }
     affinity_scores = {
-        place: AFFINITY_WEIGHT * (MAX_SCORE * weight // most_wanted if most_wanted else 0)
-        for place, weight in wanted.items()
+        place: AFFINITY_WEIGHT * (MAX_SCORE * weight // most_preferred if most_preferred else 0)
+        for place, weight in preferred.items()
     }
     fits: dict[tuple[int, int | None], list[NodeGroup]] = {}
     for group in groups:
-        fate = taint_scores[group.marks] + affinity_scores[group.view], grace[group.marks]
-        fits.setdefault(fate, []).append(group)
+        rank = taint_scores[group.marks] + affinity_scores[group.view], grace[group.marks]
+        fits.setdefault(rank, []).append(group)
     ranked = [Fit(NodeSet(nodes), score, seconds) for (score, seconds), nodes in fits.items()]
     return sorted(ranked, key=lambda fit: (-fit.score, fit.grace_seconds is not None))
 

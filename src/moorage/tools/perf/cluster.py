@@ -1,4 +1,4 @@
-"""A cluster without kubelets: an API server with its store on disk, a scheduler, and what a workload needs besides."""
+"""A cluster without kubelets: an API server with its store on disk, a scheduler, and controllers where needed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager, suppress
-from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -34,30 +33,30 @@ _CONTROLLERS: dict[str, tuple[Make, ...]] = {
     "ResourceClaimTemplate": _CLAIMS,
     "PersistentVolumeClaim": (VolumeBinder,),
 }
-"""Who must run once an object of a kind is made: nothing else would bring it to life."""
+"""The controllers that are started once an object of a kind is created."""
 AT_ONCE = 30
 """How many objects are on their way to the API server at a time, as in scheduler_perf."""
 _LOOK_SECONDS = 0.02
-_REASON = 240
+_MAX_REASON = 240
 _PATIENCE = 60.0
-"""Seconds without any news of pods after which the rest is given up."""
+"""Seconds without a change of any pod after which waiting for more of them ends."""
 
 _head = msgspec.json.Decoder(Object).decode
 
 
 class Failed(Exception):
-    """A workload that did not come to its end: one sentence."""
+    """A workload that was not completed: one sentence."""
 
 
 def first(group: ExceptionGroup[Any]) -> Exception:
-    """The first of the errors that happened at the same time."""
+    """The first exception of a group, however deep."""
     error: Exception = group.exceptions[0]
     return first(error) if isinstance(error, ExceptionGroup) else error
 
 
 @asynccontextmanager
 async def running(plan: WorkloadPlan) -> AsyncIterator[PerfCluster]:
-    """A new cluster, until it is no longer needed."""
+    """A new cluster for the duration of a `with` block."""
     with TemporaryDirectory(prefix="moorage-perf-") as folder:
         server = await start(Path(folder), "sqlite", plan.gates, "127.0.0.1", 0)
         try:
@@ -74,14 +73,14 @@ async def running(plan: WorkloadPlan) -> AsyncIterator[PerfCluster]:
 
 
 class PerfCluster:
-    """What is in a cluster, and what happens there beside the operations of a workload."""
+    """A running cluster, and the background tasks beside the operations of a workload."""
 
     def __init__(self, plan: WorkloadPlan, server: APIServer, scheduler: Scheduler, tasks: asyncio.TaskGroup) -> None:
         self.client = server.client("moorage-perf")
         self.handle = scheduler.handle
-        """What the scheduler knows."""
+        """The scheduler's state: its informers and its node table."""
         self.registry = scheduler.metrics.registry
-        """What the scheduler counts."""
+        """The scheduler's metrics."""
         self.pods = self.handle.informers.of(Pod)
         self.pods.on_change(self._pod_changed)
         self.assigned: Counter[str] = Counter()
@@ -98,15 +97,13 @@ class PerfCluster:
         self._running: set[tuple[Make, ...]] = set()
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Let something happen beside everything else."""
+        """Start a background task."""
         self._begun.append(self._tasks.create_task(work))
 
     def end(self) -> None:
-        """Stop what happens beside."""
+        """Cancel the background tasks."""
         for task in self._begun:
             task.cancel()
-
-    # -- pods as the scheduler sees them ------------------------------------------------------------------------
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         self._news.set()
@@ -119,7 +116,7 @@ class PerfCluster:
             self.on_placed(pod)
 
     async def seen(self, struct: type[Object]) -> None:
-        """Wait until the scheduler knows of all objects of a kind that are there."""
+        """Wait until the scheduler's informer has all objects of a kind."""
         informer = self.handle.informers.of(struct)
         if not informer.synced.is_set():
             return  # no plugin of this scheduler reads them
@@ -137,32 +134,30 @@ class PerfCluster:
             if pod.metadata.namespace == namespace and labels.items() <= pod.metadata.labels.items()
         ]
 
-    async def until(self, has: Callable[[], int], wanted: int) -> None:
-        """Wait until there are so many pods of some sort; give up when nothing happens any more."""
-        while has() < wanted:
+    async def until(self, count: Callable[[], int], target: int) -> None:
+        """Wait until a count of pods reaches a target. Raises Failed when no pod changes any more."""
+        while count() < target:
             self._news.clear()
             try:
                 async with asyncio.timeout(_PATIENCE):
                     await self._news.wait()
             except TimeoutError:
-                raise Failed(f"{self.plan.name}: {wanted - has():,} pods are not placed{self._why()}") from None
+                raise Failed(f"{self.plan.name}: {target - count():,} pods are not placed{self._why()}") from None
             await asyncio.sleep(_LOOK_SECONDS)
 
     def _why(self) -> str:
         for pod in self.pods:
             for condition in pod.status.conditions:
                 if not pod.spec.node_name and condition.type == "PodScheduled":
-                    return f", {pod.metadata.namespace}/{pod.metadata.name} for one: {condition.message[:_REASON]}"
+                    return f", {pod.metadata.namespace}/{pod.metadata.name} for one: {condition.message[:_MAX_REASON]}"
         return ""
 
-    # -- making things ------------------------------------------------------------------------------------------
-
     async def each(self, work: Callable[[int, Data], Awaitable[None]], objects: Iterable[Data]) -> None:
-        """Do something with each object and its number, with several at a time."""
-        waiting = zip(count(), objects, strict=False)
+        """Await work for each object and its index, for several of them at a time."""
+        remaining = enumerate(objects)
 
         async def worker() -> None:
-            for index, data in waiting:
+            for index, data in remaining:
                 await work(index, data)
 
         try:
@@ -173,18 +168,18 @@ class PerfCluster:
             raise first(group) from None
 
     async def ensure_namespace(self, name: str, data: Data | None = None) -> None:
-        """Make a namespace that is not there yet."""
+        """Create a namespace, unless it exists."""
         if name not in self._namespaces:
             self._namespaces.add(name)
             with suppress(Exists):
                 await self.client.create(NAMESPACE, data or {"metadata": {"name": name}})
 
     async def create(self, kind: Kind, data: Data, namespace: str = "") -> str:
-        """Make an object, and let those run who bring it to life. Returns its name."""
-        made = _CONTROLLERS.get(kind.kind, ())
-        if made and made not in self._running:
-            self._running.add(made)
-            self.begin(prepare(self._server.client("moorage-controllers"), self.plan.gates, made).run())
+        """Create an object, and start the controllers that it needs. Returns its name."""
+        makers = _CONTROLLERS.get(kind.kind, ())
+        if makers and makers not in self._running:
+            self._running.add(makers)
+            self.begin(prepare(self._server.client("moorage-controllers"), self.plan.gates, makers).run())
         if kind is POD:
             data = await self.with_class(data)
         name = _head(await self.client.create(kind, data, namespace)).metadata.name
@@ -196,8 +191,8 @@ class PerfCluster:
         return name
 
     async def create_pod(self, data: Data, namespace: str) -> str:
-        """Make a pod that is all that it should be, which `create` would see to. Returns its name."""
-        with urgent():  # as for a client from outside, whose part is played here
+        """Create a pod that `with_class` has prepared. Returns its name."""
+        with urgent():  # the priority of a request from a client outside of the process
             return _head(await self.client.create(POD, data, namespace)).metadata.name
 
     async def with_class(self, pod: Data) -> Data:
@@ -205,10 +200,10 @@ class PerfCluster:
         spec = pod.get("spec") or {}
         if spec.get("priority") is None or spec.get("priorityClassName"):
             return pod
-        value = spec["priority"]
-        name = f"priority-{value}".replace("--", "-minus-")
-        if value not in self._priorities:
-            self._priorities.add(value)
-            await self.client.create(_PRIORITY_CLASS, {"metadata": {"name": name}, "value": value})
-        rest = {field: found for field, found in spec.items() if field != "priority"}
+        priority = spec["priority"]
+        name = f"priority-{priority}".replace("--", "-minus-")
+        if priority not in self._priorities:
+            self._priorities.add(priority)
+            await self.client.create(_PRIORITY_CLASS, {"metadata": {"name": name}, "value": priority})
+        rest = {field: value for field, value in spec.items() if field != "priority"}
         return {**pod, "spec": {**rest, "priorityClassName": name}}

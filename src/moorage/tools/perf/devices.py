@@ -1,4 +1,4 @@
-"""Devices without drivers: the slices of nodes, and claims that have their devices before any pod asks for them."""
+"""Devices without drivers: publishes resource slices, and allocates claims before any pod uses them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _read_claim = msgspec.json.Decoder(ResourceClaim).decode
 
 
 async def offer(cluster: PerfCluster, operation: CreateResourceDriver) -> None:
-    """Offer devices on some nodes, and wait until the scheduler knows of them."""
+    """Publish devices on some nodes, and wait until the scheduler has seen them."""
     await cluster.seen(Node)
 
     async def create(_: int, data: Data) -> None:
@@ -59,25 +59,27 @@ def _device(number: int) -> Data:
 
 
 async def without_devices(cluster: PerfCluster, namespace: str) -> list[ResourceClaim]:
-    """The claims of a namespace, or of all, that have no devices, once the scheduler knows of them. Raises Failed."""
+    """The unallocated claims of one namespace or of all, once the scheduler has seen them. Raises Failed."""
     if DynamicResources.name not in cluster.handle.shared:
         raise Failed(f"{cluster.plan.name}: claims get no devices: the scheduler runs without {DynamicResources.name}")
     for struct in (Node, ResourceSlice, DeviceTaintRule, DeviceClass, ResourceClaim):
         await cluster.seen(struct)
     claims = list(cluster.handle.informers.of(ResourceClaim))
-    return [each for each in claims if each.status.allocation is None and namespace in ("", each.metadata.namespace)]
+    return [
+        claim for claim in claims if claim.status.allocation is None and namespace in ("", claim.metadata.namespace)
+    ]
 
 
 async def give_devices(cluster: PerfCluster, claim: ResourceClaim) -> None:
-    """Give a claim its devices on a node chosen at random. Raises Failed."""
+    """Allocate the devices of a claim on a node chosen at random. Raises Failed."""
     devices: Devices = cluster.handle.shared[DynamicResources.name]
-    where = claim.metadata
+    metadata = claim.metadata
     try:
         allocation = _allocation(cluster.handle, devices, claim)
     except Fault as fault:
         raise Failed(f"{cluster.plan.name}: {fault.sentence([claim])}") from None
-    given = {"status": {"allocation": msgspec.to_builtins(allocation)}}
-    answer = await cluster.client.patch(_CLAIM, where.namespace, where.name, given, subresource="status")
+    patch = {"status": {"allocation": msgspec.to_builtins(allocation)}}
+    answer = await cluster.client.patch(_CLAIM, metadata.namespace, metadata.name, patch, subresource="status")
     devices.ledger.written(_read_claim(answer))
 
 

@@ -1,4 +1,4 @@
-"""What workloads of Kubernetes may ask for that is not part of Moorage: said in a sentence, before anything runs."""
+"""What Kubernetes' workloads may use that is not part of Moorage: refused with a sentence, before anything runs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _CONSUMABLE = "devices with consumable capacity"
 OPERATIONS = {"createPodGroups": _GROUPS}
 KINDS = {"PodGroup": _GROUPS, "Workload": _GROUPS}
 GATES = {"NodeDeclaredFeatures": "features that nodes declare"}
-"""Gates of features that objects in files do not mention: turning them on is all there is to see."""
+"""Gates of features that leave no trace in templates: a workload uses them by turning the gate on."""
 ALWAYS_ON = frozenset({
     "DRAAdminAccess", "DRADeviceTaintRules", "DRADeviceTaints", "DRAPartitionableDevices", "DRAPrioritizedList",
     "DRAResourceClaimDeviceStatus", "DynamicResourceAllocation", "InPlacePodVerticalScaling",
     "NodeInclusionPolicyInPodTopologySpread", "SchedulerAsyncAPICalls", "SchedulerAsyncPreemption",
     "SchedulerQueueingHints",
 })  # fmt: skip
-"""Gates of Kubernetes for what Moorage does in any case."""
+"""Gates of Kubernetes for features that are always on in Moorage."""
 
 _CLAIM_FIELDS = {"exactly.capacity": _CONSUMABLE, "firstAvailable.capacity": _CONSUMABLE}
 _FIELDS = {
@@ -34,7 +34,7 @@ _CLASS_RESOURCE = "deviceclass.resource.kubernetes.io/"
 
 
 def sentence(what: str) -> str:
-    """How something is refused that is not here."""
+    """The sentence that refuses a feature."""
     return f"{what} are not part of Moorage"
 
 
@@ -55,7 +55,7 @@ def in_object(data: Mapping[str, Any]) -> str:
 
 
 def _values(data: Any, fields: list[str]) -> Iterator[Any]:
-    """What there is at the end of a path."""
+    """All values at the end of a path."""
     for item in data if isinstance(data, list) else (data,):
         if not fields:
             yield item

@@ -27,7 +27,7 @@ class TemplateError(ValueError):
 
 
 class _Scope(NamedTuple):
-    """What a template sees at one place."""
+    """The dot and the variables that an action sees."""
 
     dot: Any
     variables: dict[str, Any]
@@ -48,7 +48,7 @@ class Template:
             raise TemplateError(f"unexpected {{{{{end.body}}}}}", end.line)
 
     def render(self, values: Mapping[str, Any]) -> str:
-        """The text, with what the actions give for some values."""
+        """The text with its actions evaluated for some values."""
         if self.is_plain:
             return self._text
         return _joined(self._parts, _Scope(values, {"$": values}))
@@ -131,11 +131,11 @@ def _range(rest: str, inside: list[_Part], otherwise: list[_Part], action: _Acti
 
     def repeat(scope: _Scope) -> str:
         over = pipeline(scope)
-        found = [
+        rounds = [
             _joined(inside, _Scope(each, scope.variables | ({name: each} if name else {})))
             for each in (range(over) if isinstance(over, int) else over or ())
         ]
-        return "".join(found) if found else _joined(otherwise, scope)
+        return "".join(rounds) if rounds else _joined(otherwise, scope)
 
     return repeat
 
@@ -175,15 +175,15 @@ def _command(tokens: list[tuple[str, str]], action: _Action, piped: _Value | Non
     if word not in _FUNCTIONS:
         raise TemplateError(f"unknown function {word}: there are {', '.join(_FUNCTIONS)}", action.line)
     function = _FUNCTIONS[word]
-    given: list[_Value] = []
+    arguments: list[_Value] = []
     while tokens and tokens[-1][1] not in ("|", ")"):
-        given.append(_operand(tokens, action))
+        arguments.append(_operand(tokens, action))
     if piped is not None:
-        given.append(piped)
+        arguments.append(piped)
 
     def call(scope: _Scope) -> Any:
         try:
-            return function(*(each(scope) for each in given))
+            return function(*(argument(scope) for argument in arguments))
         except (TypeError, ValueError, ArithmeticError) as error:
             raise TemplateError(f"{{{{{action.body}}}}}: {word}: {error}", action.line) from None
 
@@ -215,10 +215,10 @@ def _path(word: str) -> _Value:
     fields = [each for each in fields if each]
 
     def value(scope: _Scope) -> Any:
-        found = scope.variables.get(first) if first else scope.dot
-        for each in fields:
-            found = found.get(each) if isinstance(found, Mapping) else None
-        return found
+        current = scope.variables.get(first) if first else scope.dot
+        for field in fields:
+            current = current.get(field) if isinstance(current, Mapping) else None
+        return current
 
     return value
 

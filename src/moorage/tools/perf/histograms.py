@@ -1,4 +1,4 @@
-"""What the scheduler itself counts while something is measured: its histograms, as figures."""
+"""The scheduler's own histograms over the time of a measurement, as figures."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from moorage.tools.perf.measure import PERCENTILES, DataItem
 
 
 class LabelValues(Wire, forbid_unknown_fields=True):
-    """A label by whose values a metric is told apart; all values, when none are given."""
+    """A label that splits a metric by its values; by all of them, when none are given."""
 
     label: str
     values: list[str] = []
 
 
 class MetricsConfig(Wire, forbid_unknown_fields=True):
-    """The metrics that are wanted, by name."""
+    """The metrics to collect, by name."""
 
     metrics: dict[str, list[LabelValues] | None]
 
@@ -51,15 +51,15 @@ class _Read(NamedTuple):
 
 
 class Histograms:
-    """The change of histograms from the making of this on."""
+    """The change of histograms since the construction of this object."""
 
-    def __init__(self, registry: CollectorRegistry, wanted: MetricsConfig) -> None:
+    def __init__(self, registry: CollectorRegistry, config: MetricsConfig) -> None:
         self._registry = registry
-        self._wanted = wanted.metrics
+        self._metrics = config.metrics
         self._before = self._read()
 
     def items(self, name: str) -> Iterator[DataItem]:
-        """One figure for each metric and the labels by which it is told apart."""
+        """One figure for each metric and combination of the labels that split it."""
         now = self._read()
         for series, counts in now.counts.items():
             counts.subtract(self._before.counts.get(series, {}))
@@ -71,9 +71,9 @@ class Histograms:
             yield DataItem(data, "ms", {"Name": name, "Metric": series.metric, **dict(sorted(series.labels))})
 
     def _read(self) -> _Read:
-        found = _Read(defaultdict(Counter), defaultdict(float))
+        read = _Read(defaultdict(Counter), defaultdict(float))
         for family in self._registry.collect():
-            if family.name not in self._wanted:
+            if family.name not in self._metrics:
                 continue
             for sample in family.samples:
                 labels = self._labels(family.name, sample.labels)
@@ -81,20 +81,20 @@ class Histograms:
                     continue
                 series = _Series(family.name, labels)
                 if sample.name.endswith("_bucket"):
-                    found.counts[series][float(sample.labels["le"])] += int(sample.value)
+                    read.counts[series][float(sample.labels["le"])] += int(sample.value)
                 elif sample.name.endswith("_sum"):
-                    found.sums[series] += sample.value
-        return found
+                    read.sums[series] += sample.value
+        return read
 
     def _labels(self, metric: str, labels: Mapping[str, str]) -> frozenset[tuple[str, str]] | None:
-        """The labels that tell figures apart; None when this one is not wanted."""
-        found = {}
-        for each in self._wanted[metric] or ():
+        """The labels that split a metric; None when a value is not among those to collect."""
+        splitting = {}
+        for each in self._metrics[metric] or ():
             value = labels.get(each.label, "")
             if each.values and value not in each.values:
                 return None
-            found[each.label] = value
-        return frozenset(found.items())
+            splitting[each.label] = value
+        return frozenset(splitting.items())
 
 
 def quantile(share: float, counts: Mapping[float, int]) -> float:

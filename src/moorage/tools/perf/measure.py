@@ -1,4 +1,4 @@
-"""Figures: how many pods were placed a second, how long each waited, and what it took."""
+"""Figures: pods placed a second, scheduling latency, processor time and memory."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Measurement(msgspec.Struct):
     memory: float = 0.0
     """Megabytes that the process had in memory, at most."""
     counted: list[DataItem] = []
-    """What the scheduler itself has counted."""
+    """The scheduler's own histograms."""
 
     def items(self) -> list[DataItem]:
         """The figures one by one."""
@@ -58,7 +58,7 @@ class Measurement(msgspec.Struct):
 
 
 class Collector:
-    """Notes when pods are created and placed, between its making and `measured`."""
+    """Records when pods are created and placed, from its construction to `measured`."""
 
     def __init__(self, name: str, namespaces: Sequence[str], labels: Mapping[str, str] | None = None) -> None:
         self.name = name
@@ -78,13 +78,13 @@ class Collector:
             self._bound.append((f"{namespace}/{name}", time.perf_counter()))
 
     def measured(self) -> Measurement:
-        """What there is to say about the pods that were placed."""
+        """The figures for the pods that were placed."""
         times = [at - self._start for _, at in self._bound]
-        waited = [1e3 * (at - self._created[name]) for name, at in self._bound if name in self._created]
-        spent = 1e6 * (time.process_time() - self._cpu)
+        latencies = [1e3 * (at - self._created[name]) for name, at in self._bound if name in self._created]
+        cpu = 1e6 * (time.process_time() - self._cpu)
         return Measurement(
-            self.name, len(times), throughput(times), summary(waited, sum(waited) / max(len(waited), 1)),
-            time.perf_counter() - self._start, spent / max(len(times), 1),
+            self.name, len(times), throughput(times), summary(latencies, sum(latencies) / max(len(latencies), 1)),
+            time.perf_counter() - self._start, cpu / max(len(times), 1),
         )  # fmt: skip
 
 
@@ -101,12 +101,12 @@ def throughput(times: Sequence[float]) -> dict[str, float]:
 
 
 def summary(values: Sequence[float], average: float) -> dict[str, float]:
-    """An average, given, and the percentiles of some values."""
+    """A given average, and the percentiles of some values."""
     if not values:
         return {}
     ordered = sorted(values)
-    found = {f"Perc{each}": ordered[math.ceil(len(ordered) * each / 100) - 1] for each in PERCENTILES}
-    return {"Average": average, **found}
+    percentiles = {f"Perc{each}": ordered[math.ceil(len(ordered) * each / 100) - 1] for each in PERCENTILES}
+    return {"Average": average, **percentiles}
 
 
 def peak_memory() -> float:

@@ -54,8 +54,8 @@ class ObjectTemplate:
             raise ObjectsError(f"{path}:{error.line}: {error.message}") from None
         self._only: Data | None = None
 
-    def made(self, index: int = 0, count: int = 1, params: Mapping[str, Any] | None = None) -> Data:
-        """The object with a number among so many. What it is made of may be shared with others: read only."""
+    def render(self, index: int = 0, count: int = 1, params: Mapping[str, Any] | None = None) -> Data:
+        """The object of an index among a count. Parts of it may be shared with other objects: read only."""
         if self._only is not None:
             return self._only
         try:
@@ -97,26 +97,26 @@ class Objects:
         return self._templates[path]
 
     def check(self, operations: Iterable[AnyOperation]) -> None:
-        """Try every template once: what is wrong with one is better said before anything runs."""
-        for each in operations:
-            paths = [path for name in _PATHS if (path := getattr(each, name, ""))]
-            paths += each.template_paths if isinstance(each, Churn) else []
-            if isinstance(each, CreatePods) and not each.pod_template_path and self._pod_template:
+        """Render every template once, so that mistakes are reported before anything runs. Raises ObjectsError."""
+        for operation in operations:
+            paths = [path for name in _PATHS if (path := getattr(operation, name, ""))]
+            paths += operation.template_paths if isinstance(operation, Churn) else []
+            if isinstance(operation, CreatePods) and not operation.pod_template_path and self._pod_template:
                 paths.append(self._pod_template)
             for path in paths:
                 template = self.template(path)
-                made = template.made(params=getattr(each, "template_params", None))
-                if refused := foreign.in_object(made):
+                data = template.render(params=getattr(operation, "template_params", None))
+                if refused := foreign.in_object(data):
                     raise ObjectsError(f"{template.path}: {refused}")
                 try:
-                    convert(made, template.kind_of(made).struct)
+                    convert(data, template.kind_of(data).struct)
                 except DecodeError as error:
                     raise ObjectsError(f"{template.path}: {error}") from None
 
     def namespaces(self, prefix: str, count: int, path: str) -> Iterator[Data]:
         """Namespaces PREFIX-0, PREFIX-1 and so on."""
         for index in range(count):
-            data = self.template(path).made() if path else {}
+            data = self.template(path).render() if path else {}
             yield {**data, "metadata": {**data.get("metadata", {}), "name": f"{prefix}-{index}"}}
 
     def nodes(self, operation: CreateNodes, prefix: str) -> Iterator[Data]:
@@ -124,26 +124,26 @@ class Objects:
         for index in range(operation.count):
             data: Data = _NODE
             if path := operation.node_template_path:
-                data = self.template(path).made(index, operation.count, operation.template_params)
+                data = self.template(path).render(index, operation.count, operation.template_params)
             metadata = data.get("metadata") or {}
             name = metadata.get("name") or f"{metadata.get('generateName') or prefix}{self._nodes}"
             self._nodes += 1
             labels = {**(metadata.get("labels") or {}), HOSTNAME: name, **_labels(operation, index)}
-            made = {**data, "metadata": {**metadata, "name": name, "labels": labels}}
+            node = {**data, "metadata": {**metadata, "name": name, "labels": labels}}
             if strategy := operation.node_allocatable_strategy:
                 status = data.get("status") or {}
                 room = status.get("allocatable") or status.get("capacity") or {}
-                made["status"] = {**status, "allocatable": {**room, **strategy.node_allocatable}}
-            yield made
+                node["status"] = {**status, "allocatable": {**room, **strategy.node_allocatable}}
+            yield node
 
     def pods(self, operation: CreatePods) -> Iterator[Data]:
-        """Pods, each with the label by which its kind can be told."""
+        """Pods, each with a `signature` label."""
         path = operation.pod_template_path or self._pod_template
         for index in range(operation.count):
             if not path:
                 yield _POD
                 continue
-            data = self.template(path).made(index, operation.count, operation.template_params)
+            data = self.template(path).render(index, operation.count, operation.template_params)
             metadata = data.get("metadata") or {}
             label = f"signature-label-{index // operation.signature_batch_size}"
             labels = {**(metadata.get("labels") or {}), "signature": label}
@@ -152,8 +152,8 @@ class Objects:
     def volume(self, operation: CreatePods, namespace: str, index: int) -> tuple[Data, Data]:
         """A volume and its claim, bound to each other."""
         claim_name, name = f"pvc-{index}", f"{namespace}-vol-{index}"
-        volume = self.template(operation.persistent_volume_template_path).made(index, operation.count)
-        claim = self.template(operation.persistent_volume_claim_template_path).made(index, operation.count)
+        volume = self.template(operation.persistent_volume_template_path).render(index, operation.count)
+        claim = self.template(operation.persistent_volume_claim_template_path).render(index, operation.count)
         spec = {**(volume.get("spec") or {}), "claimRef": {
             "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": claim_name,
         }}  # fmt: skip
@@ -161,12 +161,12 @@ class Objects:
             if source in spec:
                 spec[source] = {**spec[source], field: name}
         bound = {**volume, "metadata": {**volume.get("metadata", {}), "name": name}, "spec": spec}
-        wish = {**claim, "metadata": {**claim.get("metadata", {}), "name": claim_name}}
-        return bound, {**wish, "spec": {**(claim.get("spec") or {}), "volumeName": name}}
+        named = {**claim, "metadata": {**claim.get("metadata", {}), "name": claim_name}}
+        return bound, {**named, "spec": {**(claim.get("spec") or {}), "volumeName": name}}
 
 
 def _upgraded(data: Data) -> Data:
-    """An object of an older version of its kind, spelled as the one that is used here."""
+    """An object converted from an older version of its kind to the one that is used here."""
     kind = kinds.find(str(data.get("apiVersion")), str(data.get("kind")))
     if kind is None or kind.upgrade is None or data["apiVersion"] == kind.api_version:
         return data

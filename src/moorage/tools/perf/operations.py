@@ -29,7 +29,7 @@ class CreateNamespaces(Operation, tag="createNamespaces"):
 
 
 class AllocatableStrategy(Wire, forbid_unknown_fields=True):
-    """What nodes have to give, beside what their template says."""
+    """What nodes can allocate, in addition to their template."""
 
     node_allocatable: dict[str, str] = {}
     csi_node_allocatable: dict[str, dict[str, int]] = {}

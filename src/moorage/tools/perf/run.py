@@ -46,41 +46,41 @@ from moorage.tools.perf.workloads import WorkloadPlan
 
 _VOLUME, _CLAIM = kinds.row("v1", "PersistentVolume"), kinds.row("v1", "PersistentVolumeClaim")
 _CSI_NODE = kinds.row("storage.k8s.io/v1", "CSINode")
-_TOLD_SECONDS = 0.25
+_REPORT_SECONDS = 0.25
 
 Work = Callable[[int, Data], Awaitable[None]]
 
 
 class Progress(msgspec.Struct, tag="progress"):
-    """How far a workload is."""
+    """How far a workload has come."""
 
     operation: str
     done: int = 0
     total: int = 0
     placed: int = 0
-    """Pods on nodes, all together."""
+    """Pods on nodes, of all operations."""
 
 
-Tell = Callable[[Progress], None]
+Report = Callable[[Progress], None]
 
 
-async def run(plan: WorkloadPlan, tell: Tell) -> list[Measurement]:
+async def run(plan: WorkloadPlan, report: Report) -> list[Measurement]:
     """Run a workload from an empty cluster to its end. Raises Failed."""
     try:
         async with running(plan) as cluster:
-            stage = WorkloadRun(plan, cluster)
-            await stage.perform(tell)
+            workload = WorkloadRun(plan, cluster)
+            await workload.perform(report)
     except ExceptionGroup as group:
         failures = group.subgroup(Failed)
         error = first(failures or group)
         raise Failed(f"{plan.name}: {error}") if isinstance(error, ApiError) else error from None
-    for each in stage.measurements:
-        each.memory = peak_memory()
-    return stage.measurements
+    for measurement in workload.measurements:
+        measurement.memory = peak_memory()
+    return workload.measurements
 
 
 class WorkloadRun:
-    """The operations of a workload."""
+    """Performs the operations of a workload."""
 
     def __init__(self, plan: WorkloadPlan, cluster: PerfCluster) -> None:
         self.measurements: list[Measurement] = []
@@ -91,7 +91,7 @@ class WorkloadRun:
         """Pods that a barrier would wait for, by namespace."""
         self._collector: tuple[Collector, Histograms] | None = None
         self._steady: tuple[str, asyncio.Queue[str]] | None = None
-        """A namespace in which each pod that is placed is replaced, and the names of those that are to be."""
+        """The namespace of a steady state, and the names of its pods that were placed and are to be replaced."""
         self._progress = Progress("start")
         self._number = 0
         self._performers: dict[type[Operation], Callable[[Any], Awaitable[None]]] = {
@@ -111,9 +111,9 @@ class WorkloadRun:
             StopCollectingMetrics: self._stop_collecting,
         }
 
-    async def perform(self, tell: Tell) -> None:
-        """All operations, one after the other."""
-        self._cluster.begin(self._tell(tell))
+    async def perform(self, report: Report) -> None:
+        """Perform all operations in order."""
+        self._cluster.begin(self._report(report))
         for number, operation in enumerate(self._plan.operations):
             self._number = number
             name = operation.__struct_config__.tag
@@ -123,11 +123,11 @@ class WorkloadRun:
             except ApiError as error:
                 raise Failed(f"{self._plan.name}: operation {number} ({name}): {error}") from None
 
-    async def _tell(self, tell: Tell) -> None:
+    async def _report(self, report: Report) -> None:
         while True:
             self._progress.placed = self._cluster.assigned.total()
-            tell(self._progress)
-            await asyncio.sleep(_TOLD_SECONDS)
+            report(self._progress)
+            await asyncio.sleep(_REPORT_SECONDS)
 
     def _placed(self, pod: Pod) -> None:
         metadata = pod.metadata
@@ -142,8 +142,6 @@ class WorkloadRun:
             self._progress.done += 1
 
         await self._cluster.each(counted, objects)
-
-    # -- objects ------------------------------------------------------------------------------------------------
 
     async def _create_namespaces(self, operation: CreateNamespaces) -> None:
         async def create(_: int, data: Data) -> None:
@@ -177,14 +175,14 @@ class WorkloadRun:
             await self._cluster.create(template.kind_of(data), data, operation.namespace)
 
         total, params = operation.count, operation.template_params
-        await self._each(create, (template.made(index, total, params) for index in range(total)))
+        await self._each(create, (template.render(index, total, params) for index in range(total)))
 
     async def _update_any(self, operation: UpdateAny) -> None:
         template = self._objects.template(operation.template_path)
         ticks = _ticks(operation.update_per_second)
         for index in range(operation.count):
             await anext(ticks)
-            data = template.made(index, operation.count)
+            data = template.render(index, operation.count)
             if operation.namespace:
                 data = {**data, "metadata": {**data["metadata"], "namespace": operation.namespace}}
             kind = template.kind_of(data)
@@ -217,21 +215,19 @@ class WorkloadRun:
         kept: list[list[tuple[Kind, str]]] = [[] for _ in range(operation.number)]
         for turn in count() if is_recreating or not operation.number else range(operation.number):
             await asyncio.sleep(operation.interval_milliseconds / 1e3)
-            here = kept[turn % len(kept)] if is_recreating else []
-            if here:
-                for kind, name in here:
+            objects = kept[turn % len(kept)] if is_recreating else []
+            if objects:
+                for kind, name in objects:
                     with suppress(Missing):
                         await self._client.delete(kind, namespace if kind.namespaced else "", name)
-                here.clear()
+                objects.clear()
                 continue
             for template in templates:
-                data = template.made(turn)
+                data = template.render(turn)
                 kind = template.kind_of(data)
                 with suppress(Exists):
                     name = await self._cluster.create(kind, data, namespace if kind.namespaced else "")
-                    here.append((kind, name))
-
-    # -- pods ---------------------------------------------------------------------------------------------------
+                    objects.append((kind, name))
 
     async def _create_pods(self, operation: CreatePods) -> None:
         namespace = operation.namespace or f"namespace-{self._number}"
@@ -259,16 +255,16 @@ class WorkloadRun:
 
         async def create_with_volume(index: int, data: Data) -> None:
             volume, claim = self._objects.volume(operation, namespace, index)
-            for kind, made, where in ((_CLAIM, claim, namespace), (_VOLUME, volume, "")):
-                await self._client.create(kind, made, where)
-                name = made["metadata"]["name"]
-                await self._client.patch(kind, where, name, {"status": {"phase": "Bound"}}, subresource="status")
+            for kind, created, scope in ((_CLAIM, claim, namespace), (_VOLUME, volume, "")):
+                await self._client.create(kind, created, scope)
+                name = created["metadata"]["name"]
+                await self._client.patch(kind, scope, name, {"status": {"phase": "Bound"}}, subresource="status")
             await create(index, with_claim(data, index))
 
         return create_with_volume if operation.persistent_volume_template_path else create
 
     async def _steadily(self, operation: CreatePods, namespace: str, pods: list[Data]) -> None:
-        """Make all pods, wait until they are placed, delete them, and begin again, until the time is up."""
+        """Create all pods, wait until they are placed, delete them, and repeat, until the duration is over."""
         placed: asyncio.Queue[str] = asyncio.Queue()
         self._steady = namespace, placed
 
@@ -307,8 +303,8 @@ class WorkloadRun:
     async def _barrier(self, operation: Barrier) -> None:
         is_enough = _is_attempted if operation.stage_requirement == "Attempted" else _is_placed
         for namespace in operation.namespaces or list(self._expected):
-            has = partial(self._count, is_enough, namespace, operation.label_selector)
-            await self._cluster.until(has, self._expected[namespace])
+            count_pods = partial(self._count, is_enough, namespace, operation.label_selector)
+            await self._cluster.until(count_pods, self._expected[namespace])
             if is_enough is _is_placed:
                 del self._expected[namespace]
 
@@ -317,8 +313,6 @@ class WorkloadRun:
 
     async def _sleep(self, operation: Sleep) -> None:
         await asyncio.sleep(seconds_of(operation.duration))
-
-    # -- measuring ----------------------------------------------------------------------------------------------
 
     async def _start_collecting(self, operation: StartCollectingMetrics) -> None:
         self._collect(operation.name, operation.namespaces, operation.label_selector)
@@ -330,16 +324,16 @@ class WorkloadRun:
         if self._collector is not None:
             raise Failed(f"{self._plan.name}: operation {self._number} measures while another measurement goes on")
         gc.collect()
-        counted = Histograms(self._cluster.registry, self._plan.metrics)
-        self._collector = Collector(f"{self._plan.name}/{name}", namespaces, labels), counted
+        histograms = Histograms(self._cluster.registry, self._plan.metrics)
+        self._collector = Collector(f"{self._plan.name}/{name}", namespaces, labels), histograms
 
     def _collected(self) -> None:
         if self._collector is None:
             raise Failed(f"{self._plan.name}: operation {self._number} ends a measurement that was never begun")
-        collector, counted = self._collector
-        measured = collector.measured()
-        measured.counted = list(counted.items(collector.name))
-        self.measurements.append(measured)
+        collector, histograms = self._collector
+        measurement = collector.measured()
+        measurement.counted = list(histograms.items(collector.name))
+        self.measurements.append(measurement)
         self._collector = None
 
 
@@ -348,11 +342,11 @@ def _is_placed(pod: Pod) -> bool:
 
 
 def _is_attempted(pod: Pod) -> bool:
-    return _is_placed(pod) or any(each.type == "PodScheduled" for each in pod.status.conditions)
+    return _is_placed(pod) or any(condition.type == "PodScheduled" for condition in pod.status.conditions)
 
 
 async def _ticks(per_second: int) -> AsyncIterator[None]:
-    """So many moments a second; without pause when it is 0."""
+    """Yield so many times a second; without pause when it is 0."""
     begun = time.monotonic()
     for number in count(1):
         if per_second:

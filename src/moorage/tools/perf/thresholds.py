@@ -1,4 +1,4 @@
-"""What is expected of the figures of a workload."""
+"""Thresholds on the figures of a workload."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Threshold(NamedTuple):
         """A sentence for each figure that is not as expected; what is expected is noted in the figures."""
         bucket, sign = self.selector.data_bucket, -1 if self.selector.expect_lower else 1
         for item in filter(self.selector.selects, items if self.value else ()):
-            found = item.data.get(bucket, 0.0)
+            actual = item.data.get(bucket, 0.0)
             item.data[f"{bucket}Threshold"] = self.value
-            if sign * found < sign * self.value:
-                yield f"{item.labels['Name']}: {self._figure()}{_shown(found)} {item.unit}, and {self._expected()}"
+            if sign * actual < sign * self.value:
+                yield f"{item.labels['Name']}: {self._figure()}{_shown(actual)} {item.unit}, and {self._expected()}"
 
     def _figure(self) -> str:
         bucket, name = self.selector.data_bucket, self.selector.name

@@ -1,4 +1,4 @@
-"""One workload in a process of its own, so that its memory is its own; what it says are lines of JSON."""
+"""Runs one workload in a new process, so that its memory can be measured; the two speak in lines of JSON."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from moorage.tools.perf.workloads import File
 
 
 class Done(msgspec.Struct, tag="done"):
-    """A workload came to its end."""
+    """A workload was completed."""
 
     measurements: list[Measurement]
 
 
 class Broken(msgspec.Struct, tag="broken"):
-    """A workload did not."""
+    """A workload failed."""
 
     sentence: str
 
@@ -34,33 +34,33 @@ class Broken(msgspec.Struct, tag="broken"):
 _read = msgspec.json.Decoder(Progress | Done | Broken).decode
 
 
-def measure(file: Path, name: str, tell: Callable[[Progress], None]) -> list[Measurement]:
+def measure(file: Path, name: str, report: Callable[[Progress], None]) -> list[Measurement]:
     """Run a workload of a file in a new process. Raises Failed."""
     command = [sys.executable, "-m", __name__, str(file), name]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            said = _read(line)
-            if isinstance(said, Progress):
-                tell(said)
-            elif isinstance(said, Done):
-                return said.measurements
+            message = _read(line)
+            if isinstance(message, Progress):
+                report(message)
+            elif isinstance(message, Done):
+                return message.measurements
             else:
-                raise Failed(said.sentence)
+                raise Failed(message.sentence)
     raise Failed(f"{name}: the process ended with code {process.returncode} before the workload did")
 
 
-def _say(what: Progress | Done | Broken) -> None:
-    sys.stdout.buffer.write(msgspec.json.encode(what) + b"\n")
+def _send(message: Progress | Done | Broken) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(message) + b"\n")
     sys.stdout.buffer.flush()
 
 
 def _main(file: str, name: str) -> None:
     collect_seldom()
     try:
-        _say(Done(uvloop.run(run(File(Path(file)).plan(name), _say))))
+        _send(Done(uvloop.run(run(File(Path(file)).plan(name), _send))))
     except (Failed, CannotStart, ObjectsError) as error:
-        _say(Broken(str(error)))
+        _send(Broken(str(error)))
     except (KeyboardInterrupt, BrokenPipeError):
         sys.exit(1)
 

@@ -1,4 +1,4 @@
-"""A file of workloads: which tests it has, and what each workload of them does once its parameters are filled in."""
+"""A file of workloads: its tests, and the operations of each workload with its parameters filled in."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Workload(Wire, forbid_unknown_fields=True):
 
 
 class PerfTest(Wire, forbid_unknown_fields=True):
-    """What is done, in terms of parameters, and in which sizes."""
+    """A template of operations, and the workloads that fill in its parameters."""
 
     name: str
     workload_template: list[Data]
@@ -73,10 +73,10 @@ class WorkloadPlan:
     gates: Gates
     configuration: Configuration
     metrics: MetricsConfig
-    """What the scheduler counts that is told too."""
+    """The scheduler's metrics to report."""
     threshold: Threshold
     notes: list[str]
-    """What in the file has no meaning here."""
+    """What in the file is ignored here."""
 
 
 class File:
@@ -104,13 +104,13 @@ class File:
                     self._refuse(f"[{number}].workloads[{size}].name", f"{name} is given twice")
                 seen.add(name)
 
-    def names(self, wanted: str = "") -> list[str]:
-        """The workloads that a name (TEST/WORKLOAD or a part of that) means, or all."""
+    def names(self, pattern: str = "") -> list[str]:
+        """The workloads named TEST/WORKLOAD, or of the test or size of this name; all when it is empty."""
         pairs = [(test.name, workload.name) for test in self.tests for workload in test.workloads]
-        names = [f"{test}/{size}" for test, size in pairs if wanted in ("", test, size, f"{test}/{size}")]
+        names = [f"{test}/{size}" for test, size in pairs if pattern in ("", test, size, f"{test}/{size}")]
         if not names:
             known = ", ".join(f"{test}/{size}" for test, size in pairs)
-            raise WorkloadError(f"{self.path}: no workload {wanted!r}: there are {known}")
+            raise WorkloadError(f"{self.path}: no workload {pattern!r}: there are {known}")
         return names
 
     def plan(self, name: str) -> WorkloadPlan:
@@ -124,12 +124,12 @@ class File:
         operations = list(self._operations(number, test, workload))
         if not any(map(_measures, operations)):
             self._refuse(f"[{number}].workloadTemplate", "nothing is measured: say collectMetrics in one createPods")
-        asked = test.feature_gates | workload.feature_gates
+        requested = test.feature_gates | workload.feature_gates
         for gate, what in foreign.GATES.items():
-            if asked.get(gate):
+            if requested.get(gate):
                 place = f".workloads[{size}]" if gate in workload.feature_gates else ""
                 self._refuse(f"[{number}]{place}.featureGates.{gate}", foreign.sentence(what))
-        gates, notes = _gates(asked)
+        gates, notes = _gates(requested)
         used = set(_parameters(test.workload_template))
         notes += [f"parameter {name} is not used" for name in workload.params if name not in used]
         threshold, more = _threshold(test, workload)
@@ -153,35 +153,36 @@ class File:
             raise WorkloadError(str(error)) from None
 
     def _operations(self, number: int, test: PerfTest, workload: Workload) -> Iterator[AnyOperation]:
-        for place, given in enumerate(test.workload_template):
+        for place, template in enumerate(test.workload_template):
             path = f"[{number}].workloadTemplate[{place}]"
-            made = self._operation(path, given, workload)
-            if not isinstance(made, CreatePodSets):
-                yield made
+            operation = self._operation(path, template, workload)
+            if not isinstance(operation, CreatePodSets):
+                yield operation
                 continue
-            for index in range(made.count):
-                pods = {**made.create_pods_op, "opcode": "createPods", "namespace": f"{made.namespace_prefix}-{index}"}
+            for index in range(operation.count):
+                namespace = f"{operation.namespace_prefix}-{index}"
+                pods = {**operation.create_pods_op, "opcode": "createPods", "namespace": namespace}
                 yield self._operation(f"{path}.createPodsOp", pods, workload)
 
-    def _operation(self, path: str, given: Data, workload: Workload) -> AnyOperation:
-        if what := foreign.OPERATIONS.get(str(given.get("opcode"))):
-            self._refuse(path, f"{given['opcode']}: {foreign.sentence(what)}")
-        if given.get("opcode") not in OPCODES:
-            self._refuse(path, f"no operation {given.get('opcode')!r} here: there are {', '.join(OPCODES)}")
+    def _operation(self, path: str, template: Data, workload: Workload) -> AnyOperation:
+        if what := foreign.OPERATIONS.get(str(template.get("opcode"))):
+            self._refuse(path, f"{template['opcode']}: {foreign.sentence(what)}")
+        if template.get("opcode") not in OPCODES:
+            self._refuse(path, f"no operation {template.get('opcode')!r} here: there are {', '.join(OPCODES)}")
         try:
-            made: AnyOperation = convert(_filled(given, workload.params), AnyOperation)  # type: ignore[arg-type]
-            if duration := getattr(made, "duration", ""):
+            operation: AnyOperation = convert(_filled(template, workload.params), AnyOperation)  # type: ignore[arg-type]
+            if duration := getattr(operation, "duration", ""):
                 seconds_of(duration)
-            if isinstance(made, CreatePods):
-                _check_pods(made)
-            if isinstance(made, Churn):
-                _check_churn(made)
+            if isinstance(operation, CreatePods):
+                _check_pods(operation)
+            if isinstance(operation, Churn):
+                _check_churn(operation)
         except DecodeError as error:
             inner = error.path if error.path.startswith("[") or not error.path else f".{error.path}"
             self._refuse(path + inner, f"workload {workload.name}: {error.message}")
         except ValueError as error:
             self._refuse(path, f"workload {workload.name}: {error}")
-        return made
+        return operation
 
     def _refuse(self, path: str, message: str) -> NoReturn:
         line = line_of(self._text, self._root.span, path)
@@ -210,12 +211,12 @@ def _read(path: Path) -> tuple[str, Root]:
     return text, root
 
 
-def _filled(given: Data, params: Mapping[str, Any]) -> Data:
+def _filled(template: Data, params: Mapping[str, Any]) -> Data:
     """An operation with the values of the parameters that it names. Raises ValueError."""
-    filled = {name: value for name, value in given.items() if name not in PARAMETERS}
+    filled = {name: value for name, value in template.items() if name not in PARAMETERS}
     for name, field in PARAMETERS.items():
-        if given.get(name):
-            filled[field] = _value(given[name], params)
+        if template.get(name):
+            filled[field] = _value(template[name], params)
     if multiplier := filled.pop("countMultiplierParam", ""):
         count, factor = filled.get("count", 0), _value(multiplier, params)
         if not isinstance(count, int) or not isinstance(factor, int):
@@ -243,17 +244,17 @@ def _value(reference: Any, params: Mapping[str, Any]) -> Any:
     raise ValueError(f"there is no parameter {name}: the workload has {', '.join(params) or 'none'}")
 
 
-def _check_pods(made: CreatePods) -> None:
-    if made.skip_wait_to_completion and (made.collect_metrics or made.steady_state):
+def _check_pods(operation: CreatePods) -> None:
+    if operation.skip_wait_to_completion and (operation.collect_metrics or operation.steady_state):
         raise ValueError("skipWaitToCompletion goes with neither collectMetrics nor steadyState")
-    if made.steady_state and not made.duration:
+    if operation.steady_state and not operation.duration:
         raise ValueError("steadyState needs a duration")
-    if bool(made.persistent_volume_template_path) != bool(made.persistent_volume_claim_template_path):
+    if bool(operation.persistent_volume_template_path) != bool(operation.persistent_volume_claim_template_path):
         raise ValueError("persistentVolumeTemplatePath and persistentVolumeClaimTemplatePath go together")
 
 
-def _check_churn(made: Churn) -> None:
-    if made.mode == "recreate" and not made.number:
+def _check_churn(operation: Churn) -> None:
+    if operation.mode == "recreate" and not operation.number:
         raise ValueError("recreate needs a number: so many are made, then deleted, in turn")
 
 
@@ -266,9 +267,9 @@ def _parameters(part: Any) -> Iterator[str]:
             yield from _parameters(each)
 
 
-def _gates(given: Mapping[str, bool]) -> tuple[Gates, list[str]]:
-    known = {name: on for name, on in given.items() if name in _GATES}
-    others = {name: on for name, on in given.items() if name not in known}
+def _gates(requested: Mapping[str, bool]) -> tuple[Gates, list[str]]:
+    known = {name: on for name, on in requested.items() if name in _GATES}
+    others = {name: on for name, on in requested.items() if name not in known}
     notes = [f"feature gate {name} is none of Moorage's: left out" for name in others if name not in foreign.ALWAYS_ON]
     forced = (name for name, on in others.items() if not on and name in foreign.ALWAYS_ON)
     notes += [f"feature gate {name} cannot be turned off here" for name in forced]
