@@ -19,7 +19,7 @@ from moorage.apiserver.request.routes import Route
 from moorage.apiserver.request.strictness import BodyError, Level, check, level_of, repeated_keys, repeated_yaml_keys
 
 READ = ("application/json", "application/yaml", protobuf.MEDIA_TYPE)
-_LITTLE = 128 << 10
+_SMALL = 128 << 10
 _JSON = ("", "application/json")
 
 
@@ -37,14 +37,14 @@ class Body(NamedTuple):
 
 def parsed(request: Request) -> Any:
     """The body as data, of a request whose body is small: it is read at once."""
-    check_little(request)
+    check_small(request)
     return _read(request).data
 
 
-def check_little(request: Request) -> None:
+def check_small(request: Request) -> None:
     """Refuse a body that is too large to be read at once."""
-    if len(request.body) > _LITTLE:
-        raise too_large(f"limit is {_LITTLE}")
+    if len(request.body) > _SMALL:
+        raise too_large(f"limit is {_SMALL}")
 
 
 def read_yaml(body: bytes) -> Body:

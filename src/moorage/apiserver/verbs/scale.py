@@ -17,7 +17,7 @@ from moorage.apiserver.http.failures import bad_request, invalid, not_found, uns
 from moorage.apiserver.http.messages import Headers, Request, Response
 from moorage.apiserver.patch import apply, jsonpatch, managed, mergepatch
 from moorage.apiserver.patch.errors import PatchError
-from moorage.apiserver.request.bodies import check_little, media_type, parsed
+from moorage.apiserver.request.bodies import check_small, media_type, parsed
 from moorage.apiserver.request.options import apply_force
 from moorage.apiserver.request.routes import Route
 from moorage.apiserver.verbs.backend import Backend
@@ -65,7 +65,7 @@ async def patch(backend: Backend, route: Route, request: Request) -> Response:
         return await _apply(backend, route, request)
     if how not in _PATCHES:
         raise unsupported_media_type((*_PATCHES, APPLY_PATCH))
-    check_little(request)
+    check_small(request)
     sent = read_patch(request)
 
     def patched(current: Data) -> Scale:
