@@ -1,4 +1,4 @@
-"""What every request needs to know of the store: roles and bindings, and which service accounts there are."""
+"""An index of what authentication and authorization read: roles, bindings and service accounts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RETRY_SECONDS = 1.0
 
 
 class AccessIndex:
-    """Follows some kinds in the store and keeps what is asked of them at hand."""
+    """Keeps up with some kinds in the store by watching them."""
 
     def __init__(self, store: Store, rbac: Rbac) -> None:
         self._store = store
@@ -30,13 +30,13 @@ class AccessIndex:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Read everything once, then follow."""
+        """Read everything once, then watch."""
         for kind in _FOLLOWED:
             revision = await self._fill(kind)
             self._tasks.append(asyncio.create_task(self._follow(kind, revision)))
 
     async def stop(self) -> None:
-        """Follow no more."""
+        """Stop watching."""
         for task in self._tasks:
             task.cancel()
         for task in self._tasks:
@@ -44,7 +44,7 @@ class AccessIndex:
                 await task
 
     def exists(self, kind: str, namespace: str, name: str, uid: str) -> bool:
-        """Whether what a token is bound to is there; tokens are bound to service accounts alone."""
+        """Whether the object that a token is bound to exists; tokens are bound to service accounts alone."""
         return kind == "ServiceAccount" and (namespace, name, uid) in self._accounts
 
     async def _fill(self, kind: kinds.Kind) -> int:

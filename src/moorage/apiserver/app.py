@@ -89,7 +89,7 @@ class App:
             raise Refused(forbidden(user, attributes, decision.reason))
 
     def _measure(self, route: Route, request: Request, response: Response, start: float) -> None:
-        """Note a request for objects."""
+        """Count a request for objects."""
         scope = "resource" if route.name else "namespace" if route.namespace else "cluster"
         verb = "WATCH" if route.verb == "watch" else "LIST" if route.verb == "list" else request.method
         labels = verb, route.kind.group, route.version, route.kind.plural, route.subresource, scope

@@ -1,13 +1,14 @@
-"""What a new cluster is born with: namespaces, roles, priorities, default service accounts, its own service."""
+"""What a new cluster starts with: namespaces, roles, priorities, default service accounts, the API server's service."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from copy import deepcopy
 from datetime import UTC, datetime
-from typing import Any
 
 from moorage.api import kinds
+from moorage.api.meta import Data
+from moorage.api.wellknown import SYSTEM_PRIORITIES
 from moorage.apiserver.access.defaultroles import DEFAULTS
 from moorage.apiserver.base.objects import encode, key
 from moorage.apiserver.verbs.writing import new_uid
@@ -17,9 +18,8 @@ from moorage.registry.metadata import prepare_create
 from moorage.store.protocol import KeyExists, Store
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
-_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
-_OWN_SERVICE: dict[str, Any] = {
+_OWN_SERVICE: Data = {
     "apiVersion": "v1",
     "kind": "Service",
     "metadata": {
@@ -35,17 +35,17 @@ _OWN_SERVICE: dict[str, Any] = {
         "ports": [{"name": "https", "port": 443, "targetPort": 6443}],
     },
 }
-"""By this one clients tell whether a cluster's addresses are IPv4 or IPv6."""
+"""Clients learn from it whether a cluster's addresses are IPv4 or IPv6."""
 
 
-def _objects() -> list[dict[str, Any]]:
-    objects: list[dict[str, Any]] = []
+def _objects() -> list[Data]:
+    objects: list[Data] = []
     for name in NAMESPACES:
         objects.append({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         metadata = {"name": "default", "namespace": name}
         objects.append({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
     objects.append(_OWN_SERVICE)
-    for name, value in _PRIORITIES.items():
+    for name, value in SYSTEM_PRIORITIES.items():
         objects.append(
             {
                 "apiVersion": "scheduling.k8s.io/v1",
@@ -59,25 +59,25 @@ def _objects() -> list[dict[str, Any]]:
 
 
 async def bootstrap(store: Store) -> None:
-    """Create what is missing; what is there stays as it is."""
+    """Create the objects that are missing; those that exist stay as they are."""
     for data in (*_objects(), *DEFAULTS):
         await _create_missing(store, data)
 
 
 async def keep_own_service(store: Store) -> None:
-    """Create the server's own service anew when somebody has deleted it."""
+    """Create the API server's service again when somebody has deleted it."""
     await _create_missing(store, _OWN_SERVICE)
 
 
-async def _create_missing(store: Store, data: dict[str, Any]) -> None:
+async def _create_missing(store: Store, data: Data) -> None:
     kind = kinds.row(data["apiVersion"], data["kind"])
     namespace, name = data["metadata"].get("namespace", ""), data["metadata"]["name"]
     where = key(kind, namespace, name)
     if await store.get(where):
         return
-    made = deepcopy(data)
+    new = deepcopy(data)
     moment = timestamp(datetime.now(UTC))
-    apply_defaults(kind, made, moment)
-    prepare_create(kind, made, namespace, moment, new_uid())
+    apply_defaults(kind, new, moment)
+    prepare_create(kind, new, namespace, moment, new_uid())
     with suppress(KeyExists):  # another server may have been faster
-        await store.create(where, encode(made))
+        await store.create(where, encode(new))

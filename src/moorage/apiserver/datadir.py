@@ -1,4 +1,4 @@
-"""The data directory: ours from the first start on, and never somebody else's."""
+"""The data directory: Moorage's own from the first start on, never one with other files."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 _OURS = ("ca.", "apiserver.", "service-account.", "tokens.csv", "kubeconfig", "moorage.db")
 _MARK = "ca.key"
-"""What is there after every start."""
-_NOBODYS = frozenset(("lost+found",))
+"""The file that exists after every start."""
+_IGNORED = frozenset(("lost+found",))
 
 
 def claim(directory: Path) -> None:
-    """Make a directory, or make sure that it is ours or empty. Raises OSError."""
+    """Create a directory, or check that it is Moorage's or empty. Raises OSError."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     if (directory / _MARK).exists():
         return
@@ -20,7 +20,7 @@ def claim(directory: Path) -> None:
     foreign = sorted(
         entry.name
         for entry in directory.iterdir()
-        if entry.name not in _NOBODYS and not entry.name.removeprefix(".").startswith(_OURS)
+        if entry.name not in _IGNORED and not entry.name.removeprefix(".").startswith(_OURS)
     )
     if foreign:
         what = f"holds other files ({foreign[0]}) and none of Moorage's: name an empty directory, or a new one"

@@ -1,4 +1,4 @@
-"""Events are news: one that was not repeated for an hour is forgotten, as in Kubernetes."""
+"""The expiry of Events: one that was not updated for an hour is deleted, as in Kubernetes."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _AT_ONCE = 64
 
 
 class Expiry:
-    """Removes old events. How old they are it knows from revisions that it wrote down, whatever the clocks say."""
+    """Deletes old Events. Their age follows from the revisions that it notes over time, not from timestamps."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
         self._marks: deque[tuple[float, int]] = deque()
-        """When which revision was the last."""
+        """When which revision was the latest."""
 
     async def look(self) -> None:
-        """Remove what is too old by now."""
+        """Delete the Events that are too old by now."""
         now, old = self._clock.monotonic(), 0
         self._marks.append((now, await self._store.revision()))
         while self._marks[0][0] <= now - _KEPT_SECONDS:

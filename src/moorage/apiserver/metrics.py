@@ -1,4 +1,4 @@
-"""What the API server measures of itself, under the names that kube-apiserver uses."""
+"""The metrics of the API server, under the names that kube-apiserver uses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ApiServerMetrics:
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         self.others: list[CollectorRegistry] = []
-        """What other components in the same process measure."""
+        """The metrics of other components in the same process."""
         labels = ("verb", "group", "version", "resource", "subresource", "scope")
         self._requests = Counter(
             "apiserver_request", "Requests, by what was asked and how it was answered.", (*labels, "code", "dry_run"),
@@ -35,12 +35,12 @@ class ApiServerMetrics:
         )  # fmt: skip
         self._count = lru_cache(maxsize=4096)(self._requests.labels)
 
-    def request(self, what: tuple[str, ...], code: int, seconds: float | None, *, dry_run: bool) -> None:
-        """Note a request: verb, group, version, resource, sub-resource and scope; no time for a watch."""
-        counter: Any = self._count(*what, str(code), "All" if dry_run else "")
+    def request(self, labels: tuple[str, ...], code: int, seconds: float | None, *, dry_run: bool) -> None:
+        """Count a request by verb, group, version, resource, sub-resource and scope; a watch has no duration."""
+        counter: Any = self._count(*labels, str(code), "All" if dry_run else "")
         counter.inc()
         if seconds is not None:
-            self._seconds.observe(seconds, *what)
+            self._seconds.observe(seconds, *labels)
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text form."""

@@ -1,4 +1,4 @@
-"""What the API server does again and again, beside answering."""
+"""The periodic tasks of the API server."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ _LOG = logging.getLogger(__name__)
 
 
 class PeriodicTasks:
-    """Tasks that are done every so many seconds until all of them are stopped."""
+    """Tasks that run periodically until all of them are stopped."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._tasks: list[asyncio.Task[None]] = []
 
-    def start(self, name: str, do: Callable[[], Awaitable[None]], every: float) -> None:
-        """Do something now and every so many seconds."""
-        self._tasks.append(asyncio.create_task(self._run(name, do, every)))
+    def start(self, name: str, task: Callable[[], Awaitable[None]], every: float) -> None:
+        """Run a task now and then every so many seconds."""
+        self._tasks.append(asyncio.create_task(self._run(name, task, every)))
 
     async def stop(self) -> None:
-        """Do no more of it."""
-        for task in self._tasks:
-            task.cancel()
-        for task in self._tasks:
+        """Stop all tasks."""
+        for running in self._tasks:
+            running.cancel()
+        for running in self._tasks:
             with suppress(asyncio.CancelledError):
-                await task
+                await running
 
-    async def _run(self, name: str, do: Callable[[], Awaitable[None]], every: float) -> None:
+    async def _run(self, name: str, task: Callable[[], Awaitable[None]], every: float) -> None:
         while True:
             try:
-                await do()
+                await task()
             except StoreError as error:
                 _LOG.warning("%s: %s", name, error)
             await self._clock.sleep(every)

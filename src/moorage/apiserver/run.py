@@ -40,7 +40,7 @@ _EXPIRY_SECONDS, _SERVICE_SECONDS = 60.0, 10.0
 
 @dataclass(slots=True)
 class APIServer:
-    """A server that runs."""
+    """A running server."""
 
     url: str
     kubeconfig: Path
@@ -61,7 +61,7 @@ class APIServer:
 
     @contextmanager
     def measuring(self, registry: CollectorRegistry) -> Iterator[None]:
-        """Show what a component in the same process measures, while it runs."""
+        """Serve the metrics of a component in the same process, while it runs."""
         others = self._app.metrics.others
         others.append(registry)
         try:

@@ -1,1 +1,1 @@
-"""What every part of the API server needs: users, stored objects, work that is offloaded to a thread."""
+"""What every part of the API server uses: users, stored objects, offloading to a thread."""

@@ -1,4 +1,4 @@
-"""Objects as they are stored: where each has its key, and how it becomes bytes and data again."""
+"""Objects as they are stored: their keys, and their encoding."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from moorage.store.protocol import Item
 
 _ROOT = "/registry"
 _GROUP_OF = {"events.k8s.io": ""}
-"""Events are in two groups and kept once, in the form of the first."""
+"""Events are served in two groups and stored once, in the core group."""
 
 
 def prefix(kind: Kind, namespace: str = "") -> str:
-    """What the keys of all objects of a kind, or of those in a namespace, begin with."""
+    """The common prefix of the keys of all objects of a kind, or of those in a namespace."""
     group = _GROUP_OF.get(kind.group, kind.group) or "core"
     return f"{_ROOT}/{group}/{kind.plural}/" + (f"{namespace}/" if namespace else "")
 
 
 def key(kind: Kind, namespace: str, name: str) -> str:
-    """Where one object is kept."""
+    """The key of one object."""
     return prefix(kind, namespace) + name
 
 
@@ -43,5 +43,5 @@ def decode(item: Item) -> Data:
 
 @lru_cache(maxsize=8192)
 def decoded(item: Item) -> Data:
-    """The data of a stored object that nobody changes: what selectors look at, once for all watchers."""
+    """The data of a stored object, decoded once for all who only read it, such as selectors of watches."""
     return decode(item)

@@ -12,11 +12,11 @@ T = TypeVar("T")
 
 LARGE = 32 << 10
 MAX_VALUES, MAX_METADATA = 50_000, 500_000
-"""How many values an object may hold: every map, list, text and number is one. Its metadata tells who set which of
-them, again and again.
+"""How many values an object may hold, every map, list, text and number being one; and with its metadata, whose managed
+fields name all of them again.
 """
 
-# One thread: large objects wait for each other, not the small ones for many of them.
+# One thread: large objects wait for each other, and small ones for none of them.
 _THREAD = ThreadPoolExecutor(1, thread_name_prefix="large-objects")
 
 
@@ -28,7 +28,7 @@ async def offload(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kw
 
 
 def holds_more(data: Any, most: int) -> bool:
-    """Whether data holds more values than so many. It looks no further than it must."""
+    """Whether data holds more than `most` values; it counts no further."""
     count, waiting = 1, [data]
     while waiting:
         value = waiting.pop()

@@ -1,4 +1,4 @@
-"""Who is asking: users as Kubernetes knows them."""
+"""Users as Kubernetes knows them."""
 
 from __future__ import annotations
 

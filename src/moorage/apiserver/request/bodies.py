@@ -19,7 +19,7 @@ from moorage.apiserver.request.routes import Route
 from moorage.apiserver.request.strictness import BodyError, Level, check, level_of, repeated_keys, repeated_yaml_keys
 
 READ = ("application/json", "application/yaml", protobuf.MEDIA_TYPE)
-_LITTLE = 128 << 10
+_SMALL = 128 << 10
 _JSON = ("", "application/json")
 
 
@@ -29,7 +29,7 @@ def media_type(request: Request) -> str:
 
 
 class Body(NamedTuple):
-    """A body that was read, and what is to be said of keys that it gives twice."""
+    """A body that was read, and the warnings about keys that it repeats."""
 
     data: Any
     repeated: Sequence[str] = ()
@@ -37,18 +37,18 @@ class Body(NamedTuple):
 
 def parsed(request: Request) -> Any:
     """The body as data, of a request whose body is small: it is read at once."""
-    check_little(request)
+    check_small(request)
     return _read(request).data
 
 
-def check_little(request: Request) -> None:
+def check_small(request: Request) -> None:
     """Refuse a body that is too large to be read at once."""
-    if len(request.body) > _LITTLE:
-        raise too_large(f"limit is {_LITTLE}")
+    if len(request.body) > _SMALL:
+        raise too_large(f"limit is {_SMALL}")
 
 
 def read_yaml(body: bytes) -> Body:
-    """The first document of a YAML body; of a key that is given twice the last one counts."""
+    """The first document of a YAML body; of a repeated key the last value counts."""
     keys: list[RepeatedKey] = []
     try:
         root = next(parse(body.decode(), repeated=keys), None)
@@ -68,7 +68,7 @@ def _object(route: Route, request: Request) -> tuple[Data, list[str]]:
     if not isinstance(data, dict):
         raise bad_request("the body must be an object")
     check_values(data, len(request.body))
-    # Before anything is filled in: keys that were lost in reading are found by their number.
+    # Before anything is filled in: repeated keys are found by comparing the number of keys.
     problems = body.repeated
     if media_type(request) in _JSON:
         problems = repeated_keys(request.body, data, _level(request))
@@ -81,7 +81,7 @@ def check_fields(
 ) -> list[str]:
     """The warnings about the fields of an object; Refused when it is read strictly and there are any.
 
-    `repeated` is what is to be said of keys that its body gives twice, `before` the object that was patched.
+    `repeated` are the warnings about keys that its body repeats, `before` is the object that was patched.
     """
     body = request.body if media_type(request) in _JSON else b""
     try:
@@ -117,7 +117,7 @@ def _level(request: Request) -> Level:
 
 
 def check_values(data: Any, size: int = LARGE) -> None:
-    """Refuse data of so many bytes if it holds more values than anybody would write, and than can be judged soon."""
+    """Refuse data of `size` bytes that holds too many values to be validated in a short time."""
     if size < LARGE:
         return
     fields = [value for name, value in data.items() if name != "metadata"] if isinstance(data, dict) else data

@@ -1,4 +1,4 @@
-"""Events in two spellings: they are kept as core/v1 and answered as events.k8s.io/v1 where that is asked for."""
+"""Events in two versions: they are stored as v1 and converted to and from events.k8s.io/v1."""
 
 from __future__ import annotations
 

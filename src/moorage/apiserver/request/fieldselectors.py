@@ -1,4 +1,4 @@
-"""Field selectors: the text of a query, such as `spec.nodeName=n1,status.phase!=Failed`, to a test of objects."""
+"""Field selectors: the text of a query, such as `spec.nodeName=n1,status.phase!=Failed`, as a predicate of objects."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from moorage.api.labels import SelectorError
+from moorage.api.meta import Data
 from moorage.gotext import quote
 
-Object = Mapping[str, Any]
-Getter = Callable[[Object], str]
-Test = Callable[[Object], bool]
+FieldText = Callable[[Data], str]
+"""Gives the text of one field of an object."""
+Predicate = Callable[[Data], bool]
+"""Tells whether an object is selected."""
 
 
-def _path(path: str, default: str = "") -> Getter:
+def _path(path: str, default: str = "") -> FieldText:
     """The text of a field; true and false are spelled as JSON does."""
     head, _, tail = path.partition(".")
     if not tail:
         return lambda item: _text(item.get(head), default)
 
-    def get(item: Object) -> str:
+    def get(item: Data) -> str:
         part = item.get(head)
         return _text(part.get(tail), default) if isinstance(part, dict) else default
 
@@ -35,12 +37,12 @@ def _text(value: Any, default: str) -> str:
     return str(value) if isinstance(value, int) else default
 
 
-def _either(*getters: Getter) -> Getter:
+def _either(*getters: FieldText) -> FieldText:
     """The first of several fields that is not empty."""
     return lambda item: next((text for get in getters if (text := get(item))), "")
 
 
-def _pod_ip(item: Object) -> str:
+def _pod_ip(item: Data) -> str:
     status = item.get("status")
     addresses = status.get("podIPs") if isinstance(status, dict) else None
     if not isinstance(addresses, list) or not addresses or not isinstance(addresses[0], dict):
@@ -48,7 +50,7 @@ def _pod_ip(item: Object) -> str:
     return _text(addresses[0].get("ip"), "")
 
 
-def _pool_name(item: Object) -> str:
+def _pool_name(item: Data) -> str:
     spec = item.get("spec")
     return _path("pool.name")(spec) if isinstance(spec, dict) else ""
 
@@ -63,7 +65,7 @@ _REPORTER = _either(_path("reportingComponent"), _path("reportingController"))
 _EVENT = {**_NAMES, "reason": _path("reason"), "type": _path("type")}
 _SOURCE = _either(_path("source.component"), _path("deprecatedSource.component"), _REPORTER)
 
-_FIELDS: dict[tuple[str, str], dict[str, Getter]] = {
+_FIELDS: dict[tuple[str, str], dict[str, FieldText]] = {
     ("", "Pod"): {
         **_NAMES,
         "spec.nodeName": _path("spec.nodeName"),
@@ -109,7 +111,7 @@ _REFUSAL = "field label not supported: {label}"
 _ONLY_NAMES = '{quoted} is not a known field selector: only "metadata.name", "metadata.namespace"'
 
 
-class Requirement(NamedTuple):
+class FieldRequirement(NamedTuple):
     """One condition on one field."""
 
     field: str
@@ -117,36 +119,36 @@ class Requirement(NamedTuple):
     value: str
 
 
-class Selector:
-    """All of some requirements. Without any it picks everything."""
+class FieldSelector:
+    """All of some requirements. Without any it selects everything."""
 
     __slots__ = ("matches", "requirements")
 
-    def __init__(self, requirements: tuple[Requirement, ...], getters: Mapping[str, Getter]) -> None:
+    def __init__(self, requirements: tuple[FieldRequirement, ...], getters: Mapping[str, FieldText]) -> None:
         self.requirements = requirements
-        self.matches: Test = _all([_test(getters[each.field], each) for each in requirements])
-        """Whether a parsed object is picked."""
+        self.matches: Predicate = _all([_predicate(getters[each.field], each) for each in requirements])
+        """Whether an object is selected."""
 
     def exact(self, field: str) -> str | None:
         """The one value that a field must have, None when several will do."""
         return next((each.value for each in self.requirements if each.field == field and each.equal), None)
 
 
-def _all(tests: list[Test]) -> Test:
-    if not tests:
+def _all(predicates: list[Predicate]) -> Predicate:
+    if not predicates:
         return lambda _: True
-    if len(tests) == 1:
-        return tests[0]
-    return lambda item: all(test(item) for test in tests)
+    if len(predicates) == 1:
+        return predicates[0]
+    return lambda item: all(predicate(item) for predicate in predicates)
 
 
-def _test(get: Getter, requirement: Requirement) -> Test:
+def _predicate(get: FieldText, requirement: FieldRequirement) -> Predicate:
     value = requirement.value
     return (lambda item: get(item) == value) if requirement.equal else (lambda item: get(item) != value)
 
 
 @lru_cache(maxsize=1024)
-def parse(text: str, api_version: str, kind: str) -> Selector:
+def parse(text: str, api_version: str, kind: str) -> FieldSelector:
     """The selector of a query about objects of a kind. Raises SelectorError."""
     group = api_version.rpartition("/")[0]
     getters = _FIELDS.get((group, kind))
@@ -156,7 +158,7 @@ def parse(text: str, api_version: str, kind: str) -> Selector:
     for label, _, _ in requirements:
         if label not in known:
             raise SelectorError(refusal.format(label=label, quoted=quote(label), version=api_version))
-    return Selector(requirements, known)
+    return FieldSelector(requirements, known)
 
 
 def _terms(text: str) -> list[str]:
@@ -173,12 +175,12 @@ def _terms(text: str) -> list[str]:
     return [*terms, text[start:]]
 
 
-def _requirement(text: str, term: str) -> Requirement:
+def _requirement(text: str, term: str) -> FieldRequirement:
     head, equals, tail = term.partition("=")
     if not equals:
         raise SelectorError(f"invalid selector: '{text}'; can't understand '{term}'")
     equal = not head.endswith("!")
-    return Requirement(head if equal else head[:-1], equal, _unescaped(tail.removeprefix("=") if equal else tail))
+    return FieldRequirement(head if equal else head[:-1], equal, _unescaped(tail.removeprefix("=") if equal else tail))
 
 
 def _unescaped(text: str) -> str:

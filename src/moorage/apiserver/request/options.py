@@ -1,4 +1,4 @@
-"""The options of a request: what its query, or the body of a deletion, says about how it is to be done."""
+"""The options of a request, from its query or from the body of a deletion."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _options(kind: str) -> Kind:
 
 
 class Preconditions(Wire):
-    """What an object must be for a deletion to be meant."""
+    """What an object must be for a deletion to be carried out."""
 
     uid: str | None = None
     resource_version: str | None = None
@@ -50,16 +50,15 @@ def delete_options(request: Request) -> DeleteOptions:
     options = parsed(request) if request.body else {}
     if not isinstance(options, dict):
         raise bad_request("the body must be DeleteOptions")
-    asked = dict(options)
     if request.parameter("gracePeriodSeconds"):
-        asked["gracePeriodSeconds"] = number(request, "gracePeriodSeconds")
+        options["gracePeriodSeconds"] = number(request, "gracePeriodSeconds")
     if policy := request.parameter("propagationPolicy"):
-        asked["propagationPolicy"] = policy
+        options["propagationPolicy"] = policy
     if "orphanDependents" in request.query:
-        asked["orphanDependents"] = flag(request, "orphanDependents")
+        options["orphanDependents"] = flag(request, "orphanDependents")
     if dry := request.query.get("dryRun"):
-        asked["dryRun"] = list(dry)
-    return read_delete_options(asked)
+        options["dryRun"] = list(dry)
+    return read_delete_options(options)
 
 
 def read_delete_options(data: Any) -> DeleteOptions:
@@ -85,7 +84,7 @@ def _delete_errors(options: DeleteOptions) -> Iterator[FieldError]:
 
 
 def apply_force(request: Request) -> bool:
-    """Whether an applied configuration takes what others own; Refused when nobody says whose it is."""
+    """Whether an applied configuration takes over fields of others; Refused when it names no field manager."""
     if not request.parameter("fieldManager"):
         raise bad_request(
             'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
@@ -139,14 +138,14 @@ def flag(request: Request, name: str) -> bool:
 
 
 def check_timeout(request: Request) -> None:
-    """Refuse a request that says how long it may take in words that nobody understands."""
+    """Refuse a request whose timeout is not a duration."""
     text = request.parameter("timeout")
     if text and not _DURATION.fullmatch(text):
         raise bad_request(f"invalid timeout specified in the request URL - time: invalid duration {quote(text)}")
 
 
 def number(request: Request, name: str) -> int:
-    """A parameter that is a number, 0 when it is absent; Refused when it is none."""
+    """A parameter that is an integer, 0 when it is absent; Refused when it is not one."""
     text = request.parameter(name, "0")
     digits = text.removeprefix("-")
     if digits.isascii() and digits.isdigit() and len(digits) < 20 and -_INT64 <= int(text) < _INT64:
@@ -155,7 +154,7 @@ def number(request: Request, name: str) -> int:
 
 
 def revision(request: Request) -> int:
-    """The revision that a request names, 0 when it names none; Refused when it is no revision."""
+    """The resourceVersion of a request, 0 when it has none; Refused when it is not a number."""
     text = request.parameter("resourceVersion") or "0"
     if not text.isascii() or not text.isdigit() or len(text) > 19 or int(text) >= _INT64:
         raise bad_request(f"invalid resource version {text!r}: must be a non-negative integer")

@@ -164,8 +164,8 @@ def _read(code: str) -> Read:
 
 def _unless_zero(name: str, read: Read) -> Put:
     def put(into: Data, value: Any) -> None:
-        if found := read(value):
-            into[name] = found
+        if item := read(value):
+            into[name] = item
         else:
             into.pop(name, None)
 
@@ -174,8 +174,8 @@ def _unless_zero(name: str, read: Read) -> Put:
 
 def _unless_none(name: str, read: Read) -> Put:
     def put(into: Data, value: Any) -> None:
-        if (found := read(value)) is not None:
-            into[name] = found
+        if (item := read(value)) is not None:
+            into[name] = item
         else:
             into.pop(name, None)
 

@@ -8,22 +8,22 @@ from typing import Any
 
 
 def in_json(body: bytes, data: Any) -> list[str]:
-    """The places of keys that JSON text gives again, `data` being what was read from it."""
+    """The paths of keys that JSON text repeats, `data` being what was read from it."""
     try:
         if has_as_many_keys(body, data):
             return []
         return [place for place, again in places_in_json(body) if again]
     except RecursionError:
-        return []  # whoever looks at the data says that they are nested too deeply
+        return []  # too deep a nesting is refused when the fields are checked
 
 
 def places_in_json(body: bytes) -> Iterator[tuple[str, bool]]:
-    """The place of each key, in the order of the text, and whether it was there before."""
+    """The path of each key, in the order of the text, and whether it repeats an earlier one."""
     return _places(_pairs(body), "")
 
 
 def has_as_many_keys(body: bytes, data: Any) -> bool:
-    """Whether for certain no key of JSON text got lost when data was read from it."""
+    """Whether JSON text certainly repeats no key, `data` being what was read from it."""
     # Where no space stands before a colon each key ends in `":`, and a text can only add to their number. So there are
     # at least as many of these as keys, and when no key got lost in reading, none was there twice.
     has_space = b" :" in body or b"\n:" in body or b"\t:" in body or b"\r:" in body
@@ -49,7 +49,7 @@ def _pairs(body: bytes) -> Any:
     try:
         return json.loads(body, object_pairs_hook=_Pairs)
     except (ValueError, RecursionError):
-        return None  # whoever reads the body says what is wrong with it
+        return None  # a parse error is reported where the body is read
 
 
 def _places(data: Any, place: str) -> Iterator[tuple[str, bool]]:

@@ -33,15 +33,15 @@ class Route(NamedTuple):
 
     verb: str
     kind: Kind
-    """What it is about; without a name when it is about a document."""
+    """The kind of the objects; one without a name for a document."""
     version: str
     """The version that the path names: objects are answered in it."""
     namespace: str = ""
     name: str = ""
     subresource: str = ""
     endpoint: str = ""
-    """Together with the verb, what the table of handlers is asked for: empty for objects, otherwise the sub-resource,
-    the resource of a review, or a slash and the first segment of the path of a document.
+    """With the verb, the key in the table of handlers: empty for whole objects, otherwise the sub-resource, the
+    resource of a review, or a slash and the first segment of the path of a document.
     """
     path: str = ""
     """The whole path; empty for objects."""
@@ -100,14 +100,14 @@ def _objects(request: Request) -> Route | None:
     verb = (_VERBS if name else _COLLECTION_VERBS).get(request.method, "")
     if verb in ("get", "list") and (watching or request.watching):
         verb = "watch"
-    if _is_senseless(kind, name, subresource, verb):
+    if _is_unsupported(kind, name, subresource, verb):
         verb = ""
     endpoint = "binding" if kind is BINDING else subresource
     return Route(verb, kind, version, namespace, name, subresource, endpoint)
 
 
 def unserved(segments: Sequence[str]) -> str:
-    """The objects that a path asks for and that are not served, in words; empty when it asks for something else."""
+    """The resource in a path that is not served, in words; empty when the path is not one of objects."""
     match segments:
         case ["api", version, *rest]:
             group = ""
@@ -122,8 +122,8 @@ def unserved(segments: Sequence[str]) -> str:
     return f"{rest[0]} of {group}/{version}" if group else f"{rest[0]} of {version}"
 
 
-def _is_senseless(kind: Kind, name: str, subresource: str, verb: str) -> bool:
-    """Whether a path has no such verb: only collections take what is new, and namespaces are deleted one by one."""
+def _is_unsupported(kind: Kind, name: str, subresource: str, verb: str) -> bool:
+    """Whether a path does not take a verb: objects are created in collections, and namespaces deleted one by one."""
     if kind is BINDING:
         return bool(name) or verb != "create"
     return bool(verb == "create" and name and not subresource) or (kind is _NAMESPACE and verb == "deletecollection")

@@ -1,47 +1,46 @@
-"""Which objects a list or a watch is about: label and field selectors as one test."""
+"""Which objects a list or a watch is about: label and field selectors as one predicate."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from moorage.api import labels
 from moorage.api.labels import SelectorError
 from moorage.apiserver.http.failures import bad_request
 from moorage.apiserver.http.messages import Request
 from moorage.apiserver.request import fieldselectors
+from moorage.apiserver.request.fieldselectors import Predicate
 from moorage.apiserver.request.routes import Route
-
-Test = Callable[[dict[str, Any]], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A test of objects; `matches` is None when all of them are meant."""
+    """What selects objects; `matches` is None when all of them are selected."""
 
-    matches: Test | None
+    matches: Predicate | None
     name: str = ""
     """The only name that can match, when the selector says so."""
 
 
 def selection(route: Route, request: Request) -> Selection:
-    """What a request selects; Refused when a selector cannot be read."""
+    """What a request selects; Refused when a selector cannot be parsed."""
     label_text, field_text = request.parameter("labelSelector"), request.parameter("fieldSelector")
     if not label_text and not field_text and not route.name:
         return Selection(None)
-    tests: list[Test] = []
+    predicates: list[Predicate] = []
     name = route.name
     try:
         if label_text:
             by_label = labels.parse(label_text)
-            tests.append(lambda data: by_label.matches(data["metadata"].get("labels") or {}))
+            predicates.append(lambda data: by_label.matches(data["metadata"].get("labels") or {}))
         if field_text:
             by_field = fieldselectors.parse(field_text, route.kind.api_version, route.kind.kind)
-            tests.append(by_field.matches)
+            predicates.append(by_field.matches)
             name = name or by_field.exact("metadata.name") or ""
     except SelectorError as error:
         raise bad_request(f"unable to parse selector: {error}") from None
     if route.name:
-        tests.append(lambda data: data["metadata"]["name"] == route.name)
-    return Selection(tests[0] if len(tests) == 1 else lambda data: all(test(data) for test in tests), name)
+        predicates.append(lambda data: data["metadata"]["name"] == route.name)
+    return Selection(
+        predicates[0] if len(predicates) == 1 else lambda data: all(predicate(data) for predicate in predicates), name
+    )

@@ -1,4 +1,4 @@
-"""How strictly a body is read: keys given twice and fields that do not exist are refused, warned of or let pass."""
+"""Field validation: repeated keys and unknown fields of a body are refused, warned of or ignored."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from moorage.registry.schema import ShapeError
 from moorage.validation.field import FieldError, not_supported
 
 _MOST = 100
-"""Kubernetes tells of no more problems than these."""
+"""Kubernetes reports no more problems than these."""
 
 
 class Level(Enum):
@@ -27,7 +27,7 @@ class Level(Enum):
 
 
 class BodyError(Exception):
-    """The body is not an object of the kind that was asked for. The message is that of a 400."""
+    """The body is not a valid object of its kind. The message is that of a 400."""
 
     def __init__(self, kind: Kind, problem: str) -> None:
         super().__init__(f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {problem}')
@@ -43,14 +43,14 @@ def level_of(text: str) -> Level | FieldError:
 
 
 def repeated_keys(body: bytes, data: object, level: Level) -> list[str]:
-    """What is said of keys that a JSON body gives twice."""
+    """The warnings about keys that a JSON body repeats."""
     if level is Level.IGNORE:
         return []
-    return [_said(place, again=True) for place in repeatedkeys.in_json(body, data)]
+    return [_warning(path, repeated=True) for path in repeatedkeys.in_json(body, data)]
 
 
 def repeated_yaml_keys(keys: Sequence[RepeatedKey]) -> list[str]:
-    """What Kubernetes says of keys that a YAML body gives twice."""
+    """The warning about keys that a YAML body repeats, as Kubernetes words it."""
     lines = [f"  line {line}: key {quote(key)} already set in map" for line, key in keys]
     return ["yaml: unmarshal errors:\n" + "\n".join(lines)] if lines else []
 
@@ -63,7 +63,7 @@ def check(
     before: Data | None = None,
     body: bytes = b"",
 ) -> list[str]:
-    """Bring an object to the form that is kept, and give the warnings.
+    """Bring an object to the form that is stored; the warnings about its fields.
 
     `problems` are those that were found already, in JSON in this `body`, `before` the object that was patched: its
     unknown fields are no fault of the patch. BodyError when a field holds what it cannot hold, and when the level is
@@ -75,17 +75,17 @@ def check(
         raise BodyError(kind, str(error)) from None
     if level is Level.IGNORE or not (unknown or problems):
         return []
-    said = list(dict.fromkeys([*problems, *(_said(place, again=False) for place in unknown)]))
+    warnings = list(dict.fromkeys([*problems, *(_warning(path, repeated=False) for path in unknown)]))
     if problems and unknown and body:
-        said = _in_order(said, body)
-    said = said[:_MOST]
+        warnings = _in_order(warnings, body)
+    warnings = warnings[:_MOST]
     if level is Level.STRICT:
-        raise BodyError(kind, f"strict decoding error: {', '.join(said)}")
-    return said
+        raise BodyError(kind, f"strict decoding error: {', '.join(warnings)}")
+    return warnings
 
 
 def _read_changed(kind: Kind, obj: Data, before: Data) -> list[str]:
-    """The same for a patched object: what it shares with the one before has that form already."""
+    """The unknown fields of a patched object: only what changed has to be brought to the stored form."""
     names = [name for name, value in obj.items() if before.get(name) is not value]
     changed = {name: obj[name] for name in ("apiVersion", *names) if name in obj}
     unknown = schema.read(kind, changed)
@@ -98,11 +98,12 @@ def _read_changed(kind: Kind, obj: Data, before: Data) -> list[str]:
     return [place for place in unknown if place not in old]
 
 
-def _said(place: str, *, again: bool) -> str:
-    return f"{'duplicate' if again else 'unknown'} field {quote(place)}"
+def _warning(path: str, *, repeated: bool) -> str:
+    return f"{'duplicate' if repeated else 'unknown'} field {quote(path)}"
 
 
-def _in_order(said: list[str], body: bytes) -> list[str]:
-    """What is said, as one meets it in the text; what is not found there comes last."""
-    order = {_said(place, again=again): index for index, (place, again) in enumerate(repeatedkeys.places_in_json(body))}
-    return sorted(said, key=lambda each: order.get(each, len(order)))
+def _in_order(warnings: list[str], body: bytes) -> list[str]:
+    """The warnings in the order of the text; those about paths that are not in it come last."""
+    paths = enumerate(repeatedkeys.places_in_json(body))
+    order = {_warning(path, repeated=repeated): index for index, (path, repeated) in paths}
+    return sorted(warnings, key=lambda warning: order.get(warning, len(order)))

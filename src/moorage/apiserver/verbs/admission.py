@@ -1,4 +1,4 @@
-"""What is done to an object on its way into the store: filled in, checked against others, judged."""
+"""Admission: an object on its way into the store is filled in, checked against other objects and validated."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from moorage.api.kinds import Kind
 from moorage.api.meta import Data, Object
 from moorage.api.placementrules import tolerations_of
 from moorage.api.pod import Affinity, NodeAffinity, Pod, PodSpec, RuntimeClass, Toleration
+from moorage.api.wellknown import SYSTEM_PRIORITIES, TAINT_NOT_READY, TAINT_UNREACHABLE
 from moorage.apiserver.base.objects import decoded, key, prefix
 from moorage.apiserver.base.offload import offload
 from moorage.apiserver.http.failures import bad_request, forbidden, invalid, not_found
@@ -37,12 +38,10 @@ _PRIORITY_CLASS = kinds.row("scheduling.k8s.io/v1", "PriorityClass")
 _RUNTIME_CLASS = kinds.row("node.k8s.io/v1", "RuntimeClass")
 _STORAGE_CLASS = kinds.row("storage.k8s.io/v1", "StorageClass")
 
-NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 _DEFAULT_SECONDS = 300
-_MANY = 1000
-_FEW = 100
-"""How many taints or tolerations are looked at closely."""
-_SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_MAX_TAINT_KEYS = 1000
+_MAX_ADVISED = 100
+"""How many taints or tolerations of one object get advice: each is compared with each other."""
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
@@ -52,11 +51,11 @@ class Admission:
 
     store: Store
     gates: Gates
-    _compared: Bounded[str, tuple[int, str]] = field(default_factory=lambda: Bounded(_MANY))
-    """By keys of taints: the revision up to which no pod compares it, and one that does."""
+    _compared: Bounded[str, tuple[int, str]] = field(default_factory=lambda: Bounded(_MAX_TAINT_KEYS))
+    """By taint key: the revision up to which no pod compares it, and the key of a pod that does."""
 
     async def fill(self, kind: Kind, new: Data, old: Data | None, subresource: str = "") -> None:
-        """Fill in what others decide: default tolerations, priorities, runtime classes, the taint of a new node."""
+        """Fill in what depends on other objects: tolerations, priorities, runtime classes, the taint of a new node."""
         if kind is _POD and not subresource:
             await self._prepare_pod(new, old)
         if old is None:
@@ -72,49 +71,49 @@ class Admission:
     async def judge(
         self, kind: Kind, new: Data, old: Data | None, subresource: str = "", *, size: int = 0
     ) -> list[str]:
-        """Refuse an object of so many bytes with everything that is wrong with it, or give the words of warning."""
-        told = await offload(size, self._told, kind, new, old, subresource)
-        return told + [each async for each in self._taint_warnings(new, old)]
+        """The warnings about an object of `size` bytes; Refused (422) with all its errors when it has any."""
+        warned = await offload(size, self._validated, kind, new, old, subresource)
+        return warned + [warning async for warning in self._taint_warnings(new, old)]
 
-    def _told(self, kind: Kind, new: Data, old: Data | None, subresource: str) -> list[str]:
+    def _validated(self, kind: Kind, new: Data, old: Data | None, subresource: str) -> list[str]:
         typed, before = _typed(kind, new), None if old is None else _typed(kind, old)
         errors = list(metadata_errors(kind, new, old))
-        told: list[str] = []
+        warned: list[str] = []
         if subresource == "status" and old is not None:
             errors += pod_status_errors(new, old) if kind is _POD else object_status_errors(kind, new, old)
         elif subresource and kind is _POD and old is not None:
             errors += pod_part_errors(new, old, subresource)
         elif not subresource:
-            found, told = self._judged(typed, before)
-            errors += found
+            placement_errors, warned = self._judged(typed, before)
+            errors += placement_errors
             errors += object_errors(kind, new, old)
             if kind is _POD:
                 errors += pod_errors(new) if old is None else pod_update_errors(new, old)
-                told += pod_warnings(new) if old is None else []
+                warned += pod_warnings(new) if old is None else []
         if errors:
             raise invalid(kind, new["metadata"].get("name", ""), errors)
-        return told
+        return warned
 
     def _judged(self, item: Object, old: Object | None) -> tuple[list[FieldError], list[str]]:
-        """Errors and warnings of what placement reads. Pods of one template are judged once."""
+        """Errors and warnings about the fields that decide placement. Pods of one template are judged once."""
         if old is None and isinstance(item, Pod):
             affinity = item.spec.affinity and item.spec.affinity.node_affinity
-            if len(item.spec.tolerations) <= _FEW:
-                errors, told = _judged_pod(item.spec.tolerations, affinity, self.gates)
-                return list(errors), list(told)
+            if len(item.spec.tolerations) <= _MAX_ADVISED:
+                errors, warned = _judged_pod(item.spec.tolerations, affinity, self.gates)
+                return list(errors), list(warned)
         return admission_errors(item, self.gates, old), _advice(item, self.gates)
 
     async def check_namespace(self, kind: Kind, namespace: str, name: str) -> None:
-        """Refuse a new object whose namespace is not there, or about to go."""
-        found = await self.store.get(key(_NAMESPACE, "", namespace))
-        if found is None:
+        """Refuse a new object whose namespace does not exist or is being deleted."""
+        item = await self.store.get(key(_NAMESPACE, "", namespace))
+        if item is None:
             raise not_found(_NAMESPACE, namespace)
-        if decoded(found)["metadata"].get("deletionTimestamp"):
+        if decoded(item)["metadata"].get("deletionTimestamp"):
             why = f"unable to create new content in namespace {namespace} because it is being terminated"
             raise forbidden(kind, name, why)
 
     async def priority_classes(self) -> list[Item]:
-        """What the priority of a new pod depends on, beside itself."""
+        """All PriorityClasses, on which the priority of a new pod depends."""
         return (await self.store.list(prefix(_PRIORITY_CLASS))).items
 
     async def _prepare_pod(self, new: Data, old: Data | None) -> None:
@@ -122,17 +121,7 @@ class Admission:
         before = old["spec"] if old else {}
         spec.setdefault("serviceAccountName", before.get("serviceAccountName", "default"))
         spec.setdefault("serviceAccount", spec["serviceAccountName"])
-        tolerations = spec.setdefault("tolerations", [])
-        for taint_key in (NOT_READY, UNREACHABLE):
-            if isinstance(tolerations, list) and not any(_tolerates(each, taint_key) for each in tolerations):
-                tolerations.append(
-                    {
-                        "key": taint_key,
-                        "operator": "Exists",
-                        "effect": "NoExecute",
-                        "tolerationSeconds": _DEFAULT_SECONDS,
-                    }
-                )
+        _add_default_tolerations(spec.setdefault("tolerations", []))
         if old is None:
             await self._resolve_priority(new, spec)
             await self._resolve_runtime_class(new, spec)
@@ -144,19 +133,19 @@ class Admission:
         name = spec.get("priorityClassName") or ""
         priority, policy = 0, "PreemptLowerPriority"
         pod_name = new["metadata"].get("name", "")
-        if name in _SYSTEM_PRIORITIES:
-            priority = _SYSTEM_PRIORITIES[name]
+        if name in SYSTEM_PRIORITIES:
+            priority = SYSTEM_PRIORITIES[name]
         elif name:
-            found = await self.store.get(key(_PRIORITY_CLASS, "", str(name)))
-            if found is None:
+            item = await self.store.get(key(_PRIORITY_CLASS, "", str(name)))
+            if item is None:
                 raise forbidden(_POD, pod_name, f"no PriorityClass with name {name} was found")
-            chosen = decoded(found)
-            priority, policy = chosen.get("value", 0), chosen.get("preemptionPolicy") or policy
+            priority_class = decoded(item)
+            priority, policy = priority_class.get("value", 0), priority_class.get("preemptionPolicy") or policy
         else:
-            for chosen in map(decoded, await self.priority_classes()):
-                if chosen.get("globalDefault"):
-                    spec["priorityClassName"] = chosen["metadata"]["name"]
-                    priority, policy = chosen.get("value", 0), chosen.get("preemptionPolicy") or policy
+            for priority_class in map(decoded, await self.priority_classes()):
+                if priority_class.get("globalDefault"):
+                    spec["priorityClassName"] = priority_class["metadata"]["name"]
+                    priority, policy = priority_class.get("value", 0), priority_class.get("preemptionPolicy") or policy
         if spec.get("priority") not in (None, priority):
             why = (
                 f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
@@ -168,37 +157,37 @@ class Admission:
 
     async def _resolve_runtime_class(self, new: Data, spec: Data) -> None:
         name, pod_name = spec.get("runtimeClassName"), new["metadata"].get("name", "")
-        found = None
+        runtime_class = None
         if name is not None:
             item = await self.store.get(key(_RUNTIME_CLASS, "", str(name)))
             if item is None:
                 raise forbidden(_POD, pod_name, f'pod rejected: RuntimeClass "{name}" not found')
-            found = decoded(item)
+            runtime_class = decoded(item)
             try:
-                runtimeclasses.give(new, convert(new, Pod), found, convert(found, RuntimeClass))
+                runtimeclasses.give(new, convert(new, Pod), runtime_class, convert(runtime_class, RuntimeClass))
             except DecodeError as error:
                 raise bad_request(str(error)) from None
             except runtimeclasses.MismatchError as error:
                 raise forbidden(_POD, pod_name, str(error)) from None
-        if spec.get("overhead") is not None and (found is None or found.get("overhead") is None):
+        if spec.get("overhead") is not None and (runtime_class is None or runtime_class.get("overhead") is None):
             why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
             raise forbidden(_POD, pod_name, why)
 
     async def _default_storage_class(self, new: Data) -> None:
         if new["spec"].get("storageClassName") is not None:
             return
-        for chosen in map(decoded, (await self.store.list(prefix(_STORAGE_CLASS))).items):
-            annotations = chosen["metadata"].get("annotations") or {}
+        for storage_class in map(decoded, (await self.store.list(prefix(_STORAGE_CLASS))).items):
+            annotations = storage_class["metadata"].get("annotations") or {}
             if annotations.get(_DEFAULT_CLASS) == "true":
-                new["spec"]["storageClassName"] = chosen["metadata"]["name"]
+                new["spec"]["storageClassName"] = storage_class["metadata"]["name"]
 
     async def _taint_warnings(self, new: Data, old: Data | None) -> AsyncIterator[str]:
-        """Say which taints of a node some pod compares as a number or version that they are not."""
+        """Warn of taints whose values are not the numbers or versions as which some pod compares them."""
         if new.get("kind") != "Node":
             return
         before = ((old or {}).get("spec") or {}).get("taints")
         taints = (new.get("spec") or {}).get("taints") or []
-        for index, taint in enumerate(taints[:_FEW] if taints != before else []):
+        for index, taint in enumerate(taints[:_MAX_ADVISED] if taints != before else []):
             value = taint.get("value", "")
             if canonical_int64(value) is not None and _is_version(value):
                 continue
@@ -210,13 +199,13 @@ class Admission:
                 yield f'{where}: "{value}" is not {what}, and pods compare {taint["key"]} with {operator}'
 
     async def _comparison_of(self, taint_key: str) -> str:
-        """How some pod compares a key. Pods once looked at are not looked at again: there may be very many."""
+        """The operator with which some pod compares a taint key. Only pods that changed since last time are read."""
         seen, where = self._compared.get(taint_key) or (0, "")
         if where and (item := await self.store.get(where)) and (operator := _compares(item, taint_key)):
             return operator
         page = await self.store.list(prefix(_POD))
-        found = ((item.key, _compares(item, taint_key)) for item in page.items if item.revision > seen)
-        where, operator = next((each for each in found if each[1]), ("", ""))
+        comparisons = ((item.key, _compares(item, taint_key)) for item in page.items if item.revision > seen)
+        where, operator = next((comparison for comparison in comparisons if comparison[1]), ("", ""))
         self._compared.put(taint_key, (seen, where) if where else (page.revision, ""))
         return operator
 
@@ -230,7 +219,7 @@ def _judged_pod(
 
 
 def _compares(pod: Item, taint_key: str) -> str:
-    """The operator with which a pod compares a key of taints as a number or version."""
+    """The operator with which a pod compares the values of a taint key as numbers or versions."""
     if f'"{taint_key}"'.encode() in pod.value:
         for toleration in decoded(pod)["spec"].get("tolerations") or ():
             if toleration.get("key") == taint_key and toleration.get("operator") in GATE_OF_OPERATOR:
@@ -239,8 +228,8 @@ def _compares(pod: Item, taint_key: str) -> str:
 
 
 def _advice(item: Object, gates: Gates) -> list[str]:
-    """What is legal and probably wrong. Each toleration is compared with each other: of many that would take long."""
-    if any(len(tolerations) > _FEW for _, tolerations in tolerations_of(item)):
+    """Warnings about what is valid and probably wrong; none for objects with very many tolerations."""
+    if any(len(tolerations) > _MAX_ADVISED for _, tolerations in tolerations_of(item)):
         return []
     return warnings(item, context_of((), gates))
 
@@ -254,11 +243,21 @@ def _typed(kind: Kind, data: Data) -> Object:
         ) from None
 
 
+def _add_default_tolerations(tolerations: Any) -> None:
+    """Let a pod stay on a node that is not ready or unreachable for a while, unless it says for how long."""
+    if not isinstance(tolerations, list):
+        return
+    for taint_key in (TAINT_NOT_READY, TAINT_UNREACHABLE):
+        if not any(_tolerates(toleration, taint_key) for toleration in tolerations):
+            added = {"key": taint_key, "operator": "Exists", "effect": "NoExecute"}
+            tolerations.append({**added, "tolerationSeconds": _DEFAULT_SECONDS})
+
+
 def _tolerates(toleration: Any, taint_key: str) -> bool:
     if not isinstance(toleration, dict):
         return True
     if toleration.get("expression"):
-        # It stands before what is added, so that its word counts first when it matches.
+        # It stands before the toleration that is added, and the first match decides.
         return False
     return toleration.get("key", "") in ("", taint_key) and toleration.get("effect", "") in ("", "NoExecute")
 
@@ -266,8 +265,10 @@ def _tolerates(toleration: Any, taint_key: str) -> bool:
 def _taint_not_ready(node: Data) -> None:
     spec = node.setdefault("spec", {})
     taints = spec.get("taints") or []
-    if isinstance(taints, list) and not any(isinstance(each, dict) and each.get("key") == NOT_READY for each in taints):
-        spec["taints"] = [*taints, {"key": NOT_READY, "effect": "NoSchedule"}]
+    if isinstance(taints, list) and not any(
+        isinstance(taint, dict) and taint.get("key") == TAINT_NOT_READY for taint in taints
+    ):
+        spec["taints"] = [*taints, {"key": TAINT_NOT_READY, "effect": "NoSchedule"}]
 
 
 def _is_version(text: str) -> bool:

@@ -49,7 +49,7 @@ class _Place(Wire):
 
 
 class _Pod(NamedTuple):
-    """Of a pod what decides whether it may be bound."""
+    """The parts of a pod that decide whether it may be bound."""
 
     head: _Head
     place: _Place
@@ -61,7 +61,7 @@ _head, _place = msgspec.json.Decoder(_Head).decode, msgspec.json.Decoder(_Place)
 
 
 def _read(route: Route, request: Request) -> Binding:
-    """The binding in a request; Refused when it is none, or is about another pod than the path names."""
+    """The binding in a request; Refused when it is not valid, or not about the pod that the path names."""
     try:
         binding = convert(parsed(request), Binding)
     except DecodeError as error:
@@ -116,7 +116,7 @@ def _problem(pod: _Pod, revision: str, binding: Binding) -> str:
 
 
 def _assigned(parts: _Parts, pod: _Pod, binding: Binding, moment: str) -> bytes:
-    """The stored form of a pod that is on its node. What does not change is copied as the text that it is."""
+    """The stored form of the bound pod. The parts that do not change are copied as JSON text, undecoded."""
     changed: Data = {**parts, "spec": {**_parts(parts["spec"]), "nodeName": binding.target.name}}
     added = {"annotations": binding.metadata.annotations, "labels": binding.metadata.labels}
     if any(added.values()):
@@ -125,7 +125,7 @@ def _assigned(parts: _Parts, pod: _Pod, binding: Binding, moment: str) -> bytes:
             if values:
                 metadata[name] = (metadata.get(name) or {}) | values
     status = changed["status"] = msgspec.json.decode(parts["status"])
-    # The nomination has served its purpose, and others would take it for room that is still reserved.
+    # A nomination that is left would count as capacity that is still reserved.
     status.pop("nominatedNodeName", None)
     scheduled = {
         "type": "PodScheduled",
@@ -134,8 +134,8 @@ def _assigned(parts: _Parts, pod: _Pod, binding: Binding, moment: str) -> bytes:
         "lastTransitionTime": moment,
         "observedGeneration": pod.head.generation,
     }
-    others = [each for each in status.get("conditions") or () if each.get("type") != "PodScheduled"]
-    status["conditions"] = [*others, scheduled]
+    conditions = [condition for condition in status.get("conditions") or () if condition.get("type") != "PodScheduled"]
+    status["conditions"] = [*conditions, scheduled]
     return msgspec.json.encode(changed)
 
 

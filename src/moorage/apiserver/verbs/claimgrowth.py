@@ -1,4 +1,4 @@
-"""A claim may ask for more than it was given only if the class of its volume lets volumes grow."""
+"""The expansion of a PersistentVolumeClaim, which its StorageClass must allow."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ _FIXED = (
 
 
 async def check_growth(store: Store, new: Data, old: Data) -> None:
-    """Refuse a claim that grows where it cannot: nobody would ever give it what it asks for."""
+    """Refuse a claim that requests more storage when its volume cannot be expanded."""
     before, after = _size(old), _size(new)
     if before == after or Quantity.parse(after) <= Quantity.parse(before):
         return
     name = old["metadata"]["name"]
     if (old.get("status") or {}).get("phase") != "Bound":
         raise forbidden(_CLAIM, name, "Only bound persistent volume claims can be expanded")
-    chosen = new["spec"].get("storageClassName")
-    found = await store.get(key(_CLASS, "", chosen)) if chosen else None
-    if found is None or chosen != old["spec"].get("storageClassName") or not decoded(found).get("allowVolumeExpansion"):
+    class_name = new["spec"].get("storageClassName")
+    item = await store.get(key(_CLASS, "", class_name)) if class_name else None
+    is_same = class_name == old["spec"].get("storageClassName")
+    if item is None or not is_same or not decoded(item).get("allowVolumeExpansion"):
         raise forbidden(_CLAIM, name, _FIXED)
 
 

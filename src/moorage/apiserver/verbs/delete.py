@@ -54,12 +54,12 @@ async def delete(backend: Backend, route: Route, request: Request) -> Response:
 
 async def delete_collection(backend: Backend, route: Route, request: Request) -> Response:
     """Remove all objects that are selected."""
-    chosen = selection(route, request)
+    selected = selection(route, request)
     options = delete_options(request)
     page = await backend.store.list(prefix(route.kind, route.namespace))
     for item in page.items:
         data = decode(item)
-        if chosen.matches is None or chosen.matches(data):
+        if selected.matches is None or selected.matches(data):
             metadata = data["metadata"]
             one = Route("delete", route.kind, route.version, metadata.get("namespace", ""), metadata["name"])
             with suppress(KeyMissing):
@@ -111,29 +111,29 @@ def _deleted(route: Route, request: Request, item: Item) -> Response:
 
 
 def is_over(kind: Kind, data: Data) -> bool:
-    """Whether an object was to be deleted and now waits for nothing more."""
+    """Whether an object is marked as being deleted and nothing keeps it any more."""
     metadata = data["metadata"]
-    if not metadata.get("deletionTimestamp") or metadata.get("finalizers") or _holds_itself(kind, data):
+    if not metadata.get("deletionTimestamp") or metadata.get("finalizers") or _is_unfinalized(kind, data):
         return False
     return kind is not _POD or not metadata.get("deletionGracePeriodSeconds")
 
 
 def mark(kind: Kind, data: Data, options: DeleteOptions, now: datetime) -> bool:
-    """Mark an object as one that is to go; False when nothing keeps it, so that it can go at once."""
+    """Mark an object as being deleted; False when nothing keeps it, so that it can be removed at once."""
     metadata = data["metadata"]
-    given, left = options.grace_period_seconds, metadata.get("deletionGracePeriodSeconds") or 0
-    if left and (given is None or _bounded(given) >= left):
+    seconds, left = options.grace_period_seconds, metadata.get("deletionGracePeriodSeconds") or 0
+    if left and (seconds is None or _bounded(seconds) >= left):
         return True
     finalizers = _finalizers(kind, metadata, options)
     metadata.pop("finalizers", None)
     if finalizers:
         metadata["finalizers"] = finalizers
     is_marked = bool(metadata.get("deletionTimestamp"))
-    grace = _bounded(given or 0) if left else 0 if is_marked else _grace(kind, data, given)
-    if not finalizers and not grace and not _holds_itself(kind, data):
+    grace = _bounded(seconds or 0) if left else 0 if is_marked else _grace(kind, data, seconds)
+    if not finalizers and not grace and not _is_unfinalized(kind, data):
         return False
     if left:
-        _hurry(metadata, grace, now)
+        _shorten(metadata, grace, now)
     elif not is_marked:
         metadata["deletionTimestamp"] = timestamp(now + timedelta(seconds=grace))
         metadata["deletionGracePeriodSeconds"] = grace
@@ -145,43 +145,43 @@ def mark(kind: Kind, data: Data, options: DeleteOptions, now: datetime) -> bool:
 
 
 def deletion_warnings(kind: Kind, options: DeleteOptions) -> tuple[str, ...]:
-    """What to tell somebody who deletes a job and may not know what becomes of its pods."""
+    """A warning to those who delete a Job without saying what becomes of its pods."""
     unsaid = options.propagation_policy is None and options.orphan_dependents is None
     return (_KEPT_PODS,) if kind is _JOB and unsaid else ()
 
 
 def _finalizers(kind: Kind, metadata: Data, options: DeleteOptions) -> list[str]:
-    """The finalizers after a deletion: what it says about dependents replaces what was said before."""
-    found = list(metadata.get("finalizers") or ())
+    """The finalizers after a deletion: its propagation policy replaces that of an earlier one."""
+    current = list(metadata.get("finalizers") or ())
     if kind.kind in _WITHOUT_DEPENDENTS:
-        return found
+        return current
     policy = options.propagation_policy
     if options.orphan_dependents is not None:
         policy = ORPHAN if options.orphan_dependents else ""
     if policy is None:
-        if kind not in _ORPHANING or not {*found}.isdisjoint(_FINALIZERS.values()):
-            return found
+        if kind not in _ORPHANING or not {*current}.isdisjoint(_FINALIZERS.values()):
+            return current
         policy = ORPHAN
-    others = [each for each in found if each not in _FINALIZERS.values()]
+    others = [name for name in current if name not in _FINALIZERS.values()]
     new = [*others, _FINALIZERS[policy]] if policy in _FINALIZERS else others
-    return found if {*found} == {*new} else new
+    return current if {*current} == {*new} else new
 
 
-def _grace(kind: Kind, data: Data, given: int | None) -> int:
-    """How long an object may take to end: only a pod that runs somewhere needs time."""
+def _grace(kind: Kind, data: Data, seconds: int | None) -> int:
+    """The grace period of an object, in seconds: only a pod on a node has one."""
     if kind is not _POD or not data["spec"].get("nodeName"):
         return 0
     if (data.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return 0
-    return _bounded(data["spec"].get("terminationGracePeriodSeconds", 30) if given is None else given)
+    return _bounded(data["spec"].get("terminationGracePeriodSeconds", 30) if seconds is None else seconds)
 
 
 def _bounded(seconds: int) -> int:
     return 1 if seconds < 0 else min(seconds, _LONGEST_GRACE)
 
 
-def _hurry(metadata: Data, grace: int, now: datetime) -> None:
-    """Give a pod less time than it was given, from the moment when it was given it."""
+def _shorten(metadata: Data, grace: int, now: datetime) -> None:
+    """Shorten the grace period of a pod, counted from when it began."""
     begun = datetime.fromisoformat(metadata["deletionTimestamp"]) - timedelta(
         seconds=metadata["deletionGracePeriodSeconds"]
     )
@@ -191,6 +191,6 @@ def _hurry(metadata: Data, grace: int, now: datetime) -> None:
     metadata |= {"deletionTimestamp": timestamp(until), "deletionGracePeriodSeconds": grace}
 
 
-def _holds_itself(kind: Kind, data: Data) -> bool:
-    """Whether an object is a namespace that somebody still has to empty."""
+def _is_unfinalized(kind: Kind, data: Data) -> bool:
+    """Whether an object is a namespace that is still to be emptied."""
     return kind is _NAMESPACE and bool((data.get("spec") or {}).get("finalizers"))

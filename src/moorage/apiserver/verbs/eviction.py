@@ -29,10 +29,10 @@ async def evict(backend: Backend, route: Route, request: Request) -> Response:
     sent = parsed(request) if request.body else {}
     if not isinstance(sent, dict):
         raise bad_request("the body must be an object")
-    asked = sent.get("deleteOptions") or {}
-    if not isinstance(asked, dict):
+    delete_options = sent.get("deleteOptions") or {}
+    if not isinstance(delete_options, dict):
         raise bad_request("deleteOptions must be an object")
-    options = read_delete_options({**asked, "dryRun": ["All"]} if is_dry(request) else asked)
+    options = read_delete_options({**delete_options, "dryRun": ["All"]} if is_dry(request) else delete_options)
     item = await backend.store.get(key(_POD, route.namespace, route.name))
     if item is None:
         raise not_found(_POD, route.name)
@@ -50,13 +50,13 @@ async def evict(backend: Backend, route: Route, request: Request) -> Response:
 
 
 async def _budgets(backend: Backend, namespace: str, pod: Data) -> list[Item]:
-    found = []
+    budgets = []
     pod_labels = pod["metadata"].get("labels") or {}
     for item in (await backend.store.list(prefix(_BUDGET, namespace))).items:
         budget = convert(decode(item), PodDisruptionBudget)
         if budget.spec.selector is not None and labels.from_struct(budget.spec.selector).matches(pod_labels):
-            found.append(item)
-    return found
+            budgets.append(item)
+    return budgets
 
 
 async def _spend(backend: Backend, item: Item, pod: Data, *, dry: bool) -> None:

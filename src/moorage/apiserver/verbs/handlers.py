@@ -14,6 +14,8 @@ from moorage.apiserver.verbs.patch import patch
 from moorage.apiserver.verbs.reviews import REVIEWS
 from moorage.apiserver.verbs.update import update
 
+_PARTS = ("status", "ephemeralcontainers", "resize", "finalize")
+"""Sub-resources that are parts of the object itself."""
 _NEED_CONTAINERS = {
     "log": "there are no containers here whose log could be read",
     "exec": "there are no containers here to run a command in",
@@ -42,9 +44,11 @@ HANDLERS: dict[tuple[str, str], RouteHandler] = {
     ("get", "scale"): scale.get,
     ("update", "scale"): scale.update,
     ("patch", "scale"): scale.patch,
-    **{("get", part): read.get for part in ("status", "ephemeralcontainers", "resize", "finalize")},
-    **{("update", part): update for part in ("status", "ephemeralcontainers", "resize", "finalize")},
-    **{("patch", part): patch for part in ("status", "ephemeralcontainers", "resize", "finalize")},
+    **{
+        (verb, part): handler
+        for verb, handler in (("get", read.get), ("update", update), ("patch", patch))
+        for part in _PARTS
+    },
     **{
         (verb, part): _need_container
         for verb in ("get", "watch", "create", "update", "patch", "delete")

@@ -1,4 +1,4 @@
-"""Numbers that are given out one after another, so that one that has become free rests for as long as can be."""
+"""Numbers that are allocated in turn, so that one that was released is not used again soon."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ async def next_free(
 ) -> int | None:
     """The next number that is free, None when there is none left.
 
-    Which one was the last stands in the store: while the object that has it is still being written, nobody else takes
-    it.
+    The last one is kept in the store: nobody else takes it while the object that gets it is still being written.
     """
     while True:
         item = await store.get(where)
@@ -32,5 +31,5 @@ async def next_free(
             else:
                 await store.update(where, value, item.revision)
         except (KeyExists, RevisionConflict, KeyMissing):
-            continue  # another was faster
+            continue  # another allocation was faster
         return number

@@ -44,31 +44,31 @@ _CONTINUE_TOO_OLD = (
     "deleted between the time the first chunk was returned and now may show up in the list."
 )
 _NOW = -1
-"""In place of the revision of a list that goes on with things as they are now."""
+"""In place of the revision of a list that continues with the objects as they are now."""
 
 
 class _Continue(msgspec.Struct, rename={"revision": "rv", "after": "start"}):
-    """Where a list goes on: after a key, as of the revision of its first page."""
+    """Where a list continues: after a key, as of the revision of its first page."""
 
     revision: int
     after: str
 
     def token(self) -> str:
-        """What a client gives back to go on."""
+        """The continue token that clients send back."""
         return base64.urlsafe_b64encode(msgspec.json.encode(self)).decode()
 
 
 def convert_out(route: Route) -> Callable[[Data], Data] | None:
-    """How stored data becomes what this route answers with; None when it stays as it is."""
+    """What converts stored data to the version of a route; None when that is the stored one."""
     return to_events_v1 if route.kind.group == "events.k8s.io" else None
 
 
 def form_of(request: Request, *offers: Form) -> Form:
     """The form that a client wants of those on offer; Refused (406) when it wants none of them."""
-    wanted = negotiate(request.headers.get("accept"), offers)
-    if wanted is None:
+    form = negotiate(request.headers.get("accept"), offers)
+    if form is None:
         raise Refused(not_acceptable(JSON, YAML))
-    return wanted
+    return form
 
 
 ONE = (PLAIN, TABLE, PARTIAL, OLD_TABLE, OLD_PARTIAL)
@@ -78,43 +78,43 @@ _MANY = (PLAIN, TABLE, PARTIAL_LIST, OLD_TABLE, OLD_PARTIAL_LIST)
 
 async def get(backend: Backend, route: Route, request: Request) -> Response:
     """One object."""
-    wanted = form_of(request, *ONE)
+    form = form_of(request, *ONE)
     if request.query:
         await reached(backend.store, revision(request))
     item = await backend.store.get(key(route.kind, route.namespace, route.name))
     if item is None:
         raise not_found(route.kind, route.name)
-    return Response(200, body_of(route, item, wanted, request))
+    return Response(200, body_of(route, item, form, request))
 
 
-def body_of(route: Route, item: Item, wanted: Form, request: Request, *, headers: bool = True) -> bytes:
+def body_of(route: Route, item: Item, form: Form, request: Request, *, headers: bool = True) -> bytes:
     """One object in a form."""
     convert = convert_out(route)
-    if wanted == PLAIN and convert is None:
+    if form == PLAIN and convert is None:
         return item.body
     data = convert(decode(item)) if convert else decode(item)
-    return formed(route.kind, data, str(item.revision), wanted, request, headers=headers)
+    return formed(route.kind, data, str(item.revision), form, request, headers=headers)
 
 
-def formed(kind: Kind, data: Data, revision: str, wanted: Form, request: Request, *, headers: bool = True) -> bytes:
+def formed(kind: Kind, data: Data, revision: str, form: Form, request: Request, *, headers: bool = True) -> bytes:
     """The data of one object in a form."""
-    if wanted == PLAIN:
+    if form == PLAIN:
         return msgspec.json.encode(data)
-    is_table = wanted.kind == TABLE.kind
-    made = _table(kind, [data], revision, request, headers=headers) if is_table else tables.partial(data)
-    return msgspec.json.encode(made | {"apiVersion": wanted.api_version})
+    is_table = form.kind == TABLE.kind
+    shown = _table(kind, [data], revision, request, headers=headers) if is_table else tables.partial(data)
+    return msgspec.json.encode(shown | {"apiVersion": form.api_version})
 
 
 async def list_objects(backend: Backend, route: Route, request: Request) -> Response:
     """The objects of a kind, all of them as of one revision, perhaps a page at a time."""
-    wanted = form_of(request, *_MANY)
+    form = form_of(request, *_MANY)
     check_list(request)
-    chosen = selection(route, request)
+    selected = selection(route, request)
     limit = max(0, number(request, "limit"))
     store = backend.store
     start = await _start(store, route, request, limit)
     try:
-        page, last = await _page(store, route, chosen, start.revision, limit, start.after)
+        page, last = await _page(store, route, selected, start.revision, limit, start.after)
     except Compacted:
         if not start.after:
             raise expired(_TOO_OLD) from None
@@ -122,26 +122,26 @@ async def list_objects(backend: Backend, route: Route, request: Request) -> Resp
     metadata: dict[str, Any] = {"resourceVersion": str(page.revision)}
     if page.remaining:
         metadata["continue"] = _Continue(page.revision, last).token()
-        if chosen.matches is None:
+        if selected.matches is None:
             metadata["remainingItemCount"] = page.remaining
-    return Response(200, _listed(route, page.items, metadata, wanted, request))
+    return Response(200, _listed(route, page.items, metadata, form, request))
 
 
 def _listed(
-    route: Route, items: list[Item], metadata: dict[str, Any], wanted: Form, request: Request
+    route: Route, items: list[Item], metadata: dict[str, Any], form: Form, request: Request
 ) -> bytes | list[bytes]:
     convert = convert_out(route)
-    if wanted == PLAIN and convert is None:
+    if form == PLAIN and convert is None:
         head = {"kind": f"{route.kind.kind}List", "apiVersion": route.kind.api_version, "metadata": metadata}
         return [msgspec.json.encode(head)[:-1], b',"items":[', b",".join([item.body for item in items]), b"]}\n"]
     # One by one: ten thousand decoded objects at once would keep the garbage collector busy.
     objects: Iterable[Data] = (convert(decode(item)) if convert else decode(item) for item in items)
-    if wanted.kind == TABLE.kind:
+    if form.kind == TABLE.kind:
         table = _table(route.kind, objects, metadata["resourceVersion"], request)
-        return msgspec.json.encode(table | {"apiVersion": wanted.api_version, "metadata": metadata})
-    if wanted != PLAIN:
-        objects = (tables.partial(each) for each in objects)
-        head = {"kind": wanted.kind, "apiVersion": wanted.api_version, "metadata": metadata}
+        return msgspec.json.encode(table | {"apiVersion": form.api_version, "metadata": metadata})
+    if form != PLAIN:
+        objects = (tables.partial(data) for data in objects)
+        head = {"kind": form.kind, "apiVersion": form.api_version, "metadata": metadata}
     else:
         head = {"kind": f"{route.kind.kind}List", "apiVersion": route.api_version, "metadata": metadata}
     return msgspec.json.encode({**head, "items": list(objects)})
@@ -162,12 +162,12 @@ async def _start(store: Store, route: Route, request: Request, limit: int) -> _C
         if request.parameter("resourceVersion") not in ("", "0"):
             raise bad_request("specifying resource version is not allowed when using continue")
         return _continued(token, prefix(route.kind, route.namespace), await store.revision())
-    wanted = revision(request)
-    await reached(store, wanted)
+    requested = revision(request)
+    await reached(store, requested)
     match = request.parameter("resourceVersionMatch")
-    # Otherwise the revision only says how old an answer may be, and ours is never old.
+    # Otherwise the revision is only the oldest that may be answered, and the answer is always the newest.
     exact = match == EXACT or (limit and not match)
-    return _Continue(wanted if exact else 0, "")
+    return _Continue(requested if exact else 0, "")
 
 
 def _continued(token: str, begin: str, current: int) -> _Continue:
@@ -180,35 +180,35 @@ def _continued(token: str, begin: str, current: int) -> _Continue:
     return _Continue(max(0, start.revision), start.after)
 
 
-async def reached(store: Store, wanted: int) -> None:
-    """Refuse a revision that is still to come: nobody knows when that will be."""
-    if wanted and wanted > (current := await store.revision()):
-        raise too_large_resource_version(wanted, current)
+async def reached(store: Store, requested: int) -> None:
+    """Refuse a revision that is still to come, rather than wait for it."""
+    if requested and requested > (current := await store.revision()):
+        raise too_large_resource_version(requested, current)
 
 
 async def _page(
-    store: Store, route: Route, chosen: Selection, revision: int, limit: int, after: str
+    store: Store, route: Route, selected: Selection, revision: int, limit: int, after: str
 ) -> tuple[Page, str]:
-    """The next items that are selected, and the last key that was looked at."""
+    """The next items that are selected, and the last key that was read."""
     begin = prefix(route.kind, route.namespace)
-    if chosen.name and route.namespace and not revision:
-        item = await store.get(begin + chosen.name)
-        found = [item] if item and chosen.matches and chosen.matches(decoded(item)) else []
-        return Page(found, await store.revision(), 0), ""
-    matches = chosen.matches
+    if selected.name and route.namespace and not revision:
+        item = await store.get(begin + selected.name)
+        items = [item] if item and selected.matches and selected.matches(decoded(item)) else []
+        return Page(items, await store.revision(), 0), ""
+    matches = selected.matches
     if matches is None or not limit:
         page = await store.list(begin, revision=revision, limit=limit, after=after)
         items = page.items if matches is None else [item for item in page.items if matches(decoded(item))]
         return page._replace(items=items), page.items[-1].key if page.items else after
-    found = []
+    matching: list[Item] = []
     while True:
         page = await store.list(begin, revision=revision, limit=max(limit, 500), after=after)
         revision = page.revision
         for index, item in enumerate(page.items):
             after = item.key
             if matches(decoded(item)):
-                found.append(item)
-                if len(found) == limit:
-                    return Page(found, revision, page.remaining + len(page.items) - index - 1), after
+                matching.append(item)
+                if len(matching) == limit:
+                    return Page(matching, revision, page.remaining + len(page.items) - index - 1), after
         if not page.remaining:
-            return Page(found, revision, 0), after
+            return Page(matching, revision, 0), after

@@ -1,4 +1,4 @@
-"""The scale of a workload: how many replicas it is to have, as a small object of its own."""
+"""The scale sub-resource of workloads: their number of replicas, as an object of its own."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from moorage.apiserver.http.failures import bad_request, invalid, not_found, uns
 from moorage.apiserver.http.messages import Headers, Request, Response
 from moorage.apiserver.patch import apply, jsonpatch, managed, mergepatch
 from moorage.apiserver.patch.errors import PatchError
-from moorage.apiserver.request.bodies import check_little, media_type, parsed
+from moorage.apiserver.request.bodies import check_small, media_type, parsed
 from moorage.apiserver.request.options import apply_force
 from moorage.apiserver.request.routes import Route
 from moorage.apiserver.verbs.backend import Backend
 from moorage.apiserver.verbs.patch import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, read_patch
 from moorage.apiserver.verbs.read import ONE, form_of, formed
-from moorage.apiserver.verbs.update import Edit, change
+from moorage.apiserver.verbs.update import ObjectEdit, change
 from moorage.apiserver.verbs.writing import managed_write, patch_refused
 from moorage.client.clock import timestamp
 from moorage.validation import field
@@ -33,7 +33,7 @@ _PATCHES = {JSON_PATCH: jsonpatch.apply, MERGE_PATCH: mergepatch.apply, STRATEGI
 
 
 class ScaleSpec(Wire):
-    """How many there are to be."""
+    """The desired size."""
 
     replicas: Int32 = 0
 
@@ -45,7 +45,7 @@ class Scale(Object):
 
 
 async def get(backend: Backend, route: Route, request: Request) -> Response:
-    """How many replicas a workload is to have and has."""
+    """The desired and the current replicas of a workload."""
     item = await backend.store.get(key(route.kind, route.namespace, route.name))
     if item is None:
         raise not_found(route.kind, route.name)
@@ -53,19 +53,19 @@ async def get(backend: Backend, route: Route, request: Request) -> Response:
 
 
 async def update(backend: Backend, route: Route, request: Request) -> Response:
-    """Say how many replicas a workload is to have."""
+    """Set the desired replicas of a workload."""
     sent = _read(route, parsed(request))
     return await _changed(backend, route, request, lambda _: sent)
 
 
 async def patch(backend: Backend, route: Route, request: Request) -> Response:
-    """The same by a patch of the scale."""
+    """Set them by a patch of the scale."""
     how = media_type(request)
     if how == APPLY_PATCH:
         return await _apply(backend, route, request)
     if how not in _PATCHES:
         raise unsupported_media_type((*_PATCHES, APPLY_PATCH))
-    check_little(request)
+    check_small(request)
     sent = read_patch(request)
 
     def patched(current: Data) -> Scale:
@@ -100,29 +100,29 @@ async def _apply(backend: Backend, route: Route, request: Request) -> Response:
     named = config.get("apiVersion"), config.get("kind")
     if named != (_SCALE.api_version, _SCALE.kind):
         raise bad_request(f"invalid object type: {named[0] or ''}, Kind={named[1] or ''}")
-    given = config.get("metadata") or {}
+    metadata = config.get("metadata") or {}
     kind, spec = route.kind, config.get("spec") or {}
-    wanted = {
+    applied = {
         "apiVersion": kind.api_version,
         "kind": kind.kind,
-        "metadata": {name: given[name] for name in ("resourceVersion", "managedFields") if name in given},
+        "metadata": {name: metadata[name] for name in ("resourceVersion", "managedFields") if name in metadata},
         "spec": {"replicas": scale.spec.replicas} if "replicas" in spec else {},
     }
     write = managed_write(route, request, timestamp(backend.now()))
 
     def edit(data: Data) -> Data:
         try:
-            new = apply.apply(write, data, wanted, force=force)
+            new = apply.apply(write, data, applied, force=force)
         except PatchError as error:
             raise patch_refused(error) from None
-        # Who no longer says how many there are to be wants none.
+        # Replicas that are no longer applied become 0.
         return {**new, "spec": {"replicas": 0, **new["spec"]}}
 
     return await _stored(backend, route, request, edit)
 
 
-async def _stored(backend: Backend, route: Route, request: Request, edit: Edit) -> Response:
-    """Change the workload whose scale it is. Who owns its replicas is noted already, as an owner of the scale."""
+async def _stored(backend: Backend, route: Route, request: Request, edit: ObjectEdit) -> Response:
+    """Change the workload of a scale, whose managed fields the edit has updated already."""
     whole = Route("update", route.kind, route.version, route.namespace, route.name)
     response = await change(backend, whole, replace(request, headers=Headers()), edit, track=False)
     assert isinstance(response.body, bytes)
@@ -131,8 +131,8 @@ async def _stored(backend: Backend, route: Route, request: Request, edit: Edit) 
 
 def _answer(request: Request, workload: Data) -> Response:
     scale = _scale(workload)
-    wanted = form_of(request, *ONE)
-    return Response(200, formed(_SCALE, scale, scale["metadata"]["resourceVersion"], wanted, request))
+    form = form_of(request, *ONE)
+    return Response(200, formed(_SCALE, scale, scale["metadata"]["resourceVersion"], form, request))
 
 
 def _read(route: Route, data: Any) -> Scale:
@@ -151,8 +151,10 @@ def _read(route: Route, data: Any) -> Scale:
 def _scale(data: Data) -> Data:
     metadata = data["metadata"]
     kept = {name: metadata[name] for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")}
-    given = data["spec"].get("selector") or {}
-    selector = convert({"matchLabels": given} if data["kind"] == "ReplicationController" else given, LabelSelector)
+    selector_data = data["spec"].get("selector") or {}
+    if data["kind"] == "ReplicationController":
+        selector_data = {"matchLabels": selector_data}
+    selector = convert(selector_data, LabelSelector)
     current = {"replicas": (data.get("status") or {}).get("replicas", 0), "selector": str(labels.from_struct(selector))}
     spec = {"replicas": data["spec"].get("replicas", 0)}
     return {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": kept, "spec": spec, "status": current}

@@ -1,4 +1,4 @@
-"""The addresses of services: each gets the next one that no other has."""
+"""The cluster IPs of services: each service gets the next one that is free."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from moorage.validation import field
 
 _SERVICE = kinds.row("v1", "Service")
 _RANGE = IPv4Network("10.96.0.0/16")
-_GIVEN = range(int(_RANGE[2]), int(_RANGE.broadcast_address))
+_ALLOCATED = range(int(_RANGE[2]), int(_RANGE.broadcast_address))
 """The first address is the API server's own."""
 _LAST = "/registry/ranges/serviceips"
 
 
 async def give_address(store: Store, service: Data, *, dry: bool) -> None:
-    """Give a service an address of its own, or see to it that nobody has the one that it asks for."""
+    """Allocate the cluster IP of a service; Refused when the one that it asks for cannot be had."""
     spec = service["spec"]
     if spec.get("type") == "ExternalName":
         return
@@ -31,7 +31,7 @@ async def give_address(store: Store, service: Data, *, dry: bool) -> None:
 
 
 def give_cluster_ip(service: Data, address: str) -> None:
-    """Fill in the address of a service, or `None` for one that wants none, and what follows from it."""
+    """Fill in the cluster IP of a service, `None` for a headless one, and the fields that follow from it."""
     spec = service["spec"]
     spec["clusterIP"] = address
     spec.setdefault("clusterIPs", [address])
@@ -44,7 +44,7 @@ def _problem(asked: str, taken: set[str]) -> str:
     try:
         address = IPv4Address(asked)
     except ValueError:
-        return ""  # no address, or none at all: the rules of services tell
+        return ""  # "None" or not an address: validation decides
     if address not in _RANGE:
         return f"the provided IP ({asked}) is not in the valid range. The range of valid IPs is {_RANGE}"
     return "provided IP is already allocated" if asked in taken else ""
@@ -52,7 +52,7 @@ def _problem(asked: str, taken: set[str]) -> str:
 
 async def _next(store: Store, service: Data, *, dry: bool) -> str:
     taken = await _taken(store)
-    number = await next_free(store, _LAST, _GIVEN, lambda each: str(IPv4Address(each)) not in taken, dry=dry)
+    number = await next_free(store, _LAST, _ALLOCATED, lambda number: str(IPv4Address(number)) not in taken, dry=dry)
     if number is None:
         raise _refused(service, "failed to allocate IP: range is full")
     return str(IPv4Address(number))

@@ -1,4 +1,4 @@
-"""The ports of nodes that lead to services: each is given once."""
+"""The node ports of services, each allocated once."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from moorage.store.protocol import Store
 from moorage.validation import field
 
 _SERVICE = kinds.row("v1", "Service")
-_ALL, _GIVEN, _LEFT = range(30000, 32768), range(30086, 32768), range(30000, 30086)
-"""The first ports are given only when no others are left: people like to ask for them."""
+_ALL, _FIRST_CHOICE, _LAST_CHOICE = range(30000, 32768), range(30086, 32768), range(30000, 30086)
+"""The first ports are allocated last: they are those that people ask for."""
 _LAST = "/registry/ranges/servicenodeports"
 _OUTSIDE = f"provided port is not in the valid range. The range of valid ports is {_ALL.start}-{_ALL.stop - 1}"
 
 
 async def give_ports(store: Store, service: Data, old: Data | None, *, dry: bool) -> None:
-    """Give the ports of a service some of the nodes, or see to it that nobody has those that it asks for."""
+    """Allocate the node ports of a service; Refused when one that it asks for cannot be had."""
     spec, held = service["spec"], set(_ports(old["spec"]) if old else ())
     if spec.get("type") not in REACHABLE:
         return
-    wanted = {port.get("nodePort", 0) for port in spec.get("ports", ())}
+    requested = {port.get("nodePort", 0) for port in spec.get("ports", ())}
     if needs_health_port(spec):
-        wanted.add(spec.get("healthCheckNodePort", 0))
-    if wanted <= held:
+        requested.add(spec.get("healthCheckNodePort", 0))
+    if requested <= held:
         return
     services = (await store.list(prefix(_SERVICE))).items
     taken = {port for item in services for port in _ports(decoded(item)["spec"])} - held
@@ -42,18 +42,18 @@ async def give_ports(store: Store, service: Data, old: Data | None, *, dry: bool
 async def _give_node_ports(pool: _Pool, service: Data) -> None:
     spec, name = service["spec"], service["metadata"].get("name", "")
     ports = spec.get("ports", ())
-    # A port that is there for several protocols leads to it by one number.
-    asked = {port.get("port", 0): port["nodePort"] for port in reversed(ports) if port.get("nodePort")}
-    given: dict[int, int] = {}
+    # A port that is served with several protocols has one node port.
+    requested = {port.get("port", 0): port["nodePort"] for port in reversed(ports) if port.get("nodePort")}
+    allocated: dict[int, int] = {}
     for index, port in enumerate(ports):
         own = port.get("port", 0)
-        number = port.get("nodePort") or given.get(own) or asked.get(own)
-        if number and number != given.get(own) and (problem := pool.take(number)):
+        number = port.get("nodePort") or allocated.get(own) or requested.get(own)
+        if number and number != allocated.get(own) and (problem := pool.take(number)):
             raise invalid(_SERVICE, name, [field.invalid(f"spec.ports[{index}].nodePort", number, problem)])
         if not number and needs_ports(spec):
             number = await pool.take_next("a nodePort")
         if number:
-            port["nodePort"] = given[own] = number
+            port["nodePort"] = allocated[own] = number
 
 
 async def _give_health_port(pool: _Pool, spec: Data) -> None:
@@ -64,7 +64,7 @@ async def _give_health_port(pool: _Pool, spec: Data) -> None:
 
 
 class _Pool:
-    """The ports that others have left to one service."""
+    """The ports that one service can still get."""
 
     def __init__(self, store: Store, taken: set[int], held: set[int], *, dry: bool) -> None:
         self._store = store
@@ -73,7 +73,7 @@ class _Pool:
         self._dry = dry
 
     def take(self, number: int) -> str:
-        """Take a port that was asked for; the answer says why it cannot be had, empty when it can."""
+        """Take a port that was asked for; the problem with it, empty when there is none."""
         if number in self._taken:
             return "provided port is already allocated"
         self._taken.add(number)
@@ -81,7 +81,7 @@ class _Pool:
 
     async def take_next(self, what: str) -> int:
         """Take any port that is free."""
-        for numbers in (_GIVEN, _LEFT):
+        for numbers in (_FIRST_CHOICE, _LAST_CHOICE):
             number = await next_free(self._store, _LAST, numbers, self._is_free, dry=self._dry)
             if number is not None:
                 self._taken.add(number)

@@ -1,4 +1,4 @@
-"""Pods of one template: what was made of the first holds for all others, but for name, labels, identity and time."""
+"""Stencils: pods of one template are stored alike but for name, labels, UID and time, so the rest is made once."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from moorage.registry.metadata import generated_name
 from moorage.store.protocol import Item
 
 _LONGEST = 8192
-"""How many bytes a pod has, at most, that may be made from a stencil."""
+"""The longest body, in bytes, of a pod that may be made from a stencil."""
 _STENCILS, _SEEN = 256, 1024
 _SIMPLE_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
-"""Of pods with other names there is more to be said."""
+"""Names that need no further validation."""
 _DEPENDENT = (b'"ephemeral"', b"atchLabelKeys", b'"managedFields"', b'"runtimeClassName"')
 """Fields by which a pod depends on its name (claims of ephemeral volumes are named after it), its labels or its class,
 and those that say who owns it.
@@ -45,12 +45,12 @@ class Outline(NamedTuple):
     """What requests for pods of one template have in common."""
 
     before: bytes
-    """The body up to its metadata."""
+    """The body before its metadata."""
     metadata: bytes
     """The metadata without the name and the values of labels."""
     after: bytes
     context: Hashable
-    """What else an answer depends on: the namespace, who asks, and how strictly the body is read."""
+    """What else the pod depends on: its namespace, its field manager, and how strictly the body is validated."""
 
 
 class NewPod(NamedTuple):
@@ -68,10 +68,10 @@ class Stencil(NamedTuple):
 
     metadata: Data
     rest: list[bytes]
-    """What follows the metadata, cut wherever the time stands."""
+    """What follows the metadata, split at every place of the creation time."""
     warnings: Sequence[str]
     classes: Sequence[Item]
-    """The PriorityClasses when it was made: when they change, so may the pod."""
+    """The PriorityClasses when it was made; when they have changed it is no longer valid."""
 
     def fill(self, new: NewPod, uid: str, time: str) -> bytes:
         """The stored form of a new pod."""
@@ -83,19 +83,19 @@ class Stencil(NamedTuple):
 
 
 class Stencils:
-    """The stencils of the templates that were used lately, each made when its template comes for the second time."""
+    """The stencils of the templates that were used lately, each made from the second pod of its template."""
 
     def __init__(self) -> None:
         self._stencils: Bounded[Outline, Stencil] = Bounded(_STENCILS)
         self._seen: Bounded[int, bool] = Bounded(_SEEN)
 
     def get(self, outline: Outline, classes: Sequence[Item]) -> Stencil | None:
-        """The stencil of an outline, if it has one that is still right."""
+        """The stencil of an outline, if there is one and it is still valid."""
         stencil = self._stencils.get(outline)
         return stencil if stencil is not None and stencil.classes == classes else None
 
     def learn(self, outline: Outline, value: bytes, warnings: Sequence[str], classes: Sequence[Item]) -> None:
-        """Take note of a new pod, whose stored form is `value`."""
+        """Make a stencil of a new pod with the stored form `value`, if its template has come before."""
         key = hash(outline)
         is_first = key not in self._seen
         self._seen.put(key, True)
@@ -105,7 +105,7 @@ class Stencils:
         metadata = _metadata(stored)
         time = metadata["creationTimestamp"].encode()
         body = outline.before + _ANY + outline.after
-        # The gap in the body must be where its metadata is, and the time nowhere but where the server put it.
+        # The metadata must be where it was cut out, and the time only where the server has put it.
         if bytes(_around(body).metadata) != _ANY or time in body:
             return
         (owned,) = metadata["managedFields"]
@@ -116,9 +116,9 @@ class Stencils:
 
 
 def new_pod(route: Route, request: Request) -> NewPod | None:
-    """The pod in a request; None when it must be looked at closely."""
+    """The pod in a request; None when it cannot be made from a stencil."""
     body = request.body
-    if len(body) > _LONGEST or "dryRun" in request.query or any(each in body for each in _DEPENDENT):
+    if len(body) > _LONGEST or "dryRun" in request.query or any(name in body for name in _DEPENDENT):
         return None
     if media_type(request) not in ("", "application/json"):
         return None
@@ -136,7 +136,7 @@ def new_pod(route: Route, request: Request) -> NewPod | None:
                 return None
             metadata["labels"] = dict.fromkeys(labels)
     except (msgspec.MsgspecError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None  # whoever looks at it closely says what is wrong
+        return None  # the error is found when the body is read as any other
     if "name" in metadata:
         metadata["name"] = None
     before, _, after = body.partition(raw)

@@ -38,11 +38,11 @@ def render(
 
 
 def include_error(include: str) -> str:
-    """What is wrong with the includeObject parameter, empty when nothing is."""
+    """The problem with the includeObject parameter; empty when there is none."""
     if not include or include in INCLUDES:
         return ""
-    wanted = "must be 'Metadata', 'Object', 'None', or empty"
-    return f"Unable to convert to Table as requested: includeObject: Invalid value: {quote(include)}: {wanted}"
+    problem = "must be 'Metadata', 'Object', 'None', or empty"
+    return f"Unable to convert to Table as requested: includeObject: Invalid value: {quote(include)}: {problem}"
 
 
 def partial(item: Mapping[str, Any]) -> Data:
@@ -69,7 +69,7 @@ def _cells(columns: Columns, row: PrintedRow) -> list[Any]:
 
 
 def _cell(columns: Columns, index: int, row: PrintedRow) -> Any:
-    """One cell of an object that holds what nobody expects: the other cells are shown all the same."""
+    """One cell of an object with fields of unexpected types; the other cells are shown as usual."""
     try:
         return columns[index].cell(row)
     except (AttributeError, LookupError, TypeError, ValueError):

@@ -27,7 +27,7 @@ _CONDITIONAL = frozenset((
 ))  # fmt: skip
 """Kinds whose updates must name the resourceVersion that they replace."""
 
-Edit = Callable[[Data], Data]
+ObjectEdit = Callable[[Data], Data]
 """Makes of the data of an object, which it may change, the data that is to be stored."""
 
 
@@ -49,13 +49,13 @@ async def change(
     backend: Backend,
     route: Route,
     request: Request,
-    edit: Edit,
+    edit: ObjectEdit,
     warnings: Iterable[str] = (),
     *,
     expected: str = "",
     track: bool = True,
 ) -> Response:
-    """Edit an object that exists; again from its latest version when somebody else was faster and none is expected."""
+    """Edit an object that exists; from its new version again when another write was faster and none is expected."""
     where = key(route.kind, route.namespace, route.name)
     for _ in range(ATTEMPTS):
         item = await backend.store.get(where)

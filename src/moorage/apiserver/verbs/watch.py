@@ -29,7 +29,7 @@ async def watch(backend: Backend, route: Route, request: Request) -> Response:
     if prefers_yaml(request.headers.get("accept")):
         raise Refused(not_acceptable(JSON))
     form = form_of(request, *ONE)
-    chosen = selection(route, request)
+    selected = selection(route, request)
     check_watch(request)
     initial = flag(request, "sendInitialEvents")
     after = revision(request)
@@ -40,7 +40,7 @@ async def watch(backend: Backend, route: Route, request: Request) -> Response:
     if begin or after == 0:
         page = await backend.store.list(prefix(route.kind, route.namespace))
         items, after = (page.items if begin else []), page.revision
-    watcher = _Watcher(backend, route, request, chosen, form)
+    watcher = _Watcher(backend, route, request, selected, form)
     return Response(200, headers=_STREAM, stream=watcher.lines(items, after, mark_end=initial))
 
 
@@ -49,11 +49,11 @@ def _line(change: str, body: bytes) -> bytes:
 
 
 class _Watcher:
-    def __init__(self, backend: Backend, route: Route, request: Request, chosen: Selection, form: Form) -> None:
+    def __init__(self, backend: Backend, route: Route, request: Request, selected: Selection, form: Form) -> None:
         self._backend = backend
         self._route = route
         self._request = request
-        self._matches = chosen.matches
+        self._matches = selected.matches
         self._form = form
         self._first = True
         """Whether nothing was sent yet: only the first table has column definitions."""
@@ -75,7 +75,7 @@ class _Watcher:
             async with self._backend.store.watch(prefix(self._route.kind, self._route.namespace), after) as batches:
                 following = aiter(batches)
                 while (left := end - time.monotonic()) > 0:
-                    # The same wait goes on after a bookmark: to cancel it would end the watch.
+                    # The same wait continues after a bookmark: cancelling it would end the watch.
                     waiting = waiting or asyncio.ensure_future(anext(following))
                     done, _ = await asyncio.wait({waiting}, timeout=min(left, _BOOKMARK_SECONDS))
                     if done:
