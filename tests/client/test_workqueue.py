@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -172,6 +172,31 @@ async def test_a_closed_queue_forgets_what_was_for_later() -> None:
     queue.close()
     clock.advance(2)
     assert len(queue) == 0
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0])
+async def test_a_key_for_now_or_for_the_past_is_worked_on_at_once(seconds: float) -> None:
+    clock = ManualClock(_START)
+    queue: WorkQueue[str] = WorkQueue(clock)
+    queue.add_after("after", seconds)
+    queue.add_at("at", _START + timedelta(seconds=seconds))
+    assert len(queue) == 2
+
+
+async def test_cancelling_drops_what_is_for_later_and_not_what_is_for_now() -> None:
+    clock = ManualClock(_START)
+    queue: WorkQueue[str] = WorkQueue(clock)
+    queue.add("key")
+    queue.add_at("key", _START + timedelta(seconds=5))
+    queue.cancel("key")
+    assert await queue.take() == "key"
+    queue.retry("key")
+    queue.done("key")
+    clock.advance(0.01)
+    assert await queue.take() == "key"
+    queue.done("key")
+    clock.advance(60)
+    assert queue.is_idle
 
 
 async def _end(tasks: list[asyncio.Task[None]]) -> None:

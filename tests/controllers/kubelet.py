@@ -81,8 +81,8 @@ class Kubelet:
             "name": "main", "image": "x", "imageID": "", "ready": False, "restartCount": 0,
             "state": {"terminated": terminated},
         }  # fmt: skip
-        told = [ready(self.clock, "False"), *conditions]
-        await self.set_status(name, phase=phase, containerStatuses=[container], conditions=told)
+        reported = [ready(self.clock, "False"), *conditions]
+        await self.set_status(name, phase=phase, containerStatuses=[container], conditions=reported)
 
     async def fail(self, name: str, exit_code: int = 1, *conditions: Data) -> None:
         """Have a pod end badly."""
@@ -101,14 +101,14 @@ def _place(pod: Pod) -> str:
 @asynccontextmanager
 async def kubelet(client: Client, clock: Clock | None = None) -> AsyncIterator[Kubelet]:
     """A kubelet that works while the block does."""
-    made = Kubelet(client, clock)
-    await made.informers.start()
-    task = asyncio.create_task(made.run())
+    worker = Kubelet(client, clock)
+    await worker.informers.start()
+    task = asyncio.create_task(worker.run())
     try:
-        with awaited(made.informers, made.is_idle, made.clock):
-            yield made
+        with awaited(worker.informers, worker.is_idle, worker.clock):
+            yield worker
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-        await made.informers.stop()
+        await worker.informers.stop()

@@ -17,10 +17,10 @@ _FAST_SECOND = 0.01
 
 
 class Timer(Protocol):
-    """Something that will happen, unless it is cancelled."""
+    """A callback that will be called, unless it is cancelled."""
 
     def cancel(self) -> None:
-        """Let it not happen."""
+        """Do not call it."""
 
 
 class Clock:
@@ -90,7 +90,7 @@ class ManualClock(Clock):
         await _sleep(self, seconds)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass; what is due by then happens, in order. Who sleeps is awake once the event loop goes on."""
+        """Let time pass; what is due by then is called, in order. Tasks that sleep wake up when the loop goes on."""
         end = self._elapsed + timedelta(seconds=seconds)
         while self._waiting and self._waiting[0].elapsed <= end:
             due = heappop(self._waiting)

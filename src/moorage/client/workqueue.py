@@ -63,7 +63,7 @@ class WorkQueue(Generic[K]):
         return self._failures.get(key, 0)
 
     def forget(self, key: K) -> None:
-        """A key is well again."""
+        """A key was reconciled: its next failure counts as the first."""
         self._failures.pop(key, None)
 
     async def take(self) -> K:

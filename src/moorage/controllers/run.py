@@ -82,9 +82,9 @@ class Controllers:
 
 
 def prepare(
-    client: Client, gates: Gates, made: Sequence[Make] = CONTROLLERS, *, clock: Clock | None = None
+    client: Client, gates: Gates, constructors: Sequence[Make] = CONTROLLERS, *, clock: Clock | None = None
 ) -> Controllers:
     """Controllers that are ready to be started."""
     clock = clock or Clock()
     context = Context(client, Informers(client), Recorder(client, "moorage-controllers", clock), gates, clock)
-    return Controllers(context, [make(context) for make in made])
+    return Controllers(context, [make(context) for make in constructors])

@@ -24,8 +24,8 @@ TEMPLATE = {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "ma
 
 
 def budget(**spec: Any) -> Data:
-    given = {"selector": {"matchLabels": LABELS}, **spec}
-    return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}, "spec": given}
+    whole = {"selector": {"matchLabels": LABELS}, **spec}
+    return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}, "spec": whole}
 
 
 async def workload(client: Client, kind: str, name: str, replicas: int, owner: Data | None = None) -> Data:
@@ -61,9 +61,9 @@ async def counts(client: Client, *numbers: int) -> Data:
         names = ("currentHealthy", "desiredHealthy", "expectedPods", "disruptionsAllowed")
         return tuple(status.get(name) for name in names) == numbers
 
-    found = await becomes(client, "PodDisruptionBudget", "web", same, "policy/v1")
-    status: Data = found["status"]
-    assert status["observedGeneration"] == found["metadata"]["generation"]
+    counted = await becomes(client, "PodDisruptionBudget", "web", same, "policy/v1")
+    status: Data = counted["status"]
+    assert status["observedGeneration"] == counted["metadata"]["generation"]
     return status
 
 
@@ -158,9 +158,9 @@ async def test_an_owner_without_a_scale_allows_nothing(tmp_path: Path) -> None:
         def failed(data: Data) -> bool:
             return bool(data.get("status", {}).get("conditions"))
 
-        found = await becomes(client, "PodDisruptionBudget", "web", failed, "policy/v1")
-        assert found["status"]["disruptionsAllowed"] == 0
-        (condition,) = found["status"]["conditions"]
+        failing = await becomes(client, "PodDisruptionBudget", "web", failed, "policy/v1")
+        assert failing["status"]["disruptionsAllowed"] == 0
+        (condition,) = failing["status"]["conditions"]
         assert condition["reason"] == "SyncFailed"
         assert condition["message"] == "daemonsets.apps does not implement the scale subresource"
 

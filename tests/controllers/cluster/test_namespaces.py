@@ -32,8 +32,8 @@ async def end(client: Client) -> None:
 
 
 def condition(data: Data, type_: str) -> Data:
-    found = [each for each in data["status"].get("conditions", ()) if each["type"] == type_]
-    return found[0] if found else {}
+    conditions = [each for each in data["status"].get("conditions", ()) if each["type"] == type_]
+    return conditions[0] if conditions else {}
 
 
 async def test_a_namespace_takes_all_that_is_in_it_along(tmp_path: Path) -> None:
@@ -87,9 +87,10 @@ async def test_a_finalizer_inside_is_waited_for_and_named(tmp_path: Path) -> Non
         ending = await becomes(
             client, "Namespace", "team", lambda data: condition(data, "NamespaceFinalizersRemaining").get("status")
         )
-        said = condition(ending, "NamespaceFinalizersRemaining")["message"]
+        message = condition(ending, "NamespaceFinalizersRemaining")["message"]
         assert (
-            said == "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"
+            message
+            == "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"
         )
         with pytest.raises(Forbidden, match="because it is being terminated"):
             await create(client, configmap("late"))

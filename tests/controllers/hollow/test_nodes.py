@@ -17,8 +17,8 @@ LEASES = {"api_version": "coordination.k8s.io/v1", "namespace": "kube-node-lease
 
 
 def bare(name: str, **annotations: str) -> Data:
-    told = {f"moorage.dev/{key}": value for key, value in annotations.items()}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "annotations": told}}
+    prefixed = {f"moorage.dev/{key}": value for key, value in annotations.items()}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "annotations": prefixed}}
 
 
 def conditions(data: Data) -> dict[str, str]:
@@ -36,18 +36,18 @@ async def test_up_makes_the_nodes_that_are_asked_for_and_leaves_those_that_exist
         await ensure_nodes(client, 3)
         assert [each["metadata"]["name"] for each in await read_all(client, "Node")] == ["node-1", "node-2", "node-3"]
 
-        made = await becomes(client, "Node", "node-1", is_ready)
-        assert made["status"]["capacity"] == made["status"]["allocatable"]
-        assert made["status"]["capacity"]["cpu"] == "16"
-        assert made["status"]["capacity"]["pods"] == "110"
-        labels = made["metadata"]["labels"]
+        ready = await becomes(client, "Node", "node-1", is_ready)
+        assert ready["status"]["capacity"] == ready["status"]["allocatable"]
+        assert ready["status"]["capacity"]["cpu"] == "16"
+        assert ready["status"]["capacity"]["pods"] == "110"
+        labels = ready["metadata"]["labels"]
         assert labels["kubernetes.io/hostname"] == "node-1"
         assert labels["topology.kubernetes.io/zone"] == "local-a"
-        assert conditions(made) == {
+        assert conditions(ready) == {
             "MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False", "Ready": "True",
         }  # fmt: skip
-        assert made["status"]["nodeInfo"]["kubeletVersion"] == git_version()
-        assert {each["type"] for each in made["status"]["addresses"]} == {"InternalIP", "Hostname"}
+        assert ready["status"]["nodeInfo"]["kubeletVersion"] == git_version()
+        assert {each["type"] for each in ready["status"]["addresses"]} == {"InternalIP", "Hostname"}
 
         own = await becomes(client, "Node", "node-2", lambda data: "nodeInfo" in data["status"])
         assert own["status"]["capacity"]["cpu"] == "2"
@@ -59,15 +59,15 @@ async def test_any_node_that_is_applied_comes_alive_and_keeps_what_it_says(tmp_p
         manifest = bare("gpu-1")
         manifest["status"] = {"capacity": {"nvidia.com/gpu": "8", "cpu": "64"}, "allocatable": {"cpu": "60"}}
         await create(client, manifest)
-        made = await becomes(client, "Node", "gpu-1", is_ready)
-        assert made["status"]["capacity"]["cpu"] == "64"
-        assert made["status"]["allocatable"]["cpu"] == "60"
-        assert made["status"]["allocatable"]["nvidia.com/gpu"] == "8"
-        assert made["status"]["allocatable"]["memory"] == "64Gi"
-        assert made["metadata"]["labels"]["kubernetes.io/os"] == "linux"
+        ready = await becomes(client, "Node", "gpu-1", is_ready)
+        assert ready["status"]["capacity"]["cpu"] == "64"
+        assert ready["status"]["allocatable"]["cpu"] == "60"
+        assert ready["status"]["allocatable"]["nvidia.com/gpu"] == "8"
+        assert ready["status"]["allocatable"]["memory"] == "64Gi"
+        assert ready["metadata"]["labels"]["kubernetes.io/os"] == "linux"
         lease = await becomes(client, "Lease", "gpu-1", lambda _: True, **LEASES)
         assert lease["spec"]["holderIdentity"] == "gpu-1"
-        assert lease["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
+        assert lease["metadata"]["ownerReferences"][0]["uid"] == ready["metadata"]["uid"]
 
 
 async def test_each_node_has_an_address_of_its_own(tmp_path: Path) -> None:
@@ -154,12 +154,12 @@ async def test_a_frozen_node_falls_silent_and_wakes_up_again(tmp_path: Path) -> 
 async def test_pressure_set_by_hand_stays_and_what_others_say_is_kept(tmp_path: Path) -> None:
     async with cluster(tmp_path, HollowNodes) as client:
         await ensure_nodes(client, 1)
-        made = await becomes(client, "Node", "node-1", is_ready)
-        told = [each for each in made["status"]["conditions"] if each["type"] not in ("MemoryPressure", "Ready")]
-        told.append({"type": "MemoryPressure", "status": "True"})
-        told.append({"type": "KernelDeadlock", "status": "False"})
-        told.append({"type": "Ready", "status": "Unknown"})
-        await change(client, "Node", "node-1", {"status": {"conditions": told}}, subresource="status")
+        ready = await becomes(client, "Node", "node-1", is_ready)
+        others = [each for each in ready["status"]["conditions"] if each["type"] not in ("MemoryPressure", "Ready")]
+        others.append({"type": "MemoryPressure", "status": "True"})
+        others.append({"type": "KernelDeadlock", "status": "False"})
+        others.append({"type": "Ready", "status": "Unknown"})
+        await change(client, "Node", "node-1", {"status": {"conditions": others}}, subresource="status")
         healed = await becomes(client, "Node", "node-1", is_ready)
         assert conditions(healed)["MemoryPressure"] == "True"
         assert conditions(healed)["KernelDeadlock"] == "False"
@@ -170,11 +170,11 @@ async def test_what_is_taken_out_of_the_capacity_is_no_longer_offered(tmp_path: 
         await ensure_nodes(client, 1)
         await becomes(client, "Node", "node-1", is_ready)
         for amount in ("4", None, "5"):
-            given = {"status": {"capacity": {"example.com/dongle": amount}}}
-            await change(client, "Node", "node-1", given, subresource="status")
-            told = await becomes(client, "Node", "node-1", offers(amount))
-            assert told["status"]["capacity"].get("example.com/dongle") == amount
-            assert told["status"]["allocatable"]["cpu"] == "16"
+            patch = {"status": {"capacity": {"example.com/dongle": amount}}}
+            await change(client, "Node", "node-1", patch, subresource="status")
+            changed = await becomes(client, "Node", "node-1", offers(amount))
+            assert changed["status"]["capacity"].get("example.com/dongle") == amount
+            assert changed["status"]["allocatable"]["cpu"] == "16"
 
 
 def offers(amount: str | None) -> Callable[[Data], bool]:
@@ -188,11 +188,11 @@ async def test_a_node_of_the_same_name_is_another_node(tmp_path: Path) -> None:
         await remove(client, "Node", "node-1")
         await gone(client, "Node", "node-1")
         await ensure_nodes(client, 1)
-        made = await becomes(client, "Node", "node-1", is_ready)
+        ready = await becomes(client, "Node", "node-1", is_ready)
 
         async def owned() -> bool:
             lease = await read(client, "Lease", "node-1", **LEASES)
-            return bool(lease["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"])
+            return bool(lease["metadata"]["ownerReferences"][0]["uid"] == ready["metadata"]["uid"])
 
         await eventually(owned)
 
@@ -219,7 +219,7 @@ async def test_a_node_says_when_it_becomes_ready_or_not_and_when_it_is_cordoned(
         for unschedulable in (True, None):
             await change(client, "Node", "node-1", {"spec": {"unschedulable": unschedulable}})
 
-        async def told() -> bool:
+        async def events_are_right() -> bool:
             events = [each for each in await read_all(client, "Event") if each["involvedObject"]["kind"] == "Node"]
             return {each["message"]: each["count"] for each in events} == {
                 "Node node-1 status is now: NodeReady": 2,
@@ -228,6 +228,6 @@ async def test_a_node_says_when_it_becomes_ready_or_not_and_when_it_is_cordoned(
                 "Node node-1 status is now: NodeSchedulable": 1,
             }
 
-        await eventually(told)
+        await eventually(events_are_right)
         source = {"component": "kubelet", "host": "node-1"}
         assert all(each["source"] == source for each in await read_all(client, "Event"))

@@ -170,8 +170,8 @@ def test_a_port_is_free_when_address_or_protocol_differ(address: str, protocol: 
 
     _, there = taking("127.0.0.1", "TCP")
     web, need = taking(address, protocol)
-    found = list(refusals(web, need, msgspec.convert(node("n1"), Node), [there], ALL_ON))
-    assert (not found) == fits
+    reasons = list(refusals(web, need, msgspec.convert(node("n1"), Node), [there], ALL_ON))
+    assert (not reasons) == fits
 
 
 def guest(name: str, cpu: int, memory: int, quality: str = "Burstable", priority: int = 0) -> Guest:
@@ -210,8 +210,8 @@ def test_there_is_no_room_when_all_that_may_be_ended_is_too_little(other: Guest)
 def test_no_two_have_the_same_address_and_one_that_is_free_is_given_again() -> None:
     addresses = Addresses("10.0.0.0/29")
     addresses.hold(("default", "old"), "10.0.0.2")
-    given = [addresses.of(("default", str(number))) for number in range(5)]
-    assert given == ["10.0.0.1", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6"]
+    assigned = [addresses.of(("default", str(number))) for number in range(5)]
+    assert assigned == ["10.0.0.1", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6"]
     assert addresses.of(("default", "0")) == "10.0.0.1"
     addresses.release(("default", "1"))
     assert addresses.of(("default", "new")) == "10.0.0.3"

@@ -35,13 +35,13 @@ def says(data: Data) -> dict[str, str]:
 
 
 def task(name: str, *, policy: str = "Never", job: bool = True, **told: str) -> Data:
-    made = pod(name, nodeName="n1", restartPolicy=policy)
-    made["spec"]["containers"][0]["image"] = "task:1"
-    made["metadata"]["annotations"] = {f"moorage.dev/{key.replace('_', '-')}": value for key, value in told.items()}
+    manifest = pod(name, nodeName="n1", restartPolicy=policy)
+    manifest["spec"]["containers"][0]["image"] = "task:1"
+    manifest["metadata"]["annotations"] = {f"moorage.dev/{key.replace('_', '-')}": value for key, value in told.items()}
     if job:
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": "job", "controller": True}
-        made["metadata"]["ownerReferences"] = [owner]
-    return made
+        manifest["metadata"]["ownerReferences"] = [owner]
+    return manifest
 
 
 async def until_phase(client: Client, clock: ManualClock, name: str, phase: str) -> Data:
@@ -60,8 +60,8 @@ async def test_a_pod_that_is_bound_runs_and_is_ready(tmp_path: Path) -> None:
         manifest = pod("web")
         helper = {"name": "helper", "image": "helper:1", "restartPolicy": "Always"}
         manifest["spec"]["initContainers"] = [{"name": "setup", "image": "setup:1"}, helper]
-        made = await create(client, manifest)
-        await client.bind("default", "web", made["metadata"]["uid"], "n1")
+        created = await create(client, manifest)
+        await client.bind("default", "web", created["metadata"]["uid"], "n1")
         runs = await becomes(client, "Pod", "web", has_phase("Running"))
         status = runs["status"]
         assert says(runs) == {
@@ -95,10 +95,10 @@ async def test_a_pod_waits_for_an_image_that_is_not_to_be_had_until_it_is_given_
         assert "running" in main["state"]
         assert bad["state"]["waiting"]["reason"] == "ImagePullBackOff"
 
-        async def told() -> bool:
+        async def events_are_right() -> bool:
             return {"Failed", "BackOff"} <= {each["reason"] for each in await read_all(client, "Event", "default")}
 
-        await eventually(told)
+        await eventually(events_are_right)
         better = {"spec": {"containers": [{"name": "bad", "image": "web:1"}]}}
         await client.patch(POD, "default", "web", better, form=STRATEGIC)
         runs = await becomes(client, "Pod", "web", has_phase("Running"))
@@ -119,8 +119,8 @@ async def test_a_container_that_is_added_to_look_into_a_pod_runs_until_the_pod_e
             added = [{"name": name, "image": "tools:1", "targetContainerName": "main"} for name in names]
             patch = {"spec": {"ephemeralContainers": added}}
             await client.patch(POD, "default", "web", patch, form=STRATEGIC, subresource="ephemeralcontainers")
-            told = await becomes(client, "Pod", "web", lambda data: len(debuggers(data)) == len(names))
-            return debuggers(told)
+            debugged = await becomes(client, "Pod", "web", lambda data: len(debuggers(data)) == len(names))
+            return debuggers(debugged)
 
         clock.advance(10)
         first = await debug("debugger")
@@ -163,12 +163,12 @@ async def test_what_a_kubelet_does_can_be_read_in_the_events_of_a_pod(tmp_path: 
         manifest["spec"]["initContainers"] = [{"name": "setup", "image": "setup:1"}]
         await create(client, manifest)
 
-        async def told() -> list[Data]:
+        async def events_are_right() -> list[Data]:
             events = sorted(await read_all(client, "Event", "default"), key=lambda each: str(each["metadata"]["name"]))
-            found = [each for each in events if each["involvedObject"]["kind"] == "Pod"]
-            return found if len(found) == 6 else []
+            about_pods = [each for each in events if each["involvedObject"]["kind"] == "Pod"]
+            return about_pods if len(about_pods) == 6 else []
 
-        events = await eventually(told)
+        events = await eventually(events_are_right)
         present = "already present on machine and can be accessed by the pod"
         assert [(each["involvedObject"]["fieldPath"], each["reason"], each["message"]) for each in events] == [
             ("spec.initContainers{setup}", "Pulled", f'Container image "setup:1" {present}'),
@@ -239,10 +239,10 @@ async def test_a_pod_that_does_not_belong_on_a_node_is_rejected(
         assert status["reason"] == reason
         assert status["message"] == f"Pod was rejected: {message}"
 
-        async def told() -> bool:
+        async def events_are_right() -> bool:
             return any(each["reason"] == reason for each in await read_all(client, "Event", "default"))
 
-        await eventually(told)
+        await eventually(events_are_right)
 
 
 async def test_a_full_node_rejects_and_has_room_again_when_pods_end(tmp_path: Path) -> None:
@@ -294,8 +294,8 @@ async def test_a_port_of_a_node_is_taken_once(tmp_path: Path) -> None:
             await create(client, manifest)
         phases = {}
         for name in ("first", "second"):
-            found = await becomes(client, "Pod", name, lambda data: data["status"]["phase"] != "Pending")
-            phases[found["status"]["phase"]] = found["status"].get("reason")
+            judged = await becomes(client, "Pod", name, lambda data: data["status"]["phase"] != "Pending")
+            phases[judged["status"]["phase"]] = judged["status"].get("reason")
         assert phases == {"Running": None, "Failed": "NodePorts"}
 
 
@@ -447,11 +447,11 @@ async def test_a_wish_that_cannot_be_understood_is_told(tmp_path: Path) -> None:
         await create(client, task("odd", job=False, run_seconds="soon"))
         await becomes(client, "Pod", "odd", has_phase("Running"))
 
-        async def told() -> bool:
+        async def events_are_right() -> bool:
             events = await read_all(client, "Event", "default")
             return any('run-seconds: "soon" is not a number of seconds' in each["message"] for each in events)
 
-        await eventually(told)
+        await eventually(events_are_right)
 
 
 async def test_what_others_say_of_a_pod_is_kept(tmp_path: Path) -> None:

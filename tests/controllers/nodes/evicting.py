@@ -46,8 +46,8 @@ def taint(value: str = VALUE, key: str = KEY, added: datetime | None = None) -> 
 
 def toleration(seconds: int | None = None, **more: Any) -> Data:
     """A toleration for that taint."""
-    told = {"key": KEY, "value": VALUE, "effect": "NoExecute", **more}
-    return told if seconds is None else {**told, "tolerationSeconds": seconds}
+    tolerated = {"key": KEY, "value": VALUE, "effect": "NoExecute", **more}
+    return tolerated if seconds is None else {**tolerated, "tolerationSeconds": seconds}
 
 
 async def set_taints(client: Client, name: str, *taints: Data) -> None:
@@ -70,10 +70,10 @@ async def resident(client: Client, name: str, on: str, *tolerations: Data, **spe
 async def exists(client: Client, name: str) -> bool:
     """Whether a pod is there and stays."""
     try:
-        found = await read(client, "Pod", name)
+        data = await read(client, "Pod", name)
     except Missing:
         return False
-    return "deletionTimestamp" not in found["metadata"]
+    return "deletionTimestamp" not in data["metadata"]
 
 
 async def stay(client: Client, *names: str) -> None:
@@ -92,17 +92,17 @@ async def evicted(client: Client, name: str) -> None:
 
 
 async def events(client: Client, name: str) -> list[str]:
-    """What was said of an object."""
+    """The messages of events about an object."""
     return [each["message"] for each in await read_all(client, "Event") if each["involvedObject"]["name"] == name]
 
 
-async def told(client: Client, name: str, message: str) -> None:
-    """Wait until something is said of an object."""
+async def recorded(client: Client, name: str, message: str) -> None:
+    """Wait until an event about an object has this message."""
 
-    async def said() -> bool:
+    async def check() -> bool:
         return message in await events(client, name)
 
-    await eventually(said)
+    await eventually(check)
 
 
 def condition(item: Data, type_: str) -> Data:
@@ -125,6 +125,23 @@ async def patch_status(client: Client, kind: str, name: str, **status: Any) -> D
 
 
 __all__ = [
-    "KEY", "NODE", "POD", "clock_of_today", "condition", "events", "evicted", "exists", "patch_status", "ready_node",
-    "resident", "running", "set_taints", "stay", "taint", "taints_of", "timedelta", "told", "toleration",
+    "KEY",
+    "NODE",
+    "POD",
+    "clock_of_today",
+    "condition",
+    "events",
+    "evicted",
+    "exists",
+    "patch_status",
+    "ready_node",
+    "recorded",
+    "resident",
+    "running",
+    "set_taints",
+    "stay",
+    "taint",
+    "taints_of",
+    "timedelta",
+    "toleration",
 ]  # fmt: skip

@@ -19,11 +19,11 @@ from tests.controllers.nodes.evicting import (
     condition,
     evicted,
     ready_node,
+    recorded,
     resident,
     running,
     stay,
     timedelta,
-    told,
 )
 from tests.controllers.waiting import eventually, read
 from tests.plane import api_server, create
@@ -49,11 +49,11 @@ async def holder(client: Client, name: str, device: str, *tolerations: Data) -> 
     manifest = {"apiVersion": API, "kind": "ResourceClaim", "metadata": {"name": name}}
     await create(client, {**manifest, "spec": {"devices": {"requests": [request]}}})
     uses = [{"name": "gpu", "resourceClaimName": name}]
-    made = await resident(client, name, "a", resourceClaims=uses)
+    created = await resident(client, name, "a", resourceClaims=uses)
     result = {"request": "gpu", "driver": DRIVER, "pool": "pool", "device": device, "tolerations": list(tolerations)}
     status = {
         "allocation": {"devices": {"results": [result]}},
-        "reservedFor": [{"resource": "pods", "name": name, "uid": made["metadata"]["uid"]}],
+        "reservedFor": [{"resource": "pods", "name": name, "uid": created["metadata"]["uid"]}],
     }
     await client.patch(CLAIM, "default", name, {"status": status}, subresource="status")
 
@@ -69,15 +69,15 @@ def rule(clock: ManualClock, effect: str = "NoExecute", **selector: str) -> Data
     return {"apiVersion": API, "kind": "DeviceTaintRule", "metadata": {"name": "rule"}, "spec": spec}
 
 
-async def says(client: Client, status: str, reason: str, message: str) -> None:
-    """Wait until the rule says this of its evictions."""
+async def reports(client: Client, status: str, reason: str, message: str) -> None:
+    """Wait until the rule reports this of its evictions."""
 
-    async def said() -> bool:
-        found = condition(await read(client, "DeviceTaintRule", "rule", api_version=API), "EvictionInProgress")
-        assert (found.get("status"), found.get("reason"), found.get("message")) == (status, reason, message)
+    async def check() -> bool:
+        reported = condition(await read(client, "DeviceTaintRule", "rule", api_version=API), "EvictionInProgress")
+        assert (reported.get("status"), reported.get("reason"), reported.get("message")) == (status, reason, message)
         return True
 
-    await eventually(said)
+    await eventually(check)
 
 
 async def test_a_taint_in_a_slice_evicts_the_pod_that_holds_the_device(tmp_path: Path) -> None:
@@ -92,10 +92,10 @@ async def test_a_taint_in_a_slice_evicts_the_pod_that_holds_the_device(tmp_path:
         await client.patch(POD, "default", "zero", finalizers)
         await set_device_taints(client, **{"gpu-0": [device_taint(clock)], "gpu-1": []})
         await evicted(client, "zero")
-        await told(client, "zero", "Marking for deletion")
-        found = condition(await read(client, "Pod", "zero"), "DisruptionTarget")
-        assert found["reason"] == "DeletionByDeviceTaintManager"
-        assert found["message"] == "Device Taint manager: deleting due to NoExecute taint"
+        await recorded(client, "zero", "Marking for deletion")
+        disrupted = condition(await read(client, "Pod", "zero"), "DisruptionTarget")
+        assert disrupted["reason"] == "DeletionByDeviceTaintManager"
+        assert disrupted["message"] == "Device Taint manager: deleting due to NoExecute taint"
         await stay(client, "one")
         value = controllers.context.registry.get_sample_value("device_taint_eviction_controller_pod_deletions_total")
         assert value == 1
@@ -137,7 +137,7 @@ async def test_a_taint_that_goes_away_cancels_the_eviction(tmp_path: Path) -> No
         await holder(client, "other", "gpu-0")
         await evicted(client, "other")
         await create(client, inventory({"name": "gpu-0"}, name="newer", generation=2))
-        await told(client, "web", "Cancelling deletion")
+        await recorded(client, "web", "Cancelling deletion")
         clock.advance(60)
         await stay(client, "web")
 
@@ -168,17 +168,17 @@ async def test_a_rule_evicts_and_says_so(tmp_path: Path) -> None:
         await holder(client, "zero", "gpu-0", grace)
         await holder(client, "one", "gpu-1")
         await create(client, rule(clock, driver=DRIVER, pool="pool", device="gpu-0"))
-        await says(client, "True", "PodsPendingEviction", "1 pod needs to be evicted in 1 namespace.")
+        await reports(client, "True", "PodsPendingEviction", "1 pod needs to be evicted in 1 namespace.")
         clock.advance(16)
         await evicted(client, "zero")
 
         async def completed() -> bool:
             clock.advance(1)
-            found = condition(await read(client, "DeviceTaintRule", "rule", api_version=API), "EvictionInProgress")
-            return bool(found["reason"] == "Completed")
+            reported = condition(await read(client, "DeviceTaintRule", "rule", api_version=API), "EvictionInProgress")
+            return bool(reported["reason"] == "Completed")
 
         await eventually(completed)
-        await says(client, "False", "Completed", "1 pod evicted since starting the controller.")
+        await reports(client, "False", "Completed", "1 pod evicted since starting the controller.")
         await stay(client, "one")
 
 
@@ -189,9 +189,9 @@ async def test_a_rule_that_is_deleted_cancels_its_evictions(tmp_path: Path) -> N
         await ready_node(client, "a")
         await holder(client, "zero", "gpu-0", {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 15})
         await create(client, rule(clock, driver=DRIVER))
-        await says(client, "True", "PodsPendingEviction", "1 pod needs to be evicted in 1 namespace.")
+        await reports(client, "True", "PodsPendingEviction", "1 pod needs to be evicted in 1 namespace.")
         await client.delete(RULE, "", "rule")
-        await told(client, "zero", "Cancelling deletion")
+        await recorded(client, "zero", "Cancelling deletion")
         clock.advance(30)
         await stay(client, "zero")
 
@@ -209,7 +209,7 @@ async def test_a_rule_without_effect_only_says_what_it_would_do(tmp_path: Path) 
             "effect was NoExecute. This information will not be updated again. Recreate the DeviceTaintRule to "
             "trigger an update."
         )
-        await says(client, "False", "NoEffect", message)
+        await reports(client, "False", "NoEffect", message)
         await stay(client, "zero")
         changed = {"spec": {"taint": device_taint(clock)}}
         await client.patch(RULE, "", "rule", changed)

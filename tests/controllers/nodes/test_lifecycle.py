@@ -27,12 +27,12 @@ from tests.controllers.nodes.evicting import (
     condition,
     evicted,
     patch_status,
+    recorded,
     resident,
     running,
     set_taints,
     stay,
     taints_of,
-    told,
 )
 from tests.controllers.waiting import eventually, read, read_all
 from tests.plane import api_server, create, node
@@ -53,8 +53,8 @@ async def has_taints(client: Client, name: str, *taints: str) -> None:
 async def report(client: Client, clock: ManualClock, name: str, type_: str = "Ready", status: str = "True") -> None:
     """What a kubelet says."""
     now = timestamp(clock.now())
-    said = {"type": type_, "status": status, "lastHeartbeatTime": now, "lastTransitionTime": now}
-    patch = {"status": {"conditions": [said]}}
+    reported = {"type": type_, "status": status, "lastHeartbeatTime": now, "lastTransitionTime": now}
+    patch = {"status": {"conditions": [reported]}}
     await client.patch(NODE, "", name, patch, subresource="status", form=STRATEGIC)
 
 
@@ -71,8 +71,8 @@ async def test_a_ready_node_loses_the_taint_that_new_nodes_have(tmp_path: Path) 
     clock = clock_of_today()
     async with api_server(tmp_path) as server, running(server, clock, NodeLifecycle):
         client = server.client("test")
-        made = await create(client, node("a", taints=[{"key": "mine", "effect": "NoSchedule"}]))
-        assert taints_of(made) == {"mine:NoSchedule", "not-ready:NoSchedule"}
+        created = await create(client, node("a", taints=[{"key": "mine", "effect": "NoSchedule"}]))
+        assert taints_of(created) == {"mine:NoSchedule", "not-ready:NoSchedule"}
         await has_taints(client, "a", "mine:NoSchedule")
 
 
@@ -155,13 +155,13 @@ async def test_a_silent_node_becomes_unknown_and_its_pods_are_not_ready(tmp_path
         await has_taints(client, "b", "disk-pressure:NoSchedule")
         clock.advance(25)
         await has_taints(client, "a", "unreachable:NoSchedule")
-        found = await read(client, "Node", "a")
-        assert condition(found, "Ready")["status"] == "Unknown"
-        assert condition(found, "Ready")["reason"] == "NodeStatusUnknown"
-        assert condition(found, "Ready")["message"] == "Kubelet stopped posting node status."
-        assert condition(found, "DiskPressure")["reason"] == "NodeStatusNeverUpdated"
-        await told(client, "a", "Node a status is now: NodeNotReady")
-        await told(client, "web", "Node is not ready")
+        silent = await read(client, "Node", "a")
+        assert condition(silent, "Ready")["status"] == "Unknown"
+        assert condition(silent, "Ready")["reason"] == "NodeStatusUnknown"
+        assert condition(silent, "Ready")["message"] == "Kubelet stopped posting node status."
+        assert condition(silent, "DiskPressure")["reason"] == "NodeStatusNeverUpdated"
+        await recorded(client, "a", "Node a status is now: NodeNotReady")
+        await recorded(client, "web", "Node is not ready")
         assert condition(await read(client, "Pod", "web"), "Ready")["status"] == "False"
         clock.advance(6)
         await has_taints(client, "a", "unreachable:NoSchedule", "unreachable:NoExecute")
@@ -370,12 +370,12 @@ async def test_nodes_that_come_and_go_are_told_of(tmp_path: Path) -> None:
         await has_taints(client, "a")
         await client.delete(NODE, "", "a")
 
-        async def said() -> list[tuple[str, str, str]]:
+        async def two_events() -> list[tuple[str, str, str]]:
             events = sorted(await read_all(client, "Event"), key=lambda each: str(each["metadata"]["name"]))
-            found = [(each["reason"], each["message"], each["source"]["component"]) for each in events]
-            return found if len(found) == 2 else []
+            parts = [(each["reason"], each["message"], each["source"]["component"]) for each in events]
+            return parts if len(parts) == 2 else []
 
-        assert await eventually(said) == [
+        assert await eventually(two_events) == [
             ("RegisteredNode", "Node a event: Registered Node a in Controller", "node-controller"),
             ("RemovingNode", "Node a event: Removing Node a from Controller", "node-controller"),
         ]

@@ -70,10 +70,10 @@ async def test_orphans_fail_with_a_word_about_why(tmp_path: Path) -> None:
         async with running(server, clock, PodGC):
             clock.advance(41)
             await evicted(client, "orphan")
-            found = await read(client, "Pod", "orphan")
-            assert found["status"]["phase"] == "Failed"
-            assert condition(found, "DisruptionTarget")["message"] == "PodGC: node no longer exists"
-            assert condition(found, "DisruptionTarget")["reason"] == "DeletionByPodGC"
+            orphan = await read(client, "Pod", "orphan")
+            assert orphan["status"]["phase"] == "Failed"
+            assert condition(orphan, "DisruptionTarget")["message"] == "PodGC: node no longer exists"
+            assert condition(orphan, "DisruptionTarget")["reason"] == "DeletionByPodGC"
 
 
 async def test_a_node_that_comes_back_in_time_keeps_its_pods(tmp_path: Path) -> None:
@@ -119,8 +119,8 @@ async def test_a_pod_that_ends_without_ever_having_had_a_node_is_marked_failed_o
         await client.delete(POD, "default", "pending")
 
         async def failed() -> bool:
-            found = await read(client, "Pod", "pending")
-            return bool(found["status"]["phase"] == "Failed")
+            pending = await read(client, "Pod", "pending")
+            return bool(pending["status"]["phase"] == "Failed")
 
         await eventually(failed)
         await client.patch(POD, "default", "pending", {"metadata": {"finalizers": None}})

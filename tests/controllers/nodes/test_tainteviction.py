@@ -24,13 +24,13 @@ from tests.controllers.nodes.evicting import (
     evicted,
     exists,
     ready_node,
+    recorded,
     resident,
     running,
     set_taints,
     stay,
     taint,
     timedelta,
-    told,
     toleration,
 )
 from tests.controllers.waiting import eventually, read, settle
@@ -45,7 +45,7 @@ async def test_pods_are_evicted_from_tainted_nodes(tmp_path: Path) -> None:
         await resident(client, "web", "a")
         await set_taints(client, "a", taint(added=clock.now()))
         await evicted(client, "web")
-        await told(client, "web", "Marking for deletion Pod default/web")
+        await recorded(client, "web", "Marking for deletion Pod default/web")
         count = controllers.context.registry.get_sample_value
         assert count("taint_eviction_controller_pod_deletions_total") == 1
         assert count("taint_eviction_controller_pod_deletion_duration_seconds_count") == 1
@@ -94,7 +94,7 @@ async def test_removing_the_taint_cancels_the_eviction(tmp_path: Path) -> None:
         await evicted(client, "other")
         clock.advance(5)
         await set_taints(client, "a")
-        await told(client, "lucky", "Cancelling deletion of Pod default/lucky")
+        await recorded(client, "lucky", "Cancelling deletion of Pod default/lucky")
         clock.advance(75)
         await ready_node(client, "b", taints=[])
         await resident(client, "late", "b")
@@ -113,8 +113,8 @@ async def test_evicted_pods_have_the_disruption_condition(tmp_path: Path) -> Non
         await create(client, manifest)
         await set_taints(client, "a", taint(added=clock.now()))
         await evicted(client, "kept")
-        found = condition(await read(client, "Pod", "kept"), "DisruptionTarget")
-        assert (found["status"], found["reason"], found["message"]) == (
+        disrupted = condition(await read(client, "Pod", "kept"), "DisruptionTarget")
+        assert (disrupted["status"], disrupted["reason"], disrupted["message"]) == (
             "True", "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint",
         )  # fmt: skip
 
@@ -212,7 +212,7 @@ async def test_tolerations_that_are_added_save_a_pod(tmp_path: Path) -> None:
         tolerations = (await read(client, "Pod", "web"))["spec"]["tolerations"]
         more = [{"key": KEY, "operator": "Exists", "effect": "NoExecute"}]
         await client.patch(POD, "default", "web", {"spec": {"tolerations": [*more, *tolerations]}})
-        await told(client, "web", "Cancelling deletion of Pod default/web")
+        await recorded(client, "web", "Cancelling deletion of Pod default/web")
         clock.advance(60)
         await stay(client, "web")
 
@@ -233,7 +233,7 @@ async def test_a_value_that_changes_is_judged_anew(tmp_path: Path) -> None:
         await evicted(client, "strict")
         await stay(client, "graceful")
         await set_taints(client, "a", taint("990", "sla", long_ago))
-        await told(client, "graceful", "Cancelling deletion of Pod default/graceful")
+        await recorded(client, "graceful", "Cancelling deletion of Pod default/graceful")
         await set_taints(client, "a", taint("900", "sla", long_ago))
         await resident(client, "late", "a", good)
         await evicted(client, "late")

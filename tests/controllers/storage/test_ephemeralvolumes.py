@@ -22,8 +22,8 @@ SPEC = {
 def with_scratch(name: str, *volumes: str) -> Data:
     metadata = {"labels": {"app": "web"}, "annotations": {"note": "kept"}}
     template = {"metadata": metadata, "spec": SPEC}
-    given = [{"name": each, "ephemeral": {"volumeClaimTemplate": template}} for each in volumes]
-    return pod(name, volumes=[*given, {"name": "tmp", "emptyDir": {}}])
+    entries = [{"name": each, "ephemeral": {"volumeClaimTemplate": template}} for each in volumes]
+    return pod(name, volumes=[*entries, {"name": "tmp", "emptyDir": {}}])
 
 
 async def claim(client: Any, name: str) -> Data:
@@ -34,16 +34,16 @@ async def test_each_ephemeral_volume_gets_a_claim_that_the_pod_owns(tmp_path: Pa
     async with cluster(tmp_path, EphemeralVolumes) as client:
         web = await create(client, with_scratch("web", "one", "two"))
         for name in ("web-one", "web-two"):
-            made = await claim(client, name)
-            (owner,) = made["metadata"]["ownerReferences"]
+            created = await claim(client, name)
+            (owner,) = created["metadata"]["ownerReferences"]
             assert owner == {
                 "apiVersion": "v1", "kind": "Pod", "name": "web", "uid": web["metadata"]["uid"],
                 "controller": True, "blockOwnerDeletion": True,
             }  # fmt: skip
-            assert made["metadata"]["labels"] == {"app": "web"}
-            assert made["metadata"]["annotations"] == {"note": "kept"}
-            assert made["spec"]["dataSource"] == SPEC["dataSource"]
-            assert made["spec"]["storageClassName"] == "fast"
+            assert created["metadata"]["labels"] == {"app": "web"}
+            assert created["metadata"]["annotations"] == {"note": "kept"}
+            assert created["spec"]["dataSource"] == SPEC["dataSource"]
+            assert created["spec"]["storageClassName"] == "fast"
 
 
 async def test_a_claim_that_somebody_deletes_is_made_again(tmp_path: Path) -> None:

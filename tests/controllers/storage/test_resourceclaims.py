@@ -34,8 +34,8 @@ def claim(name: str, **metadata: Any) -> Data:
 
 
 async def claim_of(client: Client, name: str) -> Data:
-    made = await becomes(client, "Pod", name, lambda data: data["status"].get("resourceClaimStatuses"))
-    (status,) = made["status"]["resourceClaimStatuses"]
+    served = await becomes(client, "Pod", name, lambda data: data["status"].get("resourceClaimStatuses"))
+    (status,) = served["status"]["resourceClaimStatuses"]
     assert status["name"] == "gpu"
     return await read(client, "ResourceClaim", status["resourceClaimName"], api_version=V1)
 
@@ -52,14 +52,14 @@ async def test_a_pod_gets_a_claim_of_its_own_from_a_template(tmp_path: Path) -> 
     async with cluster(tmp_path, PodClaims) as client:
         await create(client, TEMPLATE)
         one, two = await create(client, from_template("one")), await create(client, from_template("two"))
-        made = await claim_of(client, "one")
-        assert made["metadata"]["name"].startswith("one-gpu-")
-        assert made["metadata"]["labels"] == {"made": "from-template"}
-        assert made["metadata"]["annotations"] == {"resource.kubernetes.io/pod-claim-name": "gpu"}
-        assert made["metadata"]["finalizers"] == [FINALIZER]
-        (owner,) = made["metadata"]["ownerReferences"]
+        created = await claim_of(client, "one")
+        assert created["metadata"]["name"].startswith("one-gpu-")
+        assert created["metadata"]["labels"] == {"made": "from-template"}
+        assert created["metadata"]["annotations"] == {"resource.kubernetes.io/pod-claim-name": "gpu"}
+        assert created["metadata"]["finalizers"] == [FINALIZER]
+        (owner,) = created["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["uid"], owner["controller"]) == ("Pod", one["metadata"]["uid"], True)
-        assert made["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] == "gpus"
+        assert created["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] == "gpus"
         other = await claim_of(client, "two")
         assert other["metadata"]["ownerReferences"][0]["uid"] == two["metadata"]["uid"]
         assert len(await read_all(client, "ResourceClaim", api_version=V1)) == 2
@@ -121,10 +121,10 @@ async def test_a_claim_that_was_made_for_a_pod_goes_when_the_pod_is_done(tmp_pat
     async with cluster(tmp_path, PodClaims, ResourceClaims) as client:
         await create(client, TEMPLATE)
         await create(client, from_template("job", nodeName="node-1"))
-        made = (await claim_of(client, "job"))["metadata"]["name"]
-        await allocate(client, made, await read(client, "Pod", "job"))
+        claim_name = (await claim_of(client, "job"))["metadata"]["name"]
+        await allocate(client, claim_name, await read(client, "Pod", "job"))
         await change(client, "Pod", "job", {"status": {"phase": "Failed"}}, subresource="status")
-        await gone(client, "ResourceClaim", made, V1)
+        await gone(client, "ResourceClaim", claim_name, V1)
         assert await read(client, "Pod", "job")
 
 
@@ -132,10 +132,10 @@ async def test_a_claim_that_was_made_for_a_pod_goes_with_it(tmp_path: Path) -> N
     async with cluster(tmp_path, PodClaims, ResourceClaims, GarbageCollector) as client:
         await create(client, TEMPLATE)
         await create(client, from_template("short", nodeName="node-1"))
-        made = (await claim_of(client, "short"))["metadata"]["name"]
-        await allocate(client, made, await read(client, "Pod", "short"))
+        claim_name = (await claim_of(client, "short"))["metadata"]["name"]
+        await allocate(client, claim_name, await read(client, "Pod", "short"))
         await remove(client, "Pod", "short", grace=0)
-        await gone(client, "ResourceClaim", made, V1)
+        await gone(client, "ResourceClaim", claim_name, V1)
 
 
 async def test_a_pod_placed_by_hand_gets_its_reservation(tmp_path: Path) -> None:

@@ -55,12 +55,12 @@ async def volume_is(client: Client, name: str, phase: str) -> Data:
     return await becomes(client, "PersistentVolume", name, lambda data: data["status"].get("phase") == phase)
 
 
-async def told(client: Client, reason: str) -> str:
-    async def found() -> str:
+async def event_message(client: Client, reason: str) -> str:
+    async def check() -> str:
         events = await read_all(client, "Event")
         return next((each["message"] for each in events if each["reason"] == reason), "")
 
-    message: str = await eventually(found)
+    message: str = await eventually(check)
     return message
 
 
@@ -87,8 +87,8 @@ async def test_class_access_mode_volume_mode_and_labels_must_suit(tmp_path: Path
         await create(client, volume("block", volumeMode="Block"))
         await create(client, volume("unlabelled"))
         await create(client, claim("mine", selector={"matchLabels": {"tier": "gold"}}))
-        said = await told(client, "FailedBinding")
-        assert said == "no persistent volumes available for this claim and no storage class is set"
+        message = await event_message(client, "FailedBinding")
+        assert message == "no persistent volumes available for this claim and no storage class is set"
         await create(client, volume("gold", labels={"tier": "gold"}))
         assert (await bound(client, "mine"))["spec"]["volumeName"] == "gold"
 
@@ -99,8 +99,8 @@ async def test_many_claims_never_share_a_volume(tmp_path: Path) -> None:
             await create(client, claim(f"claim-{number}"))
         for number in range(10):
             await create(client, volume(f"volume-{number}"))
-        given = {(await bound(client, f"claim-{number}"))["spec"]["volumeName"] for number in range(10)}
-        assert len(given) == 10
+        volumes = {(await bound(client, f"claim-{number}"))["spec"]["volumeName"] for number in range(10)}
+        assert len(volumes) == 10
 
 
 async def test_a_volume_that_names_its_claim_waits_for_it(tmp_path: Path) -> None:
@@ -121,11 +121,11 @@ async def test_a_claim_that_names_its_volume_gets_it_when_it_suits(tmp_path: Pat
         mine = await bound(client, "mine")
         assert BOUND_BY_CONTROLLER not in mine["metadata"]["annotations"]
         await create(client, claim("second", volumeName="late"))
-        assert await told(client, "FailedBinding") == 'volume "late" already bound to a different claim.'
+        assert await event_message(client, "FailedBinding") == 'volume "late" already bound to a different claim.'
         await create(client, volume("small", "1Mi"))
         await create(client, claim("third", volumeName="small"))
-        said = await told(client, "VolumeMismatch")
-        assert said == 'Cannot bind to requested volume "small": requested PV is too small'
+        message = await event_message(client, "VolumeMismatch")
+        assert message == 'Cannot bind to requested volume "small": requested PV is too small'
 
 
 async def test_a_volume_outlives_its_claim_when_it_is_to_be_retained(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ async def test_a_volume_outlives_its_claim_when_it_is_to_be_retained(tmp_path: P
         await remove(client, "PersistentVolumeClaim", "mine")
         assert (await volume_is(client, "kept", "Released"))["spec"]["claimRef"]["name"] == "mine"
         await create(client, claim("mine"))
-        await told(client, "FailedBinding")
+        await event_message(client, "FailedBinding")
         await change(client, "PersistentVolume", "kept", {"spec": {"claimRef": None}})
         await bound(client, "mine")
 
@@ -157,7 +157,7 @@ async def test_a_claim_whose_volume_vanishes_is_lost(tmp_path: Path) -> None:
         await bound(client, "mine")
         await remove(client, "PersistentVolume", "there")
         await becomes(client, "PersistentVolumeClaim", "mine", lambda data: data["status"]["phase"] == "Lost")
-        assert "Data on the volume is lost!" in await told(client, "ClaimLost")
+        assert "Data on the volume is lost!" in await event_message(client, "ClaimLost")
 
 
 async def test_a_claim_that_waits_for_its_consumer_is_bound_as_the_scheduler_says(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ async def test_a_claim_that_waits_for_its_consumer_is_bound_as_the_scheduler_say
         await create(client, volume("on-a", storageClassName="local"))
         await volume_is(client, "on-a", "Available")
         mine = await create(client, claim("mine", storageClassName="local"))
-        assert await told(client, "WaitForFirstConsumer")
+        assert await event_message(client, "WaitForFirstConsumer")
         assert (await read(client, "PersistentVolumeClaim", "mine"))["status"]["phase"] == "Pending"
         reference = {"namespace": "default", "name": "mine", "uid": mine["metadata"]["uid"]}
         promised = {"metadata": {"annotations": {BOUND_BY_CONTROLLER: "yes"}}, "spec": {"claimRef": reference}}
@@ -195,7 +195,7 @@ async def test_a_claim_without_a_class_gets_the_default_one_later(tmp_path: Path
         early = claim("mine")
         del early["spec"]["storageClassName"]
         await create(client, early)
-        await told(client, "FailedBinding")
+        await event_message(client, "FailedBinding")
         await create(client, storage_class("hollow", {"storageclass.kubernetes.io/is-default-class": "true"}))
         assert (await bound(client, "mine"))["spec"]["storageClassName"] == "hollow"
 
@@ -205,13 +205,13 @@ async def test_the_hollow_class_makes_volumes_and_deletes_them(tmp_path: Path) -
         await create(client, storage_class("hollow"))
         await create(client, claim("mine", "3Gi", storageClassName="hollow"))
         mine = await bound(client, "mine")
-        made = await volume_is(client, f"pvc-{mine['metadata']['uid']}", "Bound")
-        assert made["spec"]["capacity"] == {"storage": "3Gi"}
-        assert made["spec"]["csi"]["driver"] == DRIVER
-        assert "nodeAffinity" not in made["spec"]
+        provisioned = await volume_is(client, f"pvc-{mine['metadata']['uid']}", "Bound")
+        assert provisioned["spec"]["capacity"] == {"storage": "3Gi"}
+        assert provisioned["spec"]["csi"]["driver"] == DRIVER
+        assert "nodeAffinity" not in provisioned["spec"]
         await remove(client, "PersistentVolumeClaim", "mine")
         await gone(client, "PersistentVolumeClaim", "mine")
-        await gone(client, "PersistentVolume", made["metadata"]["name"])
+        await gone(client, "PersistentVolume", provisioned["metadata"]["name"])
 
 
 async def test_a_volume_is_made_on_the_node_that_the_scheduler_chose(tmp_path: Path) -> None:
@@ -219,11 +219,11 @@ async def test_a_volume_is_made_on_the_node_that_the_scheduler_chose(tmp_path: P
         await create(client, node("a"))
         await create(client, storage_class("hollow", volumeBindingMode="WaitForFirstConsumer"))
         await create(client, claim("mine", storageClassName="hollow"))
-        await told(client, "WaitForFirstConsumer")
+        await event_message(client, "WaitForFirstConsumer")
         assert not await read_all(client, "PersistentVolume")
         await change(client, "PersistentVolumeClaim", "mine", {"metadata": {"annotations": {SELECTED_NODE: "a"}}})
-        made = await read(client, "PersistentVolume", (await bound(client, "mine"))["spec"]["volumeName"])
-        (term,) = made["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
+        provisioned = await read(client, "PersistentVolume", (await bound(client, "mine"))["spec"]["volumeName"])
+        (term,) = provisioned["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
         assert term["matchExpressions"] == [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["a"]}]
 
 
@@ -231,12 +231,12 @@ async def test_a_node_outside_of_the_allowed_topologies_is_given_back(tmp_path: 
     async with cluster(tmp_path, VolumeBinder, Provisioner) as client:
         await create(client, node("a", {"zone": "west"}))
         east = [{"matchLabelExpressions": [{"key": "zone", "values": ["east"]}]}]
-        given = storage_class("hollow", volumeBindingMode="WaitForFirstConsumer", allowedTopologies=east)
-        await create(client, given)
+        manifest = storage_class("hollow", volumeBindingMode="WaitForFirstConsumer", allowedTopologies=east)
+        await create(client, manifest)
         await create(client, claim("mine", storageClassName="hollow"))
-        await told(client, "WaitForFirstConsumer")
+        await event_message(client, "WaitForFirstConsumer")
         await change(client, "PersistentVolumeClaim", "mine", {"metadata": {"annotations": {SELECTED_NODE: "a"}}})
-        assert 'node "a" is gone or not in the allowed topologies' in await told(client, "ProvisioningFailed")
+        assert 'node "a" is gone or not in the allowed topologies' in await event_message(client, "ProvisioningFailed")
 
         def is_free(data: Data) -> bool:
             return SELECTED_NODE not in data["metadata"].get("annotations", {})
@@ -249,8 +249,8 @@ async def test_an_immediate_volume_is_reached_from_the_allowed_topologies(tmp_pa
         east = [{"matchLabelExpressions": [{"key": "zone", "values": ["east"]}]}]
         await create(client, storage_class("hollow", allowedTopologies=east))
         await create(client, claim("mine", storageClassName="hollow"))
-        made = await read(client, "PersistentVolume", (await bound(client, "mine"))["spec"]["volumeName"])
-        (term,) = made["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
+        provisioned = await read(client, "PersistentVolume", (await bound(client, "mine"))["spec"]["volumeName"])
+        (term,) = provisioned["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
         assert term["matchExpressions"] == [{"key": "zone", "operator": "In", "values": ["east"]}]
 
 

@@ -74,8 +74,8 @@ async def change_web(client: Client, **spec: Any) -> None:
 
 async def sets(client: Client) -> list[Data]:
     """All ReplicaSets, by the image of their template."""
-    found = await read_all(client, "ReplicaSet", api_version=APPS)
-    return sorted(found, key=lambda each: str(image_of(each)))
+    replica_sets = await read_all(client, "ReplicaSet", api_version=APPS)
+    return sorted(replica_sets, key=lambda each: str(image_of(each)))
 
 
 def image_of(data: Data) -> str:

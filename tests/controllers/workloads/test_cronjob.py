@@ -28,12 +28,12 @@ JOB = kinds.row("batch/v1", "Job")
 def cron_job(schedule: str = "* * * * *", **spec: Any) -> Data:
     container = {"name": "main", "image": "work:1"}
     template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
-    made = {"metadata": {"labels": {"app": "tick"}, "annotations": {"a": "b"}}, "spec": {"template": template}}
+    job_template = {"metadata": {"labels": {"app": "tick"}, "annotations": {"a": "b"}}, "spec": {"template": template}}
     return {
         "apiVersion": "batch/v1",
         "kind": "CronJob",
         "metadata": {"name": "tick"},
-        "spec": {"schedule": schedule, "jobTemplate": made, **spec},
+        "spec": {"schedule": schedule, "jobTemplate": job_template, **spec},
     }
 
 
@@ -56,8 +56,8 @@ class World:
 
     async def active(self, *names: str) -> Data:
         def is_so(data: Data) -> bool:
-            found = data.get("status", {}).get("active") or ()
-            return sorted(each["name"] for each in found) == sorted(names)
+            active = data.get("status", {}).get("active") or ()
+            return sorted(each["name"] for each in active) == sorted(names)
 
         return await becomes(self.client, *CRON, is_so, "batch/v1")
 
@@ -68,13 +68,13 @@ class World:
             status["completionTime"] = now
         await self.client.patch(JOB, "default", name, {"status": status}, subresource="status")
 
-    async def told(self, reason: str) -> Data:
+    async def event(self, reason: str) -> Data:
         async def check() -> Data | None:
             events = await read_all(self.client, "Event", "default")
             return next((each for each in events if each["reason"] == reason), None)
 
-        found: Data = await eventually(check)
-        return found
+        event: Data = await eventually(check)
+        return event
 
     async def reasons(self) -> set[str]:
         return {each["reason"] for each in await read_all(self.client, "Event", "default")}
@@ -97,11 +97,11 @@ async def test_jobs_start_at_each_time_of_the_schedule(tmp_path: Path) -> None:
         (first,) = await here.jobs(1)
         minute = int((begin + timedelta(seconds=30)).timestamp()) // 60
         assert first == f"tick-{minute}"
-        made = await read(here.client, "Job", first, api_version="batch/v1")
-        assert made["metadata"]["labels"]["app"] == "tick"
-        when = made["metadata"]["annotations"]["batch.kubernetes.io/cronjob-scheduled-timestamp"]
+        started_job = await read(here.client, "Job", first, api_version="batch/v1")
+        assert started_job["metadata"]["labels"]["app"] == "tick"
+        when = started_job["metadata"]["annotations"]["batch.kubernetes.io/cronjob-scheduled-timestamp"]
         assert datetime.fromisoformat(when) == begin + timedelta(seconds=30)
-        assert made["metadata"]["ownerReferences"][0]["kind"] == "CronJob"
+        assert started_job["metadata"]["ownerReferences"][0]["kind"] == "CronJob"
         status = (await here.active(first))["status"]
         assert status["lastScheduleTime"] == timestamp(begin + timedelta(seconds=30))
         here.clock.advance(60)
@@ -133,7 +133,7 @@ async def test_forbid_waits_for_the_job_before(tmp_path: Path) -> None:
         (first,) = await here.jobs(1)
         await here.active(first)
         here.clock.advance(120)
-        await here.told("JobAlreadyActive")
+        await here.event("JobAlreadyActive")
         assert await here.jobs(1) == [first]
         await here.end(first)
         await here.jobs(2)
@@ -149,8 +149,8 @@ async def test_a_job_that_somebody_else_started_stands_in_nobodys_way(tmp_path: 
         metadata = {"name": "by-hand", "ownerReferences": [reference]}
         spec = owner["spec"]["jobTemplate"]["spec"]
         await create(here.client, {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec})
-        told = await here.told("UnexpectedJob")
-        assert told["message"] == "Saw a job that the controller did not create or forgot: by-hand"
+        event = await here.event("UnexpectedJob")
+        assert event["message"] == "Saw a job that the controller did not create or forgot: by-hand"
         here.clock.advance(30)
         names = await here.jobs(2)
         await here.active(*(name for name in names if name != "by-hand"))
@@ -178,7 +178,7 @@ async def test_a_clock_that_jumps_starts_one_job(tmp_path: Path) -> None:
         here.clock.advance(98 * 24 * 3600)
         both = await here.jobs(2)
         await here.active(*both)
-        assert (await here.told("TooManyMissedTimes"))["message"].startswith("too many missed start times")
+        assert (await here.event("TooManyMissedTimes"))["message"].startswith("too many missed start times")
         last = max(int(name.rpartition("-")[2]) for name in both)
         assert last == int(here.clock.now().timestamp()) // 60
 
@@ -224,7 +224,7 @@ async def test_a_job_that_vanishes_is_no_longer_active(tmp_path: Path) -> None:
         await here.active(first)
         await remove(here.client, "Job", first, "batch/v1")
         await here.active()
-        assert first in (await here.told("MissingJob"))["message"]
+        assert first in (await here.event("MissingJob"))["message"]
 
 
 async def test_a_controller_that_forgot_does_not_start_a_job_twice(tmp_path: Path) -> None:
@@ -245,8 +245,8 @@ async def test_the_schedule_is_read_in_its_time_zone(tmp_path: Path) -> None:
         await create(here.client, cron_job(f"{soon.minute} {soon.hour} * * *", timeZone="Asia/Tokyo"))
         here.clock.advance(30)
         (name,) = await here.jobs(1)
-        made = await read(here.client, "Job", name, api_version="batch/v1")
-        when = made["metadata"]["annotations"]["batch.kubernetes.io/cronjob-scheduled-timestamp"]
+        started_job = await read(here.client, "Job", name, api_version="batch/v1")
+        when = started_job["metadata"]["annotations"]["batch.kubernetes.io/cronjob-scheduled-timestamp"]
         assert when == soon.isoformat()
 
 
@@ -273,9 +273,9 @@ MISSED: list[tuple[str, timedelta, str, bool]] = [
 def test_of_all_missed_times_the_last_one_counts(
     schedule: str, ago: timedelta, time: str, is_one_of_many: bool
 ) -> None:
-    found = due(cron.parse(schedule), NOON - ago, NOON)
-    assert found is not None
-    assert (f"{found.time:%H:%M}", found.is_one_of_many) == (time, is_one_of_many)
+    missed = due(cron.parse(schedule), NOON - ago, NOON)
+    assert missed is not None
+    assert (f"{missed.time:%H:%M}", missed.is_one_of_many) == (time, is_one_of_many)
 
 
 def test_nothing_is_due_before_its_time() -> None:

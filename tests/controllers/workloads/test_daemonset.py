@@ -233,8 +233,8 @@ GRID: list[tuple[list[Data], list[Taint], Gates, DaemonFit]] = [
 
 @pytest.mark.parametrize(("tolerations", "taints", "gates", "place"), GRID)
 def test_where_a_template_may_run(tolerations: list[Data], taints: list[Taint], gates: Gates, place: DaemonFit) -> None:
-    found = Node(metadata=ObjectMeta(name="n"), spec=NodeSpec(taints=tuple(taints)))
-    assert DaemonPlacement({"tolerations": tolerations}, gates).place(found) == place
+    tainted = Node(metadata=ObjectMeta(name="n"), spec=NodeSpec(taints=tuple(taints)))
+    assert DaemonPlacement({"tolerations": tolerations}, gates).fit(tainted) == place
 
 
 def test_five_thousand_nodes_cost_one_judgement_for_each_set_of_taints(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,7 +254,7 @@ def test_five_thousand_nodes_cost_one_judgement_for_each_set_of_taints(monkeypat
         )
         for number in range(5000)
     ]
-    assert all(placement.place(each).runs for each in nodes)
+    assert all(placement.fit(each).runs for each in nodes)
     assert len(judged) == 3
 
 
@@ -373,12 +373,12 @@ async def test_an_old_pod_goes_as_soon_as_the_one_beside_it_was_ready_long_enoug
         await change(client, *SET, image("agent:2"), "apps/v1")
 
         async def both_ready() -> bool:
-            found = await read_all(client, "Pod", "default")
-            return len(found) == 2 and all(pod["status"]["phase"] == "Running" for pod in found)
+            pods = await read_all(client, "Pod", "default")
+            return len(pods) == 2 and all(pod["status"]["phase"] == "Running" for pod in pods)
 
         async def only_new() -> bool:
-            found = await read_all(client, "Pod", "default")
-            return [pod["spec"]["containers"][0]["image"] for pod in found] == ["agent:2"]
+            pods = await read_all(client, "Pod", "default")
+            return [pod["spec"]["containers"][0]["image"] for pod in pods] == ["agent:2"]
 
         await eventually(both_ready)
         clock.advance(10)

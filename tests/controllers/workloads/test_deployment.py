@@ -53,16 +53,16 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 async def test_a_deployment_makes_a_replica_set_named_for_its_template(tmp_path: Path) -> None:
     async with cluster(tmp_path, *BOTH) as client, kubelet(client):
-        given = deployment(2)
+        manifest = deployment(2)
         applied = "kubectl.kubernetes.io/last-applied-configuration"
-        given["metadata"]["annotations"] = {"test": "copied", applied: "not copied"}
-        made = await create(client, given)
+        manifest["metadata"]["annotations"] = {"test": "copied", applied: "not copied"}
+        created = await create(client, manifest)
         data = await until(client, complete)
         (owned,) = await sets(client)
         hash_ = owned["metadata"]["labels"]["pod-template-hash"]
         assert owned["metadata"]["name"] == f"web-{hash_}"
         assert owned["metadata"]["labels"] == {"app": "web", "pod-template-hash": hash_}
-        assert owned["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
+        assert owned["metadata"]["ownerReferences"][0]["uid"] == created["metadata"]["uid"]
         assert owned["metadata"]["annotations"] == {
             "test": "copied",
             "deployment.kubernetes.io/revision": "1",
@@ -121,8 +121,8 @@ async def test_a_deployment_adopts_an_old_replica_set_and_continues_its_revision
 
 
 async def _first_pod(client: Client) -> str:
-    found = await eventually(lambda: read_all(client, "Pod"))
-    return str(found[0]["metadata"]["name"])
+    pods = await eventually(lambda: read_all(client, "Pod"))
+    return str(pods[0]["metadata"]["name"])
 
 
 async def test_a_recreating_deployment_never_runs_old_and_new_together(tmp_path: Path) -> None:
@@ -287,11 +287,11 @@ async def test_an_orphaned_replica_set_is_adopted_by_a_deployment_of_the_same_te
             lambda data: not data["metadata"].get("ownerReferences"), APPS,
         )  # fmt: skip
         await gone(client, "Deployment", "web", APPS)
-        made = await create(client, deployment(1))
+        created = await create(client, deployment(1))
         await until(client, complete)
         (after,) = await sets(client)
         assert after["metadata"]["uid"] == before["metadata"]["uid"]
-        assert after["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
+        assert after["metadata"]["ownerReferences"][0]["uid"] == created["metadata"]["uid"]
         assert len(await images(client)) == 1
 
 
@@ -451,8 +451,8 @@ async def test_more_replicas_than_are_made_at_a_time_are_made_and_replaced(tmp_p
         await create(client, deployment(600))
 
         async def pods() -> dict[str, str]:
-            found = [msgspec.json.decode(each, type=Object).metadata for each in (await client.list(POD)).items]
-            return {each.uid: each.name for each in found}
+            metadata = [msgspec.json.decode(each, type=Object).metadata for each in (await client.list(POD)).items]
+            return {each.uid: each.name for each in metadata}
 
         async def all_made() -> bool:
             return len(await pods()) == 600

@@ -111,11 +111,11 @@ async def world(directory: Path) -> AsyncIterator[World]:
 
 async def test_a_job_ends_when_enough_pods_have_succeeded(tmp_path: Path) -> None:
     async with world(tmp_path) as here:
-        made = await here.make(job(parallelism=2, completions=3))
+        created = await here.make(job(parallelism=2, completions=3))
         first, second = await here.running(2)
         await here.has(active=2, ready=2)
         pod = await read(here.client, "Pod", first)
-        uid = made["metadata"]["uid"]
+        uid = created["metadata"]["uid"]
         assert pod["metadata"]["labels"] == {
             "job-name": "work",
             "batch.kubernetes.io/job-name": "work",
@@ -250,24 +250,24 @@ async def test_a_job_that_another_controller_has_ended_is_deleted_too(tmp_path: 
 async def test_each_pod_of_an_indexed_job_has_its_index(tmp_path: Path) -> None:
     async with world(tmp_path) as here:
         await here.make(indexed(4, parallelism=2))
-        found = await here.by_index(2)
-        assert sorted(found) == [0, 1]
-        pod = await read(here.client, "Pod", found[1])
+        pods = await here.by_index(2)
+        assert sorted(pods) == [0, 1]
+        pod = await read(here.client, "Pod", pods[1])
         assert pod["metadata"]["name"].startswith("work-1-")
         assert (pod["spec"]["hostname"], pod["metadata"]["labels"][INDEX]) == ("work-1", "1")
-        await here.node.finish(found[1])
-        found = await here.by_index(2)
-        assert sorted(found) == [0, 2]
+        await here.node.finish(pods[1])
+        pods = await here.by_index(2)
+        assert sorted(pods) == [0, 2]
         await here.has(completedIndexes="1", succeeded=1)
-        await here.node.fail(found[0])
+        await here.node.fail(pods[0])
         await here.has(failed=1)
         here.clock.advance(11)
-        found = await here.by_index(2)
-        assert sorted(found) == [0, 2]
-        for name in found.values():
+        pods = await here.by_index(2)
+        assert sorted(pods) == [0, 2]
+        for name in pods.values():
             await here.node.finish(name)
-        found = await here.by_index(1)
-        await here.node.finish(found[3])
+        pods = await here.by_index(1)
+        await here.node.finish(pods[3])
         await here.condition("Complete")
         await here.has(completedIndexes="0-3", succeeded=4, failed=1)
 
@@ -282,18 +282,18 @@ async def test_containers_find_their_index_in_the_environment(tmp_path: Path) ->
         await here.make(manifest)
         pod = await read(here.client, "Pod", (await here.by_index(1))[0])
         source = {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.labels['{INDEX}']"}}
-        told = {"name": "JOB_COMPLETION_INDEX", "valueFrom": source}
-        assert pod["spec"]["initContainers"][0]["env"] == [{"name": "A", "value": "b"}, told]
-        assert [each["env"] for each in pod["spec"]["containers"]] == [[told], [mine]]
+        variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": source}
+        assert pod["spec"]["initContainers"][0]["env"] == [{"name": "A", "value": "b"}, variable]
+        assert [each["env"] for each in pod["spec"]["containers"]] == [[variable], [mine]]
 
 
 async def test_indexes_fail_one_by_one_when_each_has_its_own_limit(tmp_path: Path) -> None:
     async with world(tmp_path) as here:
         await here.make(indexed(3, backoffLimitPerIndex=1))
-        found = await here.by_index(3)
-        await here.node.finish(found[0])
-        await here.node.finish(found[2])
-        await here.node.fail(found[1])
+        pods = await here.by_index(3)
+        await here.node.finish(pods[0])
+        await here.node.finish(pods[2])
+        await here.node.fail(pods[1])
         await here.has(succeeded=2, completedIndexes="0,2")
         here.clock.advance(11)
         again = await here.by_index(1)
@@ -308,10 +308,10 @@ async def test_indexes_fail_one_by_one_when_each_has_its_own_limit(tmp_path: Pat
 async def test_too_many_failed_indexes_end_a_job(tmp_path: Path) -> None:
     async with world(tmp_path) as here:
         await here.make(indexed(4, backoffLimitPerIndex=0, maxFailedIndexes=1))
-        found = await here.by_index(4)
-        await here.node.fail(found[0])
+        pods = await here.by_index(4)
+        await here.node.fail(pods[0])
         await here.has(failedIndexes="0", active=3)
-        await here.node.fail(found[1])
+        await here.node.fail(pods[1])
         assert (await here.condition("Failed"))["reason"] == "MaxFailedIndexesExceeded"
         await here.has(failedIndexes="0,1", active=0)
 
@@ -329,10 +329,10 @@ async def test_a_success_policy_ends_a_job_early(
 ) -> None:
     async with world(tmp_path) as here:
         await here.make(indexed(4, successPolicy={"rules": [rule]}))
-        found = await here.by_index(4)
+        pods = await here.by_index(4)
         for index in indexes:
             assert (await read(here.client, *JOB, api_version="batch/v1"))["status"].get("conditions") is None
-            await here.node.finish(found[index])
+            await here.node.finish(pods[index])
         done = await here.condition("Complete")
         assert (done["reason"], done["message"]) == ("SuccessPolicy", "Matched rules at index 0")
         await here.has(completedIndexes=completed, active=0, failed=0)
@@ -376,10 +376,10 @@ async def test_pods_that_are_disrupted_do_not_use_up_the_limit(tmp_path: Path) -
 async def test_an_index_can_fail_at_once(tmp_path: Path) -> None:
     async with world(tmp_path) as here:
         await here.make(indexed(2, backoffLimitPerIndex=3, **policy("FailIndex", **ON_42)))
-        found = await here.by_index(2)
-        await here.node.fail(found[0], 42)
+        pods = await here.by_index(2)
+        await here.node.fail(pods[0], 42)
         await here.has(failedIndexes="0", active=1)
-        await here.node.finish(found[1])
+        await here.node.finish(pods[1])
         assert (await here.condition("Failed"))["reason"] == "FailedIndexes"
 
 

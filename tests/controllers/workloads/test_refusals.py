@@ -141,12 +141,12 @@ async def test_a_template_that_is_refused(workload: Workload, tmp_path: Path) ->
             moments = list(accumulate((0.0, *_DELAYS)))
             assert plane.way.tries == pytest.approx(moments)
 
-            async def told() -> list[Data]:
+            async def events_are_right() -> list[Data]:
                 events = [each for each in await read_all(client, "Event") if each["reason"] == "FailedCreate"]
                 assert [each["count"] for each in events] == [len(moments)]
                 return events
 
-            (event,) = await eventually(told)
+            (event,) = await eventually(events_are_right)
             assert _PROBLEM in event["message"]
             assert event["source"] == {"component": workload.controller}
             assert not await read_all(client, "Pod")

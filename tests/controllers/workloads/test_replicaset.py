@@ -61,7 +61,7 @@ def _is_leaving(each: Data) -> bool:
 
 async def test_each_replica_runs_and_belongs_to_its_set(tmp_path: Path) -> None:
     async with cluster(tmp_path, ReplicaSetController) as client, kubelet(client):
-        made = await create(client, replica_set(replicas=2))
+        created = await create(client, replica_set(replicas=2))
         data = await until(client, "web", lambda status: status.get("availableReplicas") == 2)
         assert data["status"] == {
             "observedGeneration": 1, "replicas": 2, "fullyLabeledReplicas": 2, "readyReplicas": 2,
@@ -74,7 +74,7 @@ async def test_each_replica_runs_and_belongs_to_its_set(tmp_path: Path) -> None:
             assert metadata["labels"] == {"name": "web"}
             assert metadata["ownerReferences"] == [
                 {
-                    "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": made["metadata"]["uid"],
+                    "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": created["metadata"]["uid"],
                     "controller": True, "blockOwnerDeletion": True,
                 }
             ]  # fmt: skip
@@ -119,8 +119,8 @@ async def test_pods_are_made_from_the_template_as_it_was_written(tmp_path: Path)
 async def test_orphans_are_adopted_and_pods_that_no_longer_match_are_released_and_replaced(tmp_path: Path) -> None:
     async with cluster(tmp_path, ReplicaSetController) as client:
         await create(client, pod("adopted", labels={"name": "web"}))
-        made = await create(client, replica_set(replicas=1))
-        uid = made["metadata"]["uid"]
+        created = await create(client, replica_set(replicas=1))
+        uid = created["metadata"]["uid"]
         await becomes(client, "Pod", "adopted", lambda data: _owners(data) == [uid])
         assert await names(client) == {"adopted"}
 

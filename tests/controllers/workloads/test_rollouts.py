@@ -74,10 +74,10 @@ def test_sets_are_scaled_in_proportion(
     wanted: int, surge: int, sets: dict[str, tuple[int, int]], sizes: dict[str, int]
 ) -> None:
     # The older of two sets of one size shrinks first, the newer grows first.
-    made = [replica_set(name, *given, age=9 - number) for number, (name, given) in enumerate(sets.items())]
+    replica_sets = [replica_set(name, *given, age=9 - number) for number, (name, given) in enumerate(sets.items())]
     total = sum(size for size, _ in sets.values())
     scaled = deployment(wanted, surge, 1, status={"replicas": total})
-    assert rollouts.proportions(scaled, made) == sizes
+    assert rollouts.proportions(scaled, replica_sets) == sizes
 
 
 @given(
@@ -86,12 +86,14 @@ def test_sets_are_scaled_in_proportion(
 def test_sets_scaled_in_proportion_add_up_to_what_is_allowed(
     sizes: list[int], wanted: int, surge: int, past_surge: int
 ) -> None:
-    made = [replica_set(f"set-{number}", size, sum(sizes) + past_surge, number) for number, size in enumerate(sizes)]
+    replica_sets = [
+        replica_set(f"set-{number}", size, sum(sizes) + past_surge, number) for number, size in enumerate(sizes)
+    ]
     scaled = deployment(wanted, surge, 1, status={"replicas": sum(sizes)})
-    found = rollouts.proportions(scaled, made)
+    proportions = rollouts.proportions(scaled, replica_sets)
     allowed = wanted + surge if wanted else 0
-    assert all(size >= 0 for size in found.values())
-    assert sum(found.values()) == allowed
+    assert all(size >= 0 for size in proportions.values())
+    assert sum(proportions.values()) == allowed
 
 
 TEMPLATE: Data = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "a", "image": "b"}]}}

@@ -197,8 +197,8 @@ async def test_on_delete_replaces_only_what_somebody_deletes(tmp_path: Path) -> 
         await becomes(client, "Pod", "web-1", lambda data: data["spec"]["containers"][0]["image"] == "web:2")
         assert await images(client) == ["web:1", "web:2"]
         await remove(client, "Pod", "web-0")
-        told = await becomes(client, *SET, lambda data: data["status"].get("updatedReplicas") == 2, "apps/v1")
-        assert told["status"]["currentRevision"] != told["status"]["updateRevision"]
+        updated = await becomes(client, *SET, lambda data: data["status"].get("updatedReplicas") == 2, "apps/v1")
+        assert updated["status"]["currentRevision"] != updated["status"]["updateRevision"]
 
 
 async def test_a_parallel_set_is_updated_from_the_top_whatever_its_lower_pods_do(tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ async def test_what_is_done_is_told_in_the_words_of_kubernetes(tmp_path: Path) -
         await settled(client, 1)
         await change(client, *SET, {"spec": {"replicas": 0}}, "apps/v1")
 
-        async def told() -> bool:
+        async def events_are_right() -> bool:
             events = [each for each in await read_all(client, "Event") if each["involvedObject"]["name"] == "web"]
             assert {each["source"]["component"] for each in events} == {"statefulset-controller"}
             return {(each["reason"], each["message"]) for each in events} == {
@@ -239,7 +239,7 @@ async def test_what_is_done_is_told_in_the_words_of_kubernetes(tmp_path: Path) -
                 ("SuccessfulDelete", "Delete Pod web-0 in StatefulSet web successful"),
             }
 
-        await eventually(told)
+        await eventually(events_are_right)
 
 
 async def test_max_unavailable_lets_several_pods_be_replaced_at_a_time(tmp_path: Path) -> None:
@@ -395,16 +395,16 @@ async def test_old_revisions_are_forgotten(tmp_path: Path) -> None:
 async def test_a_revision_whose_name_is_taken_gets_another_and_one_that_is_nobodys_is_used(tmp_path: Path) -> None:
     async with api_server(tmp_path) as server:
         client = server.client("test")
-        made = await create(client, stateful_set(1))
-        template = made["spec"]["template"]
+        created = await create(client, stateful_set(1))
+        template = created["spec"]["template"]
         other: Data = {"spec": {"template": {"spec": {"containers": []}}}}
         for collisions, data in ((0, other), (1, {"spec": {"template": {**template, "$patch": "replace"}}})):
             name = f"web-{controller_revision_hash(template, collisions)}"
             revision = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": {"name": name}}
             await create(client, {**revision, "data": data, "revision": 5})
         async with started(server.client("sets"), None, StatefulSets):
-            found = await becomes(client, *SET, lambda data: data["status"].get("updateRevision"), "apps/v1")
-            assert found["status"]["collisionCount"] == 1
-            assert found["status"]["updateRevision"] == name
+            updated = await becomes(client, *SET, lambda data: data["status"].get("updateRevision"), "apps/v1")
+            assert updated["status"]["collisionCount"] == 1
+            assert updated["status"]["updateRevision"] == name
             adopted = await read(client, "ControllerRevision", name, api_version="apps/v1")
             assert [owner["name"] for owner in adopted["metadata"]["ownerReferences"]] == ["web"]

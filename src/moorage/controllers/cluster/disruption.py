@@ -35,7 +35,7 @@ _UNMANAGED = (
 
 
 class _UnknownScale(Exception):
-    """It cannot be said how many pods are expected; the message says why."""
+    """How many pods are expected is not known; the message says why."""
 
 
 _Workload = ReplicationController | ReplicaSet | StatefulSet | Deployment
@@ -53,7 +53,7 @@ class _Counts(NamedTuple):
 
 
 class Disruption(Controller):
-    """Keeps the status of disruption budgets true, which evictions are allowed by."""
+    """Keeps the status of PodDisruptionBudgets up to date, by which evictions are allowed."""
 
     name = "disruption"
     component = "controllermanager"
@@ -77,22 +77,22 @@ class Disruption(Controller):
             informer.on_change(self._workload_changed)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
-        if old is not None and new is not None and _seen(old) == _seen(new):
+        if old is not None and new is not None and _relevant(old) == _relevant(new):
             return
         item = new or old
         assert item is not None
         labels = [pod.metadata.labels for pod in (old, new) if pod is not None]
         for budget in self._budgets.by(_NAMESPACE, item.metadata.namespace):
             if any(map(selector_of(budget.spec.selector).matches, labels)):
-                self._look(budget)
+                self._enqueue_later(budget)
 
     def _workload_changed(self, old: _Workload | None, new: _Workload | None) -> None:
         if new is None or (old is not None and old.spec.replicas == new.spec.replicas):
             return
         for budget in self._budgets.by(_NAMESPACE, new.metadata.namespace):
-            self._look(budget)
+            self._enqueue_later(budget)
 
-    def _look(self, budget: PodDisruptionBudget) -> None:
+    def _enqueue_later(self, budget: PodDisruptionBudget) -> None:
         self.queue.add_after((budget.metadata.namespace, budget.metadata.name), _TOGETHER)
 
     async def reconcile(self, key: Key) -> None:
@@ -109,8 +109,8 @@ class Disruption(Controller):
         try:
             counts = self._counts(budget, pods, healthy)
         except _UnknownScale as error:
-            why = f"Failed to calculate the number of expected pods: {error}"
-            self.recorder.event(budget, WARNING, "CalculateExpectedPodCountFailed", why)
+            message = f"Failed to calculate the number of expected pods: {error}"
+            self.recorder.event(budget, WARNING, "CalculateExpectedPodCountFailed", message)
             await self._fail_safe(budget, str(error))
             return
         await self._write(budget, counts, disrupted)
@@ -127,9 +127,9 @@ class Disruption(Controller):
             if since + _DELETION_TIMEOUT >= now:
                 left[pod.metadata.name] = since
             else:
-                what = f"{budget.metadata.namespace}/{budget.metadata.name}"
-                why = f"Pod was expected by PDB {what} to be deleted but it wasn't"
-                self.recorder.event(pod, WARNING, "NotDeleted", why)
+                name = f"{budget.metadata.namespace}/{budget.metadata.name}"
+                message = f"Pod was expected by PDB {name} to be deleted but it wasn't"
+                self.recorder.event(pod, WARNING, "NotDeleted", message)
         return left
 
     def _counts(self, budget: PodDisruptionBudget, pods: list[Pod], healthy: int) -> _Counts:
@@ -143,7 +143,7 @@ class Disruption(Controller):
         return _Counts(healthy, least or 0, len(pods) if least is not None else 0)
 
     def _expected(self, budget: PodDisruptionBudget, pods: list[Pod]) -> int:
-        """How many pods the owners of these are told to have, all together."""
+        """How many replicas the owners of these pods specify, all together."""
         scales: dict[str, int] = {}
         asked = set()
         unmanaged = []
@@ -161,27 +161,27 @@ class Disruption(Controller):
         return sum(scales.values())
 
     def _scale(self, pod: Pod, owner: OwnerReference) -> tuple[str, int]:
-        """Uid and scale of what is in command of a pod: the Deployment above a ReplicaSet, otherwise its owner."""
+        """Uid and scale of the workload of a pod: the Deployment of a ReplicaSet, otherwise its owner."""
         namespace = pod.metadata.namespace
         informer = self._scaled.get((owner.api_version.rpartition("/")[0], owner.kind))
         if informer is None:
             kind = kinds.find(owner.api_version, owner.kind)
-            what = kind.resource if kind is not None else f"{owner.api_version}/{owner.kind}"
-            raise _UnknownScale(f"{what} does not implement the scale subresource")
-        found = informer.get(namespace, owner.name)
-        if found is None or found.metadata.uid != owner.uid:
+            resource = kind.resource if kind is not None else f"{owner.api_version}/{owner.kind}"
+            raise _UnknownScale(f"{resource} does not implement the scale subresource")
+        workload = informer.get(namespace, owner.name)
+        if workload is None or workload.metadata.uid != owner.uid:
             raise _UnknownScale(f'found no controllers for pod "{pod.metadata.name}"')
-        above = controller_of(found)
+        above = controller_of(workload)
         if owner.kind == "ReplicaSet" and above is not None and above.kind == "Deployment":
             deployment = self._deployments.get(namespace, above.name)
             if deployment is not None and deployment.metadata.uid == above.uid:
-                found = deployment
-        return found.metadata.uid, desired_replicas(found)
+                workload = deployment
+        return workload.metadata.uid, desired_replicas(workload)
 
     async def _write(self, budget: PodDisruptionBudget, counts: _Counts, disrupted: dict[str, datetime]) -> None:
         old, generation = budget.status, budget.metadata.generation
         status, reason = ("True", "SufficientPods") if counts.allowed > 0 else ("False", "InsufficientPods")
-        known = _told(budget)
+        known = _condition(budget)
         is_told = known is not None and (known.status, known.reason, known.observed_generation) == (
             status, reason, generation,
         )  # fmt: skip
@@ -201,20 +201,20 @@ class Disruption(Controller):
             **({"disruptedPods": gone if disrupted else None} if gone else {}),
         })  # fmt: skip
 
-    async def _fail_safe(self, budget: PodDisruptionBudget, why: str) -> None:
+    async def _fail_safe(self, budget: PodDisruptionBudget, message: str) -> None:
         """Allow nothing while it is not known what could be allowed."""
-        known = _told(budget)
-        if not budget.status.disruptions_allowed and known is not None and known.message == why:
+        known = _condition(budget)
+        if not budget.status.disruptions_allowed and known is not None and known.message == message:
             return
         generation = budget.status.observed_generation
-        conditions = self._conditions(budget, "False", "SyncFailed", why, generation)
+        conditions = self._conditions(budget, "False", "SyncFailed", message, generation)
         await self._patch(budget, {"disruptionsAllowed": 0, "conditions": conditions})
 
     def _conditions(
         self, budget: PodDisruptionBudget, status: str, reason: str, message: str, generation: int
     ) -> list[Data]:
         others = [each for each in budget.status.conditions if each.type != _CONDITION]
-        known = _told(budget)
+        known = _condition(budget)
         since = known.last_transition_time if known is not None and known.status == status else None
         ours = {
             "type": _CONDITION, "status": status, "reason": reason, "message": message,
@@ -223,7 +223,7 @@ class Disruption(Controller):
         return [*msgspec.to_builtins(others), ours]
 
     async def _patch(self, budget: PodDisruptionBudget, status: Data) -> None:
-        """Write the status unless an eviction was faster, which the numbers then know nothing of."""
+        """Write the status, unless an eviction has changed it meanwhile, which the numbers do not include."""
         metadata = budget.metadata
         patch = {"metadata": {"resourceVersion": metadata.resource_version}, "status": status}
         with suppress(Missing):
@@ -235,11 +235,11 @@ def _is_healthy(pod: Pod) -> bool:
     return pod.metadata.deletion_timestamp is None and ready_condition(pod) is not None
 
 
-def _told(budget: PodDisruptionBudget) -> Condition | None:
+def _condition(budget: PodDisruptionBudget) -> Condition | None:
     return next((each for each in budget.status.conditions if each.type == _CONDITION), None)
 
 
-def _seen(pod: Pod) -> tuple[object, ...]:
-    """What a budget sees of a pod."""
+def _relevant(pod: Pod) -> tuple[object, ...]:
+    """The parts of a pod that a budget depends on."""
     metadata = pod.metadata
     return metadata.labels, _is_healthy(pod), metadata.deletion_timestamp is None, metadata.owner_references

@@ -1,4 +1,4 @@
-"""Garbage collection: what has lost all its owners goes, and owners that wait for what they own are let go in turn."""
+"""Garbage collection: deletes objects whose owners are all gone, and finishes foreground and orphan deletion."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from moorage.controllers.frame.controller import Context, Controller
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 _POLICY = {ORPHAN: "Orphan", FOREGROUND: "Foreground"}
 _COLLECTED = tuple(kind for kind in kinds.KINDS if kind.kind != "Event")
-"""Nobody owns events, and there are too many of them to be watched for nothing."""
+"""Events have no owners, and there are too many of them to be watched for nothing."""
 _ABSENT_KEPT = 4096
 _LAG_SECONDS = 5.0
 
@@ -32,7 +32,7 @@ class _Owner(Enum):
 
 
 class GarbageCollector(Controller):
-    """Deletes, orphans or waits for dependents, as the finalizers of their owners say.
+    """Deletes, orphans or waits for dependents, by the finalizers of their owners.
 
     Keys are the resource and the uid of an object.
     """
@@ -66,35 +66,35 @@ class GarbageCollector(Controller):
         for owner in after - before:
             self._dependents.setdefault(owner, set()).add(uid)
         for owner in before | after:
-            if (found := self._object(owner)) is not None and _waits(found):
-                self._look(owner)
+            if (owner_object := self._object(owner)) is not None and _waits(owner_object):
+                self._enqueue(owner)
         if new is None:
             self._places.pop(uid, None)
-            self._look_at_dependents(uid)
+            self._enqueue_dependents(uid)
             return
         self._places[uid] = kind, (item.metadata.namespace, item.metadata.name)
         if item.metadata.owner_references or item.metadata.deletion_timestamp:
-            self._look(uid)
+            self._enqueue(uid)
         if _waits(item):
-            self._look_at_dependents(uid)
+            self._enqueue_dependents(uid)
 
-    def _look(self, uid: str) -> None:
+    def _enqueue(self, uid: str) -> None:
         if place := self._places.get(uid):
             self.queue.add((place[0].resource, uid))
 
-    def _look_at_dependents(self, uid: str) -> None:
+    def _enqueue_dependents(self, uid: str) -> None:
         for dependent in self._dependents.get(uid, ()):
-            self._look(dependent)
+            self._enqueue(dependent)
 
     def _object(self, uid: str) -> Object | None:
         if (place := self._places.get(uid)) is None:
             return None
         kind, key = place
-        found = self._informers[kind.resource].get(*key)
-        return found if found is not None and found.metadata.uid == uid else None
+        item = self._informers[kind.resource].get(*key)
+        return item if item is not None and item.metadata.uid == uid else None
 
     async def reconcile(self, key: Key) -> None:
-        """Decide about one object."""
+        """Delete, orphan or finalize one object."""
         uid = key[1]
         if (item := self._object(uid)) is None:
             return
@@ -107,7 +107,7 @@ class GarbageCollector(Controller):
             await self._wait_for_dependents(kind, item)
 
     async def _judge(self, kind: Kind, item: Object) -> None:
-        """Delete an object without owners; take the ones that are gone from the list when there are others."""
+        """Delete an object whose owners are all gone; when some are not, remove the references to those that are."""
         metadata = item.metadata
         owners = [(each.uid, await self._owner(kind, item, each)) for each in metadata.owner_references]
         lost = [uid for uid, state in owners if state is not _Owner.SOLID]
@@ -130,14 +130,14 @@ class GarbageCollector(Controller):
             return
 
     async def _owner(self, kind: Kind, item: Object, reference: OwnerReference) -> _Owner:
-        """Whether an owner is there; that it is not, only the server can say."""
+        """Whether an owner exists; that it does not must be read from the server."""
         owner_kind = kinds.find(reference.api_version, reference.kind)
         if owner_kind is None:
-            return _Owner.SOLID  # nobody here can know
+            return _Owner.SOLID  # its kind is not known here
         namespace = item.metadata.namespace if owner_kind.namespaced else ""
         if owner_kind.namespaced and not namespace:
-            why = f"ownerRef {_told(reference)} is of a kind with namespaces, and a {kind.kind} is in none"
-            self.recorder.event(item, WARNING, "OwnerRefInvalidNamespace", why)
+            message = f"ownerRef {_described(reference)} is of a kind with namespaces, and a {kind.kind} is in none"
+            self.recorder.event(item, WARNING, "OwnerRefInvalidNamespace", message)
             return _Owner.SOLID
         known = self._object(reference.uid)
         if known is not None and self._places[reference.uid] == (owner_kind, (namespace, reference.name)):
@@ -148,23 +148,23 @@ class GarbageCollector(Controller):
         if not await self._is_there(owner_kind, namespace, reference):
             self._absent.put(where, True)
             if known is not None:
-                why = f"ownerRef {_told(reference)} does not exist in namespace {item.metadata.namespace!r}"
-                self.recorder.event(item, WARNING, "OwnerRefInvalidNamespace", why)
+                message = f"ownerRef {_described(reference)} does not exist in namespace {item.metadata.namespace!r}"
+                self.recorder.event(item, WARNING, "OwnerRefInvalidNamespace", message)
             return _Owner.ABSENT
         if owner_kind.resource in self._informers:
-            # Its informer lags behind. Should it never hear of the owner, nobody would tell of its end.
+            # Its informer lags behind. If it never sees the owner, it will not report its deletion either.
             self.queue.add_after((kind.resource, item.metadata.uid), _LAG_SECONDS)
         return _Owner.SOLID
 
     async def _is_there(self, kind: Kind, namespace: str, reference: OwnerReference) -> bool:
         try:
-            found = await self.client.get(kind, namespace, reference.name)
+            body = await self.client.get(kind, namespace, reference.name)
         except Missing:
             return False
-        return msgspec.json.decode(found, type=Object).metadata.uid == reference.uid
+        return msgspec.json.decode(body, type=Object).metadata.uid == reference.uid
 
     async def _break_circle(self, kind: Kind, item: Object) -> None:
-        """Let an object that waits for one of its own dependents no longer keep its owners."""
+        """Have an object that waits for one of its own dependents no longer block the deletion of its owners."""
         dependents = (self._object(uid) for uid in self._dependents.get(item.metadata.uid, ()))
         if any(each is not None and _waits(each) for each in dependents):
             freed = [{"uid": each.uid, "blockOwnerDeletion": False} for each in item.metadata.owner_references]
@@ -172,13 +172,13 @@ class GarbageCollector(Controller):
 
     async def _wait_for_dependents(self, kind: Kind, item: Object) -> None:
         uid = item.metadata.uid
-        dependents = [found for each in self._dependents.get(uid, ()) if (found := self._object(each)) is not None]
+        dependents = [owned for each in self._dependents.get(uid, ()) if (owned := self._object(each)) is not None]
         if not any(_blocks(each, uid) for each in dependents):
             await self._remove_finalizer(kind, item, FOREGROUND)
             return
         for each in dependents:
             if each.metadata.deletion_timestamp is None:
-                self._look(each.metadata.uid)
+                self._enqueue(each.metadata.uid)
 
     async def _orphan(self, kind: Kind, item: Object) -> None:
         uid = item.metadata.uid
@@ -231,5 +231,5 @@ def _blocks(item: Object, owner: str) -> bool:
     return any(each.uid == owner and each.block_owner_deletion for each in item.metadata.owner_references)
 
 
-def _told(reference: OwnerReference) -> str:
+def _described(reference: OwnerReference) -> str:
     return f"[{reference.api_version}/{reference.kind}, name: {reference.name}, uid: {reference.uid}]"

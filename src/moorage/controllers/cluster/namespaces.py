@@ -1,4 +1,4 @@
-"""Namespaces that end: what is in them goes first, pods before all else, then they do."""
+"""Deletion of namespaces: their pods go first, then all else in them, then they themselves."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _FINE = {
     "NamespaceContentRemaining": ("ContentRemoved", "All content successfully removed"),
     "NamespaceFinalizersRemaining": ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
 }  # fmt: skip
-"""What each condition of a namespace says when nothing is wrong."""
+"""Reason and message of each condition of a namespace while it is False."""
 
 
 @dataclass(slots=True)
@@ -49,21 +49,21 @@ class _Left:
 
     def problems(self) -> Mapping[str, tuple[str, str]]:
         """Reason and message of the conditions that are true."""
-        found = {}
+        conditions = {}
         if self.errors:
             text = (
                 f"Failed to delete all resource types, {len(self.errors)} remaining: {', '.join(sorted(self.errors))}"
             )
-            found["NamespaceDeletionContentFailure"] = "ContentDeletionFailed", text
+            conditions["NamespaceDeletionContentFailure"] = "ContentDeletionFailed", text
         if self.objects:
-            each = sorted(f"{name} has {count} resource instances" for name, count in self.objects.items())
-            text = f"Some resources are remaining: {', '.join(each)}"
-            found["NamespaceContentRemaining"] = "SomeResourcesRemain", text
+            parts = sorted(f"{name} has {count} resource instances" for name, count in self.objects.items())
+            text = f"Some resources are remaining: {', '.join(parts)}"
+            conditions["NamespaceContentRemaining"] = "SomeResourcesRemain", text
         if self.finalizers:
-            each = sorted(f"{name} in {count} resource instances" for name, count in self.finalizers.items())
-            text = f"Some content in the namespace has finalizers remaining: {', '.join(each)}"
-            found["NamespaceFinalizersRemaining"] = "SomeFinalizersRemain", text
-        return found
+            parts = sorted(f"{name} in {count} resource instances" for name, count in self.finalizers.items())
+            text = f"Some content in the namespace has finalizers remaining: {', '.join(parts)}"
+            conditions["NamespaceFinalizersRemaining"] = "SomeFinalizersRemain", text
+        return conditions
 
 
 class Namespaces(Controller):
@@ -88,7 +88,7 @@ class Namespaces(Controller):
             self.enqueue(new)
 
     def _content_changed(self, old: Object | None, new: Object | None) -> None:
-        """Look again when something has gone from a namespace that ends; the fuller it was, the later."""
+        """Reconcile a terminating namespace after an object in it was deleted; the fuller it was, the later."""
         if new is None and old is not None and (left := self._left.get(old.metadata.namespace)) is not None:
             self.queue.add_after(("", old.metadata.namespace), min(1.0, 0.02 + left / 1000))
 
@@ -104,7 +104,7 @@ class Namespaces(Controller):
             for kind in _INSIDE:
                 if kind is not POD:
                     await self._empty(kind, name, left)
-        await self._tell(namespace, left)
+        await self._write_conditions(namespace, left)
         if left.objects or left.errors:
             self._left[name] = left.objects.total()
             self.queue.add_after(key, _RETRY_SECONDS)
@@ -114,20 +114,22 @@ class Namespaces(Controller):
     async def _empty(self, kind: Kind, namespace: str, left: _Left) -> None:
         errors: list[str] = []
         try:
-            found = await self._inside(kind, namespace)
-            if not found:
+            objects = await self._inside(kind, namespace)
+            if not objects:
                 return
-            todo = [each for each in found if each.metadata.deletion_timestamp is None]
-            for start in range(0, len(todo), _AT_ONCE):
-                await asyncio.gather(*(self._delete(kind, each, errors) for each in todo[start : start + _AT_ONCE]))
-            found = await self._inside(kind, namespace)
+            undeleted = [each for each in objects if each.metadata.deletion_timestamp is None]
+            for start in range(0, len(undeleted), _AT_ONCE):
+                await asyncio.gather(
+                    *(self._delete(kind, each, errors) for each in undeleted[start : start + _AT_ONCE])
+                )
+            objects = await self._inside(kind, namespace)
         except ApiError as error:
             errors.append(str(error))
-            found = []
+            objects = []
         left.errors += errors[:1]
-        if found:
-            left.objects[f"{kind.plural}.{kind.group}"] = len(found)
-            left.finalizers.update(finalizer for each in found for finalizer in each.metadata.finalizers)
+        if objects:
+            left.objects[f"{kind.plural}.{kind.group}"] = len(objects)
+            left.finalizers.update(finalizer for each in objects for finalizer in each.metadata.finalizers)
 
     async def _inside(self, kind: Kind, namespace: str) -> list[Object]:
         listing = await self.client.list(kind, namespace)
@@ -142,7 +144,7 @@ class Namespaces(Controller):
         except ApiError as error:
             errors.append(str(error))
 
-    async def _tell(self, namespace: Namespace, left: _Left) -> None:
+    async def _write_conditions(self, namespace: Namespace, left: _Left) -> None:
         problems = left.problems()
         known = {each.type: each for each in namespace.status.conditions}
         conditions: list[Data] = []

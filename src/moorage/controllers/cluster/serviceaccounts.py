@@ -1,4 +1,4 @@
-"""What every namespace is given: its default service account, and the certificate by which pods know the server."""
+"""Objects of every namespace: the default service account, and the root certificate of the API server."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from moorage.controllers.frame.controller import Context, Controller
 DEFAULT_ACCOUNT, ROOT_CA = "default", "kube-root-ca.crt"
 
 
-class _Given(Controller):
-    """Sees to it that each namespace has an object. Keys are namespaces."""
+class _ObjectPerNamespace(Controller):
+    """Creates an object in each namespace. Keys are namespaces."""
 
     kind: Kind
-    given: str
+    object_name: str
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -34,16 +34,16 @@ class _Given(Controller):
     def _changed(self, old: Object | None, new: Object | None) -> None:
         item = new or old
         assert item is not None
-        if item.metadata.name == self.given and (new is None or old is not None):
+        if item.metadata.name == self.object_name and (new is None or old is not None):
             self.queue.add(("", item.metadata.namespace))
 
     async def reconcile(self, key: Key) -> None:
-        """Create what is missing; a namespace that ends gets nothing any more."""
+        """Create the object if it is missing, unless the namespace is terminating."""
         namespace = self._namespaces.get(*key)
         if namespace is None or namespace.metadata.deletion_timestamp is not None:
             return
-        if (found := self._objects.get(namespace.metadata.name, self.given)) is not None:
-            await self.refresh(found)
+        if (item := self._objects.get(namespace.metadata.name, self.object_name)) is not None:
+            await self.refresh(item)
             return
         try:
             await self.client.create(self.kind, self.content(), namespace.metadata.name)
@@ -51,32 +51,32 @@ class _Given(Controller):
             return
         except Forbidden:
             with suppress(Missing):
-                now = msgspec.json.decode(await self.client.get(kinds.of(namespace), *key), type=Namespace)
-                if now.metadata.deletion_timestamp is None:
+                current = msgspec.json.decode(await self.client.get(kinds.of(namespace), *key), type=Namespace)
+                if current.metadata.deletion_timestamp is None:
                     raise
 
     def content(self) -> Data:
         """The object."""
-        return {"metadata": {"name": self.given}}
+        return {"metadata": {"name": self.object_name}}
 
-    async def refresh(self, found: Object) -> None:
+    async def refresh(self, item: Object) -> None:
         """Correct an object that is there."""
 
 
-class ServiceAccounts(_Given):
+class ServiceAccounts(_ObjectPerNamespace):
     """Gives each namespace the service account that pods have when they name none."""
 
     name = "serviceaccount"
     kind = kinds.row("v1", "ServiceAccount")
-    given = DEFAULT_ACCOUNT
+    object_name = DEFAULT_ACCOUNT
 
 
-class RootCA(_Given):
+class RootCA(_ObjectPerNamespace):
     """Gives each namespace the certificate of the authority that signed the server's own."""
 
     name = "root-ca-certificate-publisher"
     kind = kinds.row("v1", "ConfigMap")
-    given = ROOT_CA
+    object_name = ROOT_CA
 
     def __init__(self, context: Context, certificate: str) -> None:
         super().__init__(context)
@@ -86,9 +86,9 @@ class RootCA(_Given):
         """The config map."""
         return {"metadata": {"name": ROOT_CA}, "data": {"ca.crt": self._certificate}}
 
-    async def refresh(self, found: Object) -> None:
-        """Put the certificate back when somebody changed it, or when it is another one since."""
-        metadata = found.metadata
+    async def refresh(self, item: Object) -> None:
+        """Write the certificate when somebody changed it, or when it is a new one."""
+        metadata = item.metadata
         with suppress(Missing):
             data = msgspec.json.decode(await self.client.get(self.kind, metadata.namespace, metadata.name))
             if data.get("data") != {"ca.crt": self._certificate}:
@@ -96,5 +96,5 @@ class RootCA(_Given):
 
 
 def root_ca(certificate: str) -> Callable[[Context], Controller]:
-    """What makes the controller that hands out a certificate."""
+    """A constructor of the controller that publishes a certificate."""
     return lambda context: RootCA(context, certificate)

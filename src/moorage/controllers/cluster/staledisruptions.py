@@ -1,4 +1,4 @@
-"""Pods that were about to be disrupted and were not: after a while the word is taken back."""
+"""Pods whose DisruptionTarget condition was not followed by their deletion: after two minutes it becomes False."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STALE_TIMEOUT = timedelta(minutes=2)
 
 
 class StaleDisruptions(Controller):
-    """Takes back the word that a pod is about to be disrupted when it still runs after two minutes."""
+    """Sets DisruptionTarget to False on pods that are not deleted two minutes after it was set."""
 
     name = "stale-disruptions"
     workers = 1
@@ -34,7 +34,7 @@ class StaleDisruptions(Controller):
             self.enqueue(new)
 
     async def reconcile(self, key: Key) -> None:
-        """Look at a pod that was about to be disrupted."""
+        """Reset the condition of a pod, or set the timer for it."""
         pod = self._pods.get(*key)
         since = _disrupted_since(pod) if pod is not None else None
         if pod is None or since is None:
@@ -53,7 +53,7 @@ class StaleDisruptions(Controller):
 
 
 def _disrupted_since(pod: Pod) -> datetime | None:
-    """Since when a pod that is not being deleted is said to be disrupted; what its kubelet says stays true."""
+    """Since when a pod that is not being deleted has the condition; one that a kubelet has set does not count."""
     if is_ending(pod) or is_finished(pod):
         return None
     target = condition_of(pod, DISRUPTION_TARGET)

@@ -1,4 +1,4 @@
-"""What a controller is given, and how it works: keys of objects, reconciled one at a time each."""
+"""The base of every controller: what it is given, and the workers that reconcile keys, each key one at a time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def resource_version(answer: bytes) -> str:
 
 
 class Controller:
-    """Brings the world nearer to what one object says.
+    """Reconciles objects: brings the cluster nearer to what each of them specifies.
 
     The constructor asks for informers and registers handlers, before anything is read. `run` begins when the
     informers have read everything, and goes on until it is cancelled.
@@ -46,7 +46,7 @@ class Controller:
 
     name = ""
     component = ""
-    """Who its events are said to be from, as in Kubernetes; itself when this says nothing."""
+    """The source of its events, as in Kubernetes; its name when empty."""
     workers = 4
     retries = RETRIES
 
@@ -58,11 +58,11 @@ class Controller:
         self.queue: WorkQueue[Key] = WorkQueue(context.clock, self.retries)
 
     async def reconcile(self, key: Key) -> None:
-        """Bring one object's world in order; what it raises leads to another try, later and later."""
+        """Reconcile one object; when this raises, the key is retried with back-off."""
         raise NotImplementedError
 
     def enqueue(self, item: Object) -> None:
-        """Look at an object soon."""
+        """Reconcile an object soon."""
         self.queue.add((item.metadata.namespace, item.metadata.name))
 
     @property
@@ -80,7 +80,7 @@ class Controller:
             self.queue.close()
 
     def failed(self, key: Key, error: Exception) -> None:
-        """Say that a key could not be reconciled; that somebody else was faster is not worth a word."""
+        """Log that a key could not be reconciled; a conflict is no reason to warn: the retry has the newer object."""
         if isinstance(error, Conflict):
             _LOG.debug("%s: %s/%s: %s", self.name, *key, error)
         else:

@@ -1,4 +1,4 @@
-"""Nodes that have just come: left alone until whoever makes them is done."""
+"""New nodes, which are left alone until whoever creates them has finished."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Callable
 from moorage.client.clock import Clock, Timer
 
 QUIET = 1.0
-"""Seconds without a change of any new node, after which those who make them seem to be done."""
+"""Seconds without a change of any new node, after which they count as settled."""
 LONGEST = 10.0
 
 
 class Settling:
-    """Waits until no new node has come or been changed for a moment, then tells of all of them.
+    """Waits until no new node was added or changed for a moment, then calls back for each of them.
 
-    Who makes many nodes reads them once they are there and writes them back: to write at the same moment would be met
-    with a conflict.
+    A client that creates many nodes reads them back and updates them: if a controller wrote to them at the same time,
+    that client would be answered with conflicts.
     """
 
     def __init__(self, clock: Clock, settled: Callable[[str], None]) -> None:
@@ -29,7 +29,7 @@ class Settling:
         return name in self._names
 
     def see(self, name: str) -> None:
-        """A node has come, or one that has just come was changed."""
+        """A node was added, or one that has not settled was changed."""
         now = self._clock.monotonic()
         if not self._names:
             self._latest = now + LONGEST
@@ -43,7 +43,7 @@ class Settling:
             self._end()
 
     def stop(self) -> None:
-        """Tell of nobody."""
+        """Call back for none."""
         if self._timer is not None:
             self._timer.cancel()
         self._names.clear()

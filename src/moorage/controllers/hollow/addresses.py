@@ -1,4 +1,4 @@
-"""Addresses that nobody answers at, but that no two have at the same time."""
+"""IP addresses of hollow nodes and pods, each given to one at a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from moorage.client.informer import Key
 
 
 class Addresses:
-    """The addresses of a network, given out in turn to whoever asks, and to each only one."""
+    """The addresses of a network, assigned in turn, one to each owner."""
 
     def __init__(self, network: str) -> None:
         whole = IPv4Network(network)
@@ -18,13 +18,13 @@ class Addresses:
         self._taken: set[str] = set()
 
     def hold(self, owner: Key, address: str) -> None:
-        """Somebody has an address already."""
+        """Note that an owner has an address already."""
         self.release(owner)
         self._of[owner] = address
         self._taken.add(address)
 
     def of(self, owner: Key) -> str:
-        """The address that somebody has, or now gets."""
+        """The address of an owner, assigned now if it has none."""
         while owner not in self._of:
             address = str(IPv4Address(self._first + self._next % self._count))
             self._next += 1
@@ -33,5 +33,5 @@ class Addresses:
         return self._of[owner]
 
     def release(self, owner: Key) -> None:
-        """Somebody is gone, and whoever comes may have the address."""
+        """Free the address of an owner that is gone."""
         self._taken.discard(self._of.pop(owner, ""))

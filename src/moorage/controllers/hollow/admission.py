@@ -1,4 +1,4 @@
-"""Whether a node lets a pod in, judged as a kubelet does: room, labels, ports, and taints that would evict it."""
+"""Admission of pods to a node, as a kubelet decides it: resources, labels, ports, and NoExecute taints."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Need(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """Why a node does not let a pod in."""
+    """Why a node rejects a pod."""
 
     reason: str
     message: str
@@ -35,7 +35,7 @@ class Refusal(NamedTuple):
 
 
 def refusals(pod: Pod, need: Need, node: Node, others: Collection[Need], gates: Gates) -> Iterator[Refusal]:
-    """Why a node does not let a pod in beside the others that it has: the first reason is the one that is told."""
+    """Why a node rejects a pod beside the others that it has: the first reason is the one that is reported."""
     spec, system = pod.spec, node.metadata.labels.get(LABEL_OS, "linux")
     if pod.metadata.labels.get(LABEL_OS, system) != system:
         message = f"Failed to admit pod as the `{LABEL_OS}` label doesn't match node label"
@@ -66,7 +66,7 @@ def _shortages(asked_for: Amounts, node: Node, others: Collection[Need]) -> Iter
         yield _short(PODS, 1, len(others), room)
     for name in sorted(asked_for, key=lambda each: (_ORDER.get(each, len(_ORDER)), each)):
         asked = asked_for[name]
-        # A kubelet leaves out what it has never heard of: it may be a resource of the cluster, or a device's claim.
+        # A kubelet ignores resources that its node does not report: they may be of the cluster or of a device claim.
         if not asked or (_is_extended(name) and name not in allocatable):
             continue
         used = sum(other.amounts.get(name, 0) for other in others)

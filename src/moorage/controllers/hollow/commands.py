@@ -1,4 +1,4 @@
-"""What the simplest commands of containers would do: `sleep 30`, `exit 1`, `sh -c 'echo hello; sleep 5; false'`."""
+"""Duration and exit code of the simplest commands: `sleep 30`, `exit 1`, `sh -c 'echo hello; sleep 5; false'`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Course(NamedTuple):
 
 
 def course_of(pod: Pod) -> Course | None:
-    """What the containers of a pod would do together; None when that cannot be told of one of them."""
+    """What the containers of a pod would do together; None when that is not known of one of them."""
     courses = [_course(each.image, each.command, each.args) for each in pod.spec.containers]
     known = [each for each in courses if each is not None]
     if not known or len(known) < len(courses):
@@ -85,8 +85,8 @@ def _simple(words: Sequence[str]) -> Course | None:
 def _sleep(text: str) -> Course | None:
     if text in ("inf", "infinity"):
         return Course(inf, 0)
-    found = _TIME.fullmatch(text)
-    return Course(float(found[1]) * _UNITS[found[2]], 0) if found else None
+    match = _TIME.fullmatch(text)
+    return Course(float(match[1]) * _UNITS[match[2]], 0) if match else None
 
 
 def _name(word: str) -> str:

@@ -1,4 +1,4 @@
-"""What a kubelet says of containers that it has started, when there is time for it."""
+"""Events about containers that were started, written when there is time for it."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class _Start(NamedTuple):
 
 
 class ContainerEvents:
-    """Tells of a pod whether the images of its containers were there, and that these were created and started.
+    """Records Pulled, Created and Started events, or those of a failed pull, for each container of a pod.
 
-    Twenty-five pods a second are some 75 events, written together, a few hundredths of a core: in a wave of pods they
-    are told of later, with the time at which it was, and running does not wait for telling. When too many wait, the
-    newest are left out.
+    Twenty-five pods a second are some 75 events, written together, a few hundredths of a core: in a wave of pods their
+    events come later, with the time of the start, and pods do not wait for them. When too many wait, the newest are
+    left out.
     """
 
     def __init__(self, pod: Callable[[str, str], Pod | None], recorder: Recorder, clock: Clock) -> None:
@@ -53,14 +53,14 @@ class ContainerEvents:
             self._starts.put_nowait(_Start((pod.metadata.namespace, pod.metadata.name), pod.metadata.uid, now))
 
     async def run(self) -> None:
-        """Tell, those that have waited longest first, for ever."""
+        """Record events, those that have waited longest first, for ever."""
         while True:
-            self._tell(await self._starts.get())
+            self._record(await self._starts.get())
             for _ in range(min(_AT_ONCE - 1, self._starts.qsize())):
-                self._tell(self._starts.get_nowait())
+                self._record(self._starts.get_nowait())
             await self._clock.sleep(_PAUSE)
 
-    def _tell(self, start: _Start) -> None:
+    def _record(self, start: _Start) -> None:
         pod = self._pod(*start.pod)
         if pod is None or pod.metadata.uid != start.uid:
             return

@@ -1,4 +1,4 @@
-"""The hollow kubelet: keeps nodes alive and plays the life of their pods, all in one object."""
+"""The hollow kubelet: one controller that renews node leases and writes node and pod statuses for all hollow nodes."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ from moorage.controllers.hollow.preemption import Guest, NoRoom, is_critical, vi
 
 _IN_FLIGHT = 16
 _PATIENCE = 0.3
-"""How many seconds each batch of writes steps aside for more urgent work."""
+"""For how many seconds each batch of writes lets more urgent work go first."""
 _NODE_NETWORK, _POD_NETWORK = "172.16.0.0/12", "10.128.0.0/9"
 
 
 class HollowNodes(Controller):
     """Plays the kubelet of every node that has no real one.
 
-    A key is a pod's, or a node's when its namespace is empty. Every write names the revision that it was decided by,
-    so that what others have said of a pod or a node meanwhile is never lost.
+    A key is a pod's, or a node's when its namespace is empty. Every write has the resourceVersion that it was decided
+    by, so that no change of others is lost.
     """
 
     name = "hollow-nodes"
@@ -65,11 +65,11 @@ class HollowNodes(Controller):
         self._leases = NodeLeases(self.client, self.clock)
         self._container_events = ContainerEvents(self._pods.get, self.recorder, self.clock)
         self._up: set[str] = set()
-        """The nodes that are played."""
+        """The nodes that run."""
         self._lost: dict[str, frozenset[str]] = {}
-        """What was taken out of the capacity of nodes, and they still offer."""
+        """Resources that were removed from the capacity of nodes, and are still allocatable."""
         self._guests: dict[str, dict[Key, Need | None]] = {}
-        """The pods of each node, and what they take once they are let in."""
+        """The pods of each node, and what they take once they are admitted."""
         self._node_addresses, self._pod_addresses = Addresses(_NODE_NETWORK), Addresses(_POD_NETWORK)
         self._actions: dict[PodAction, Callable[[Pod, datetime], Awaitable[None]]] = {
             PodAction.ADMIT: self._admit,
@@ -82,7 +82,7 @@ class HollowNodes(Controller):
         }
 
     async def run(self) -> None:
-        """Play until cancelled."""
+        """Run all hollow nodes until cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._leases.run())
@@ -112,7 +112,7 @@ class HollowNodes(Controller):
             self.queue.done(key)
 
     async def reconcile(self, key: Key) -> None:
-        """Do what is due about a node or a pod; one that is gone needs nothing."""
+        """Take the next action for a node or a pod."""
         namespace, name = key
         with suppress(Missing):
             if not namespace:
@@ -140,7 +140,7 @@ class HollowNodes(Controller):
             if lost := lost_resources(old, new):
                 self._lost[name] = self._lost.get(name, frozenset()) | lost
             for turn in turns(old, new):
-                self._say(new, name, NORMAL, turn, f"Node {name} status is now: {turn}")
+                self._event(new, name, NORMAL, turn, f"Node {name} status is now: {turn}")
         if address := internal_address(new):
             self._node_addresses.hold(("", name), address)
         if old is None or name in self._settling:
@@ -149,7 +149,7 @@ class HollowNodes(Controller):
             self.queue.add(("", name))
 
     async def _keep_up(self, name: str) -> None:
-        """Bring a node up, or set right what it says of itself."""
+        """Start a node, or add what its labels and status lack."""
         node = self._nodes.get("", name)
         if node is None or not overrides.is_alive(node):
             return
@@ -166,7 +166,7 @@ class HollowNodes(Controller):
             await self.client.patch(NODE, "", name, data, subresource="status")
         if name in self._lost:
             self._lost[name] -= lost
-        # While that was written somebody may have pulled the plug: then there are no heartbeats any more.
+        # The node may have been frozen meanwhile: then its lease is not renewed any more.
         if name not in self._up and name in self._leases:
             self._up.add(name)
             for key in self._guests.get(name, ()):
@@ -207,17 +207,17 @@ class HollowNodes(Controller):
             return
         need = need_of(pod.spec)
         if self._refusals(pod, need, node):
-            # The scheduler may know the node better than the informer does by now, so it is read once more.
+            # The informer may lag behind the scheduler, so the node is read once more.
             node = msgspec.json.decode(await self.client.get(NODE, "", name), type=Node)
-            if refused := await self._insisting(pod, self._refusals(pod, need, node), now):
-                self._say(pod, name, WARNING, refused.reason, refused.message)
-                await self._write(pod, podstatus.refused(pod, refused.reason, refused.message, now))
+            if refused := await self._after_preemption(pod, self._refusals(pod, need, node), now):
+                self._event(pod, name, WARNING, refused.reason, refused.message)
+                await self._write(pod, podstatus.rejected(pod, refused.reason, refused.message, now))
                 return
         if key not in self._guests.get(name, {}):
             return
         self._guests[name][key] = need
         for mistake in overrides.mistakes(pod):
-            self._say(pod, name, WARNING, "InvalidAnnotation", mistake)
+            self._event(pod, name, WARNING, "InvalidAnnotation", mistake)
         await self._report(pod, now)
 
     def _refusals(self, pod: Pod, need: Need, node: Node) -> list[Refusal]:
@@ -228,23 +228,23 @@ class HollowNodes(Controller):
         own, guests = _key(pod), self._guests.get(pod.spec.node_name, {})
         return [(key, taken) for key, taken in guests.items() if taken is not None and key != own]
 
-    async def _insisting(self, pod: Pod, refused: list[Refusal], now: datetime) -> Refusal | None:
-        """What a pod is refused for after all: a critical one never is because others take too much."""
-        if not refused or not is_critical(pod):
-            return refused[0] if refused else None
-        lasting = [each for each in refused if not each.resource]
+    async def _after_preemption(self, pod: Pod, rejections: list[Refusal], now: datetime) -> Refusal | None:
+        """Why a pod is rejected after all: for a critical one that lacks resources, others are preempted."""
+        if not rejections or not is_critical(pod):
+            return rejections[0] if rejections else None
+        lasting = [each for each in rejections if not each.resource]
         if lasting:
             return lasting[0]
-        known = ((self._pods.get(*key), need) for key, need in self._others(pod))
-        guests = [Guest(other, need.amounts) for other, need in known if other is not None]
+        others = ((self._pods.get(*key), need) for key, need in self._others(pod))
+        guests = [Guest(other, need.amounts) for other, need in others if other is not None]
         try:
-            chosen = victims(pod, guests, {each.resource: each.missing for each in refused})
+            chosen = victims(pod, guests, {each.resource: each.missing for each in rejections})
         except NoRoom as error:
-            why = f"preemption: error finding a set of pods to preempt: {error}"
-            message = f"Unexpected error while attempting to recover from admission failure: {why}"
+            problem = f"preemption: error finding a set of pods to preempt: {error}"
+            message = f"Unexpected error while attempting to recover from admission failure: {problem}"
             return Refusal("UnexpectedAdmissionError", message)
         for victim, _ in chosen:
-            self._say(victim, pod.spec.node_name, WARNING, podstatus.PREEMPTED, podstatus.PREEMPTED_MESSAGE)
+            self._event(victim, pod.spec.node_name, WARNING, podstatus.PREEMPTED, podstatus.PREEMPTED_MESSAGE)
             await self._write(victim, podstatus.preempted(victim, now))
         return None
 
@@ -264,7 +264,7 @@ class HollowNodes(Controller):
 
     async def _kill(self, pod: Pod, now: datetime) -> None:
         status = podstatus.overdue(pod, now)
-        self._say(pod, pod.spec.node_name, NORMAL, status["reason"], status["message"])
+        self._event(pod, pod.spec.node_name, NORMAL, status["reason"], status["message"])
         await self._write(pod, status)
 
     async def _stop(self, pod: Pod, now: datetime) -> None:
@@ -276,7 +276,7 @@ class HollowNodes(Controller):
         metadata = pod.metadata
         await self.client.delete(POD, metadata.namespace, metadata.name, uid=metadata.uid, grace=0)
 
-    def _say(self, about: Object, node: str, type_: str, reason: str, message: str) -> None:
+    def _event(self, about: Object, node: str, type_: str, reason: str, message: str) -> None:
         self.recorder.named(self.component, node).event(about, type_, reason, message)
 
     async def _write(self, pod: Pod, status: Data) -> None:

@@ -1,4 +1,4 @@
-"""Leases of nodes: the sign of life that the node lifecycle looks at, renewed in turn and evenly over time."""
+"""Leases of hollow nodes: the heartbeats that the node lifecycle controller watches, spread evenly over time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _IN_FLIGHT = 16
 
 
 class NodeLeases:
-    """Keeps leases of nodes alive. Those that are due in the same second are written together."""
+    """Renews the leases of nodes. Those that are due in the same second are written together."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
@@ -38,7 +38,7 @@ class NodeLeases:
         return name in self._waiting
 
     async def start(self, node: Node) -> None:
-        """Give a sign of life of a node, and go on giving it."""
+        """Renew the lease of a node, now and from now on."""
         metadata = node.metadata
         owner = {"apiVersion": "v1", "kind": "Node", "name": metadata.name, "uid": metadata.uid}
         lease = {"name": metadata.name, "namespace": _NAMESPACE, "ownerReferences": [owner]}
@@ -47,7 +47,7 @@ class NodeLeases:
         await self._renew(metadata.name, lease)
 
     def stop(self, name: str) -> None:
-        """Let a node fall silent."""
+        """Stop renewing the lease of a node."""
         self._waiting.pop(name, None)
         if not self._waiting:
             self._some.clear()

@@ -1,4 +1,4 @@
-"""The machines that hollow nodes would be: what a node says of itself when nobody has said it."""
+"""The status and labels of hollow nodes, as far as nobody else has set them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _AT_ONCE = 32
 
 
 async def ensure_nodes(client: Client, count: int) -> None:
-    """Make nodes `node-1`, `node-2` and so on; those that exist are left as they are."""
+    """Create nodes `node-1`, `node-2` and so on; those that exist are left as they are."""
     for first in range(1, count + 1, _AT_ONCE):
         numbers = range(first, min(first + _AT_ONCE, count + 1))
         await asyncio.gather(*(_ensure_node(client, number) for number in numbers))
@@ -56,24 +56,24 @@ async def _ensure_node(client: Client, number: int) -> None:
 
 
 def internal_address(node: Node) -> str:
-    """Where a node can be reached from inside of the cluster."""
+    """The InternalIP address of a node."""
     return next((each.address for each in node.status.addresses if each.type == "InternalIP"), "")
 
 
 def missing_labels(node: Node) -> dict[str, str]:
-    """The labels that every kubelet gives its node and that this one has not."""
+    """The labels that every kubelet sets and that this node lacks."""
     return _without(_labels(node.metadata.name), node.metadata.labels)
 
 
 def lost_resources(old: Node, new: Node) -> frozenset[str]:
-    """What was taken out of the capacity of a node, and so is not there to be allocated any more."""
+    """Resources that were removed from the capacity of a node, and so are not allocatable any more."""
     return frozenset(old.status.capacity.keys() - new.status.capacity.keys() - _CAPACITY.keys())
 
 
 def missing_status(node: Node, address: str, now: datetime, lost: frozenset[str] = frozenset()) -> Data:
-    """What a node that is alive must say and does not: what it has, where it is, what it runs on, how it does.
+    """The fields that the status of a running node lacks: capacity, addresses, system information, conditions.
 
-    What it has lost is to be taken back (null is how a patch says that), not to be said again.
+    Resources that it has lost are removed (null in the patch), not added again.
     """
     status = node.status
     missing: Data = {}
@@ -88,7 +88,7 @@ def missing_status(node: Node, address: str, now: datetime, lost: frozenset[str]
             {"type": "Hostname", "address": node.metadata.name},
         ]
     if info := _without(_system_info(node), msgspec.to_builtins(status.node_info)):
-        # No node has this any more, but every client expects it to be there.
+        # Kubelets leave this empty, but clients expect the field.
         missing["nodeInfo"] = {"kubeProxyVersion": "", **info}
     if conditions := _conditions(node, timestamp(now)):
         missing["conditions"] = conditions
@@ -96,7 +96,7 @@ def missing_status(node: Node, address: str, now: datetime, lost: frozenset[str]
 
 
 def turns(old: Node, new: Node) -> Iterator[str]:
-    """What a kubelet says when its node becomes ready or not, and when it may take pods or no longer."""
+    """The reasons of events when a node becomes ready or not, schedulable or not."""
     after = _ready(new)
     if _ready(old) != after and after in _TURNS:
         yield _TURNS[after]
@@ -109,12 +109,12 @@ def _ready(node: Node) -> str:
 
 
 def _conditions(node: Node, now: str) -> list[Data]:
-    """All conditions of a node, when one of a kubelet's own is not there or has become unknown.
+    """All conditions of a node, when one of the kubelet's is missing or Unknown; otherwise none.
 
-    One that is known stays: it is how people play pressure, or a kubelet that is alive and not ready.
+    One with another status stays: people set it to try out pressure, or a node that is not ready.
     """
-    given = {each.type: each for each in node.status.conditions}
-    lost = [each for each in _CONDITIONS if each[0] not in given or given[each[0]].status == "Unknown"]
+    known = {each.type: each for each in node.status.conditions}
+    lost = [each for each in _CONDITIONS if each[0] not in known or known[each[0]].status == "Unknown"]
     if not lost:
         return []
     own = {
@@ -124,7 +124,7 @@ def _conditions(node: Node, now: str) -> list[Data]:
         }
         for type_, status, reason, message in lost
     }  # fmt: skip
-    kept = [own.pop(type_, None) or msgspec.to_builtins(each) for type_, each in given.items()]
+    kept = [own.pop(type_, None) or msgspec.to_builtins(each) for type_, each in known.items()]
     return [*kept, *own.values()]
 
 
@@ -159,5 +159,5 @@ def _architecture() -> str:
     return _MACHINES.get(machine, machine)
 
 
-def _without(wanted: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in wanted.items() if name not in given}
+def _without(items: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in items.items() if name not in others}

@@ -1,4 +1,4 @@
-"""What people may ask of the hollow kubelet, on nodes and on pods."""
+"""Annotations of nodes and pods by which people override what the hollow kubelet does."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _LARGEST_CODE = 255
 
 
 def is_alive(node: Node) -> bool:
-    """Whether the hollow kubelet plays this node: it has no real kubelet, and nobody has pulled the plug."""
-    told = node.metadata.annotations
-    return told.get(HOLLOW) != "false" and told.get(FROZEN) != "true"
+    """Whether the hollow kubelet runs this node: it has no real kubelet and is not frozen."""
+    annotations = node.metadata.annotations
+    return annotations.get(HOLLOW) != "false" and annotations.get(FROZEN) != "true"
 
 
 def run_seconds(pod: Pod) -> float | None:
-    """How long the containers of a pod run, when somebody says so."""
+    """How long the containers of a pod run, if an annotation says so."""
     return _seconds(pod, RUN_SECONDS)
 
 
@@ -32,7 +32,7 @@ def stop_seconds(pod: Pod) -> float:
 
 
 def exit_code(pod: Pod) -> int:
-    """What the containers of a pod end with, when somebody says so or their commands do."""
+    """The exit code of the containers of a pod, by annotation or by their commands."""
     text = pod.metadata.annotations.get(EXIT_CODE)
     if text is None:
         course = course_of(pod)
@@ -46,18 +46,18 @@ def is_missing(image: str) -> bool:
 
 
 def mistakes(pod: Pod) -> list[str]:
-    """What a pod asks for that cannot be understood, and so counts as not said."""
-    told = pod.metadata.annotations
-    if not any(name in told for name in (RUN_SECONDS, STOP_SECONDS, EXIT_CODE)):
+    """Annotations of a pod that cannot be parsed, and so are ignored."""
+    annotations = pod.metadata.annotations
+    if not any(name in annotations for name in (RUN_SECONDS, STOP_SECONDS, EXIT_CODE)):
         return []
-    found = [
-        f'annotation {name}: "{told[name]}" is not a number of seconds'
+    problems = [
+        f'annotation {name}: "{annotations[name]}" is not a number of seconds'
         for name in (RUN_SECONDS, STOP_SECONDS)
-        if name in told and _seconds(pod, name) is None
+        if name in annotations and _seconds(pod, name) is None
     ]
-    if EXIT_CODE in told and str(exit_code(pod)) != told[EXIT_CODE]:
-        found.append(f'annotation {EXIT_CODE}: "{told[EXIT_CODE]}" is not a number from 0 to {_LARGEST_CODE}')
-    return found
+    if EXIT_CODE in annotations and str(exit_code(pod)) != annotations[EXIT_CODE]:
+        problems.append(f'annotation {EXIT_CODE}: "{annotations[EXIT_CODE]}" is not a number from 0 to {_LARGEST_CODE}')
+    return problems
 
 
 def _seconds(pod: Pod, name: str) -> float | None:

@@ -1,4 +1,4 @@
-"""The life of a pod on a hollow node: what is to be done about it now, or when there will be something to do."""
+"""The lifecycle of a pod on a hollow node: the next action, or when there will be one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 class PodAction(Enum):
-    """Something that a kubelet does about a pod."""
+    """Something that a kubelet does with a pod."""
 
     ADMIT = "let it in and start it, or refuse it"
     REPORT = "say how it is, because what is said is out of date"
@@ -31,7 +31,7 @@ class PodAction(Enum):
 
 
 def next_action(pod: Pod, now: datetime) -> PodAction | datetime | None:
-    """What to do about a pod, or when to ask again, or None when there is nothing to do until it changes."""
+    """What to do with a pod, or when to ask again, or None when there is nothing to do until it changes."""
     over = is_finished(pod)
     if pod.metadata.deletion_timestamp is not None:
         if over:
@@ -52,10 +52,10 @@ def next_action(pod: Pod, now: datetime) -> PodAction | datetime | None:
 
 def _stops(pod: Pod) -> datetime | None:
     """When the containers of a pod that is being deleted have stopped; None is at once."""
-    takes, given = _sleeps(pod) + overrides.stop_seconds(pod), pod.metadata.deletion_grace_period_seconds or 0
-    if not takes or not given or pod.metadata.deletion_timestamp is None:
+    needed, grace = _sleeps(pod) + overrides.stop_seconds(pod), pod.metadata.deletion_grace_period_seconds or 0
+    if not needed or not grace or pod.metadata.deletion_timestamp is None:
         return None
-    return _later(pod.metadata.deletion_timestamp, -max(0.0, given - takes))
+    return _later(pod.metadata.deletion_timestamp, -max(0.0, grace - needed))
 
 
 def _sleeps(pod: Pod) -> int:
@@ -73,7 +73,7 @@ def _ends(pod: Pod, started: datetime) -> tuple[datetime, PodAction] | None:
     runs = None if podstatus.is_waiting(pod) else _runs(pod)
     if runs is not None:
         again = overrides.exit_code(pod) and pod.spec.restart_policy == "OnFailure"
-        # No container says when it was last started: it follows from how often it was, pauses included.
+        # When a container was last started follows from the number of restarts and their back-off.
         restarts = podstatus.restarts(pod)
         seconds = (restarts + 1) * runs + _pauses(restarts)
         ends.append((_later(started, seconds), PodAction.RESTART if again else PodAction.FINISH))
@@ -91,9 +91,9 @@ def _runs(pod: Pod) -> float | None:
     """How many seconds the containers of a pod run; None when they run for ever."""
     if pod.spec.restart_policy == "Always":
         return None
-    told = overrides.run_seconds(pod)
-    if told is not None:
-        return told
+    seconds = overrides.run_seconds(pod)
+    if seconds is not None:
+        return seconds
     if overrides.EXIT_CODE in pod.metadata.annotations:
         return _TASK_SECONDS
     if (course := course_of(pod)) is not None:

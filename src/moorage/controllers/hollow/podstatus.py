@@ -1,4 +1,4 @@
-"""What a kubelet says of a pod: the status of one that runs, that has ended, that was refused."""
+"""The status of a pod as a kubelet writes it: running, ended, or rejected."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadli
 
 
 class ConditionState(NamedTuple):
-    """What a condition says."""
+    """Status, reason and message of a condition."""
 
     status: str
     reason: str = ""
@@ -34,7 +34,7 @@ _TRUE, _FALSE = ConditionState("True"), ConditionState("False")
 
 def running(pod: Pod, host: str, address: str, now: datetime) -> Data:
     """The status of a pod whose containers run, but for those that wait for an image."""
-    said = {
+    states = {
         "PodScheduled": _TRUE,
         "PodReadyToStartContainers": _TRUE,
         "Initialized": _TRUE,
@@ -42,10 +42,10 @@ def running(pod: Pod, host: str, address: str, now: datetime) -> Data:
         "ContainersReady": _containers_readiness(pod),
     }
     started = timestamp(pod.status.start_time or now)
-    again = restarts(pod)
+    restart_count = restarts(pod)
     state = {"running": {"startedAt": started}}
     containers = [
-        _waiting(each) if is_missing(each.image) else _container(pod, each, state, again)
+        _waiting(each) if is_missing(each.image) else _container(pod, each, state, restart_count)
         for each in pod.spec.containers
     ]
     return {
@@ -53,7 +53,7 @@ def running(pod: Pod, host: str, address: str, now: datetime) -> Data:
         "observedGeneration": pod.metadata.generation,
         "startTime": started,
         "hostIP": host, "hostIPs": [{"ip": host}], "podIP": address, "podIPs": [{"ip": address}],
-        "conditions": _conditions(pod, said, timestamp(now)),
+        "conditions": _conditions(pod, states, timestamp(now)),
         "containerStatuses": containers,
         **_init_containers(pod, state, started),
         **_ephemeral_containers(pod, timestamp(now)),
@@ -75,12 +75,12 @@ def finished(pod: Pod, code: int, now: datetime, **more: ConditionState) -> Data
     """The status of a pod whose containers have ended with a code, and more conditions."""
     phase, reason = ("Failed", "PodFailed") if code else ("Succeeded", "PodCompleted")
     not_ready = ConditionState("False", reason)
-    said = {"PodReadyToStartContainers": _FALSE, "Ready": not_ready, "ContainersReady": not_ready}
+    states = {"PodReadyToStartContainers": _FALSE, "Ready": not_ready, "ContainersReady": not_ready}
     status: Data = {"phase": phase, "observedGeneration": pod.metadata.generation}
     moment = timestamp(now)
     if pod.status.start_time is not None:
         count = restarts(pod)
-        said["Initialized"] = ConditionState("True", "" if code else reason)
+        states["Initialized"] = ConditionState("True", "" if code else reason)
         containers = pod.spec.containers
         ended = [
             _container(pod, each, _ended(pod, each, code, count, moment), count, runs=False) for each in containers
@@ -88,23 +88,23 @@ def finished(pod: Pod, code: int, now: datetime, **more: ConditionState) -> Data
         status["containerStatuses"] = ended
         status |= _init_containers(pod, None, moment)
         status |= _ephemeral_containers(pod, moment, run=False)
-    status["conditions"] = _conditions(pod, said | more, moment)
+    status["conditions"] = _conditions(pod, states | more, moment)
     return status
 
 
 def stopped(pod: Pod, now: datetime) -> Data:
-    """The status of a pod that was told to stop: a server obeys, a task is interrupted and has failed."""
+    """The status of a pod that was stopped: a server ends well, a task is interrupted and has failed."""
     serves = pod.spec.restart_policy == "Always" and pod.status.start_time is not None
     return finished(pod, 0 if serves else _TERMINATED, now)
 
 
 def overdue(pod: Pod, now: datetime) -> Data:
-    """The status of a pod that had to be ended because its time was up."""
+    """The status of a pod that was ended because its active deadline has passed."""
     return {**finished(pod, _KILLED, now), "reason": DEADLINE, "message": _DEADLINE_MESSAGE}
 
 
 def preempted(pod: Pod, now: datetime) -> Data:
-    """The status of a pod that had to make room for a critical one."""
+    """The status of a pod that was preempted by a critical one."""
     disrupted = ConditionState(
         "True", "TerminationByKubelet", "Pod was preempted by Kubelet to accommodate a critical pod."
     )
@@ -112,8 +112,8 @@ def preempted(pod: Pod, now: datetime) -> Data:
     return {**status, "reason": PREEMPTED, "message": PREEMPTED_MESSAGE}
 
 
-def refused(pod: Pod, reason: str, message: str, now: datetime) -> Data:
-    """The status of a pod that a node does not let in."""
+def rejected(pod: Pod, reason: str, message: str, now: datetime) -> Data:
+    """The status of a pod that a node rejects."""
     return {
         "phase": "Failed", "reason": reason, "message": f"Pod was rejected: {message}",
         "observedGeneration": pod.metadata.generation, "startTime": timestamp(now),
@@ -121,13 +121,13 @@ def refused(pod: Pod, reason: str, message: str, now: datetime) -> Data:
 
 
 def is_current(pod: Pod) -> bool:
-    """Whether the status of a pod that was let in says how it is, of the pod as it is now."""
+    """Whether the status of an admitted pod is up to date with the pod."""
     status = pod.status
     if status.phase != _phase(pod) or status.observed_generation < pod.metadata.generation:
         return False
-    wanted = _readiness(pod)
+    expected = _readiness(pod)
     ready = next((each for each in status.conditions if each.type == "Ready"), None)
-    return ready is not None and (ready.status, ready.reason, ready.message) == wanted
+    return ready is not None and (ready.status, ready.reason, ready.message) == expected
 
 
 def is_waiting(pod: Pod) -> bool:
@@ -136,7 +136,7 @@ def is_waiting(pod: Pod) -> bool:
 
 
 def _phase(pod: Pod) -> str:
-    """What has run once is not pending any more."""
+    """The phase of an admitted pod: one that has run is not pending any more."""
     return "Pending" if is_waiting(pod) and pod.status.phase != "Running" else "Running"
 
 
@@ -159,10 +159,10 @@ def _readiness(pod: Pod) -> ConditionState:
         return _containers_readiness(pod)
     if not pod.spec.readiness_gates:
         return _TRUE
-    told = {each.type: each.status for each in pod.status.conditions}
+    known = {each.type: each.status for each in pod.status.conditions}
     missing = []
     for gate in pod.spec.readiness_gates:
-        status = told.get(gate.condition_type)
+        status = known.get(gate.condition_type)
         if status is None:
             missing.append(f'corresponding condition of pod readiness gate "{gate.condition_type}" does not exist.')
         elif status != "True":
@@ -171,20 +171,20 @@ def _readiness(pod: Pod) -> ConditionState:
     return ConditionState("False", "ReadinessGatesNotReady", ", ".join(missing)) if missing else _TRUE
 
 
-def _conditions(pod: Pod, said: Mapping[str, ConditionState], now: str) -> list[Data]:
-    """All conditions of a pod: a kubelet's own as they are now, those of others as they were."""
-    given = {each.type: each for each in pod.status.conditions}
+def _conditions(pod: Pod, states: Mapping[str, ConditionState], now: str) -> list[Data]:
+    """All conditions of a pod: those of the kubelet as they are now, those of others as they were."""
+    others = {each.type: each for each in pod.status.conditions}
     conditions = []
-    for type_, what in said.items():
-        old = given.pop(type_, None)
-        since = old.last_transition_time if old is not None and old.status == what.status else None
+    for type_, state in states.items():
+        old = others.pop(type_, None)
+        since = old.last_transition_time if old is not None and old.status == state.status else None
         condition: Data = {
-            "type": type_, "status": what.status, "lastTransitionTime": timestamp(since) if since else now,
+            "type": type_, "status": state.status, "lastTransitionTime": timestamp(since) if since else now,
             "observedGeneration": pod.metadata.generation,
         }  # fmt: skip
-        condition |= {name: text for name, text in (("reason", what.reason), ("message", what.message)) if text}
+        condition |= {name: text for name, text in (("reason", state.reason), ("message", state.message)) if text}
         conditions.append(condition)
-    return conditions + [msgspec.to_builtins(each) for each in given.values()]
+    return conditions + [msgspec.to_builtins(each) for each in others.values()]
 
 
 def _container(
@@ -216,7 +216,7 @@ def _ended(pod: Pod, container: Container, code: int, count: int, now: str) -> D
 
 
 def _init_containers(pod: Pod, state: Data | None, now: str) -> Data:
-    """The statuses of init containers: they have done their work, but a sidecar is as `state` says, ended if None."""
+    """The statuses of init containers: completed, but a sidecar is as `state` says, ended if None."""
     statuses = []
     for each in pod.spec.init_containers:
         done = _ended(pod, each, 0, 0, now)
@@ -228,7 +228,7 @@ def _init_containers(pod: Pod, state: Data | None, now: str) -> Data:
 
 
 def _ephemeral_containers(pod: Pod, now: str, *, run: bool = True) -> Data:
-    """The statuses of containers that were added to look into the pod: each runs from when it was first seen."""
+    """The statuses of ephemeral containers: each runs from when it was first seen."""
     known = {each["name"]: each for each in pod.status.ephemeral_container_statuses}
     statuses = []
     for each in pod.spec.ephemeral_containers:

@@ -1,4 +1,4 @@
-"""Room for critical pods: which others a kubelet ends when a node is short of something."""
+"""Preemption by a kubelet: the pods that it ends when a critical pod lacks resources."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Guest(NamedTuple):
 
 
 class NoRoom(Exception):
-    """Even without all pods that may be ended a critical one does not fit."""
+    """A critical pod does not fit even if all pods that may be preempted are."""
 
 
 def is_critical(pod: Pod) -> bool:
-    """Whether a node must not do without a pod."""
+    """Whether a pod is critical to the system."""
     return (pod.spec.priority or 0) >= CRITICAL_PRIORITY
 
 
@@ -53,8 +53,8 @@ def _may_preempt(critical: Pod, other: Pod) -> bool:
 
 def _left(missing: Mapping[str, int], guests: Iterable[Guest]) -> dict[str, int]:
     """What would still be missing without some pods."""
-    given = list(guests)
-    left = {name: quantity - sum(each.takes(name) for each in given) for name, quantity in missing.items()}
+    freed = list(guests)
+    left = {name: quantity - sum(each.takes(name) for each in freed) for name, quantity in missing.items()}
     return {name: quantity for name, quantity in left.items() if quantity > 0}
 
 

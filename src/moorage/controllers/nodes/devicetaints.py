@@ -55,7 +55,7 @@ class _Judgement(NamedTuple):
 
 
 class DeviceTaintEviction(Controller):
-    """Evicts the pods that hold tainted devices, and tells each DeviceTaintRule what it did.
+    """Evicts the pods that hold tainted devices, and writes the status of DeviceTaintRules.
 
     Keys are pods, and rules (which have no namespace). The seconds of tolerations count from when the taint was added;
     the smallest of all tolerations that match counts, unless one of them tolerates for good.
@@ -98,11 +98,11 @@ class DeviceTaintEviction(Controller):
             tasks.create_task(self._evictions.run())
 
     async def reconcile(self, key: Key) -> None:
-        """Judge a pod, or tell a rule what it does."""
+        """Judge a pod, or write the status of a rule."""
         namespace, name = key
         if not namespace:
             if rule := self._rules.get("", name):
-                await self._tell(rule)
+                await self._write_status(rule)
         elif pod := self._pods.get(namespace, name):
             self._settle(pod)
 
@@ -176,9 +176,9 @@ class DeviceTaintEviction(Controller):
         """The claims that a pod uses now; none when it is not on a node or has finished."""
         if not pod.spec.node_name or is_finished(pod):
             return
-        made = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
+        generated = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
         for use in pod.spec.resource_claims:
-            claim = self._claims.get(pod.metadata.namespace, use.resource_claim_name or made.get(use.name) or "")
+            claim = self._claims.get(pod.metadata.namespace, use.resource_claim_name or generated.get(use.name) or "")
             if claim is None or all(each.uid != pod.metadata.uid for each in claim.status.reserved_for):
                 continue
             owner = controller_of(claim)
@@ -213,7 +213,7 @@ class DeviceTaintEviction(Controller):
                 self._evicted[rule.metadata.uid] += 1
                 self.queue.add_after(("", name), _STATUS_SECONDS)
 
-    async def _tell(self, rule: DeviceTaintRule) -> None:
+    async def _write_status(self, rule: DeviceTaintRule) -> None:
         metadata, now = rule.metadata, self.clock.now()
         old = next((each for each in rule.status.conditions if each.type == IN_PROGRESS), None)
         if old is not None and old.observed_generation == metadata.generation and old.last_transition_time is not None:
@@ -222,12 +222,12 @@ class DeviceTaintEviction(Controller):
                 self.queue.add_after(("", metadata.name), wait)
                 return
         condition = eviction_condition(rule.spec.taint.effect, await self._impact(rule))
-        told = condition | {"observedGeneration": metadata.generation, "lastTransitionTime": timestamp(now)}
+        condition |= {"observedGeneration": metadata.generation, "lastTransitionTime": timestamp(now)}
         if old is not None and (old.status, old.reason, old.message, old.observed_generation) == (
-            told["status"], told["reason"], told["message"], told["observedGeneration"],
+            condition["status"], condition["reason"], condition["message"], condition["observedGeneration"],
         ):  # fmt: skip
             return
-        patch = {"metadata": {"uid": metadata.uid}, "status": {"conditions": [told]}}
+        patch = {"metadata": {"uid": metadata.uid}, "status": {"conditions": [condition]}}
         answer = await self.client.patch(_RULE, "", metadata.name, patch, subresource="status", form=STRATEGIC)
         await self._rules.caught_up(resource_version(answer))
 
@@ -295,5 +295,5 @@ def _matches_device(rule: DeviceTaintRule, driver: str, pool: str, device: str) 
     selector = rule.spec.device_selector
     if selector is None:
         return False
-    wanted = (selector.driver, driver), (selector.pool, pool), (selector.device, device)
-    return all(want is None or want == found for want, found in wanted)
+    pairs = (selector.driver, driver), (selector.pool, pool), (selector.device, device)
+    return all(required is None or required == actual for required, actual in pairs)

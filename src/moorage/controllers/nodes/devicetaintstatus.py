@@ -1,4 +1,4 @@
-"""What a DeviceTaintRule's status says of its evictions."""
+"""The status of DeviceTaintRules: the condition that reports evictions."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def eviction_condition(effect: str, impact: Impact) -> Data:
         allocated = _count(impact.allocated, "allocated device", "allocated devices")
         pods = f"{_count(impact.pods, 'pod', 'pods')} would be evicted in {_namespaces(impact)}"
         message = f"{published} selected. {allocated} selected. {pods} if the effect was NoExecute. {_ONCE}"
-    done = impact.evicted and f"{_count(impact.evicted, 'pod', 'pods')} evicted since starting the controller."
-    words = " ".join(each for each in (message, done) if each)
-    return {"type": IN_PROGRESS, "status": status, "reason": reason, "message": words}
+    evicted = impact.evicted and f"{_count(impact.evicted, 'pod', 'pods')} evicted since starting the controller."
+    text = " ".join(each for each in (message, evicted) if each)
+    return {"type": IN_PROGRESS, "status": status, "reason": reason, "message": text}
 
 
 def _count(number: int, one: str, many: str) -> str:

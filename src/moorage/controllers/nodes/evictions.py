@@ -25,7 +25,7 @@ from moorage.controllers.nodes.nodepods import set_condition
 from moorage.histogram import Histogram
 
 Reasons = tuple[str, ...]
-"""What a controller wants to be told of an eviction that was done."""
+"""Names that a controller gets back when the eviction was done."""
 
 _LOG = logging.getLogger(__name__)
 _AT_ONCE = 16
@@ -35,7 +35,7 @@ _BUCKETS = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
 
 
 class EvictionCause(NamedTuple):
-    """Why pods are evicted, in the words that they and their metrics carry; `{pod}` is namespace/name."""
+    """Why pods are evicted: the texts of conditions, events and metrics; `{pod}` is namespace/name."""
 
     subsystem: str
     reason: str
@@ -97,7 +97,7 @@ class Evictions:
         )
 
     def plan(self, pod: Pod, due: datetime, because: Reasons = ()) -> None:
-        """Evict a pod at some time, at once when that is over; it takes the place of what was planned before."""
+        """Evict a pod at some time, at once when that has passed; this replaces an earlier plan."""
         metadata, now = pod.metadata, self._clock.now()
         old = self._planned.get(metadata.uid)
         if old is not None and (old.begun or old.due == due):
@@ -110,15 +110,15 @@ class Evictions:
         self._evict_after(eviction, (due - now).total_seconds())
 
     def cancel(self, pod: Pod) -> None:
-        """Let a pod stay, unless it is being evicted already."""
+        """Cancel the eviction of a pod, unless it has begun."""
         eviction = self._planned.get(pod.metadata.uid)
         if eviction is None or eviction.begun:
             return
         self.forget(pod)
-        self._say(pod, self._cause.cancelling)
+        self._event(pod, self._cause.cancelling)
 
     def forget(self, pod: Pod) -> None:
-        """A pod ends or has ended: nothing is left to be done."""
+        """A pod is being deleted or gone: nothing is left to be done."""
         self._planned.pop(pod.metadata.uid, None)
         self._timers.cancel(pod.metadata.uid)
 
@@ -151,10 +151,10 @@ class Evictions:
     async def _take(self) -> _Eviction:
         while True:
             while self._ready:
-                node, line = self._ready.popitem(last=False)
-                eviction = line.popleft()
-                if line:
-                    self._ready[node] = line
+                node, evictions = self._ready.popitem(last=False)
+                eviction = evictions.popleft()
+                if evictions:
+                    self._ready[node] = evictions
                 if self._planned.get(eviction.uid) is eviction:
                     eviction.begun = True
                     self._running += 1
@@ -168,7 +168,7 @@ class Evictions:
             self._planned.pop(eviction.uid, None)
             return
         if not eviction.failures:
-            self._say(pod, self._cause.marking)
+            self._event(pod, self._cause.marking)
         condition = {
             "type": DISRUPTION_TARGET, "status": "True", "reason": self._cause.reason, "message": self._cause.message,
         }  # fmt: skip
@@ -191,9 +191,9 @@ class Evictions:
         _LOG.warning("evicting pod %s/%s, again in %g s: %s", *eviction.pod, delay, error, exc_info=unexpected)
         self._evict_after(eviction, delay)
 
-    def _say(self, pod: Pod, words: str) -> None:
-        what = words.format(pod=f"{pod.metadata.namespace}/{pod.metadata.name}")
-        self._recorder.event(pod, NORMAL, self._cause.event, what)
+    def _event(self, pod: Pod, text: str) -> None:
+        message = text.format(pod=f"{pod.metadata.namespace}/{pod.metadata.name}")
+        self._recorder.event(pod, NORMAL, self._cause.event, message)
 
     def _evict_after(self, eviction: _Eviction, seconds: float) -> None:
         if seconds > 0:

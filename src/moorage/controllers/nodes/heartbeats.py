@@ -1,4 +1,4 @@
-"""Heartbeats: when each node was last heard of, and which have been silent for too long."""
+"""Heartbeats of nodes: when the last one was seen, and which nodes have sent none for too long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Node lifecycle: what nodes report becomes taints, and a node that reports nothing any more becomes unreachable."""
+"""Node lifecycle: taints from the conditions that nodes report, and unreachable nodes that stopped reporting."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ _OURS = {
     NO_EXECUTE: {TAINT_NOT_READY, TAINT_UNREACHABLE},
 }
 _KUBELETS_CONDITIONS = (READY, "MemoryPressure", "DiskPressure", "PIDPressure")
-"""What only the kubelet can know; the network's condition is set by others."""
+"""The conditions that a kubelet sets; that of the network is set by others."""
 _LEASES = "kube-node-lease"
 _PATIENCE, _FIRST_PATIENCE = 50.0, 60.0
-"""Seconds that a node may be silent, and that a new one may take for its first word."""
+"""Seconds without a heartbeat after which a node is unreachable, and for a new node until its first status."""
 _PODS_AT_ONCE = 16
 _NODE, _LEASE = kinds.row("v1", "Node"), kinds.row("coordination.k8s.io/v1", "Lease")
 
 
 class NodeLifecycle(Controller):
-    """Keeps the taints of nodes as their conditions say, and sets those of nodes that have fallen silent.
+    """Keeps the taints of nodes as their conditions require, and sets the conditions of nodes that stopped reporting.
 
     A heartbeat is a lease that was renewed or a status that was posted. `NoExecute` taints, which empty a node, are
     given out slowly, zone by zone; they are exchanged for each other and taken away at once.
@@ -75,16 +75,16 @@ class NodeLifecycle(Controller):
         self._nodes = context.informers.of(Node)
         self._leases = context.informers.of(Lease)
         self._pods = context.informers.of(Pod)
-        self._heartbeats = Heartbeats(context.clock, self._look_at)
-        self._settling = Settling(context.clock, self._look_at)
-        self._zones = Zones(context.clock, context.registry, self._look_at, self._turned)
+        self._heartbeats = Heartbeats(context.clock, self._enqueue_node)
+        self._settling = Settling(context.clock, self._enqueue_node)
+        self._zones = Zones(context.clock, context.registry, self._enqueue_node, self._turned)
         index_by_node(self._pods)
         self._nodes.on_change(self._node_changed)
         self._leases.on_change(self._lease_changed)
         self._pods.on_change(self._pod_changed)
 
     async def run(self) -> None:
-        """Look after nodes until cancelled."""
+        """Reconcile nodes until cancelled."""
         try:
             await super().run()
         finally:
@@ -93,7 +93,7 @@ class NodeLifecycle(Controller):
             self._settling.stop()
 
     async def reconcile(self, key: Key) -> None:
-        """Give a node the conditions and taints that it should have, and tell its pods when it is unreachable."""
+        """Give a node the conditions and taints that it should have; the pods of an unreachable node are not ready."""
         _, name = key
         node = self._nodes.get("", name)
         if node is None:
@@ -106,7 +106,7 @@ class NodeLifecycle(Controller):
         if status == UNKNOWN:
             await self._mark_pods(name)
 
-    def _look_at(self, name: str) -> None:
+    def _enqueue_node(self, name: str) -> None:
         self.queue.add(("", name))
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
@@ -114,10 +114,10 @@ class NodeLifecycle(Controller):
             assert old is not None
             self._heartbeats.forget(old.metadata.name)
             self._zones.forget(old)
-            self._say(old, "RemovingNode", f"Removing Node {old.metadata.name} from Controller")
+            self._event(old, "RemovingNode", f"Removing Node {old.metadata.name} from Controller")
             return
         if old is None:
-            self._say(new, "RegisteredNode", f"Registered Node {new.metadata.name} in Controller")
+            self._event(new, "RegisteredNode", f"Registered Node {new.metadata.name} in Controller")
         if old is None or _heartbeat(old) != _heartbeat(new):
             self._heartbeats.beat(new.metadata.name, _PATIENCE if _ready(new) else _FIRST_PATIENCE)
         self._zones.see(new, ready=_ready(new) == TRUE)
@@ -140,15 +140,15 @@ class NodeLifecycle(Controller):
             self.enqueue(node)
 
     def _turned(self, cut_off: bool) -> None:
-        """No node is ready any more, or one is again after none was."""
+        """No node is ready any more (`cut_off`), or one is ready again after none was."""
         if not cut_off:
             self._heartbeats.restart()
         for node in self._nodes:
             if _ready(node) != TRUE:
                 self.enqueue(node)
 
-    def _say(self, node: Node, reason: str, what: str) -> None:
-        self.recorder.event(node, NORMAL, reason, f"Node {node.metadata.name} event: {what}")
+    def _event(self, node: Node, reason: str, message: str) -> None:
+        self.recorder.event(node, NORMAL, reason, f"Node {node.metadata.name} event: {message}")
 
     async def _mark_unknown(self, node: Node) -> None:
         name = node.metadata.name
@@ -168,7 +168,7 @@ class NodeLifecycle(Controller):
         await self._seen(answer)
 
     async def _has_renewed(self, name: str) -> bool:
-        """Whether a node's lease was renewed and we have only not heard of it."""
+        """Whether a node's lease was renewed and the informer has not seen it yet."""
         try:
             lease = msgspec.json.decode(await self.client.get(_LEASE, _LEASES, name), type=Lease)
         except Missing:
@@ -177,14 +177,14 @@ class NodeLifecycle(Controller):
         return seen is None or seen.spec.renew_time != lease.spec.renew_time
 
     async def _set_taints(self, node: Node) -> None:
-        wanted = {(key, NO_SCHEDULE) for key in _no_schedule_keys(node)}
+        desired = {(key, NO_SCHEDULE) for key in _no_schedule_keys(node)}
         if key := self._no_execute_key(node):
-            wanted.add((key, NO_EXECUTE))
+            desired.add((key, NO_EXECUTE))
         kept = tuple(
             each for each in node.spec.taints
-            if each.key not in _OURS.get(each.effect, ()) or (each.key, each.effect) in wanted
+            if each.key not in _OURS.get(each.effect, ()) or (each.key, each.effect) in desired
         )  # fmt: skip
-        added = sorted(wanted - {(each.key, each.effect) for each in kept})
+        added = sorted(desired - {(each.key, each.effect) for each in kept})
         if not added and len(kept) == len(node.spec.taints):
             return
         now = self.clock.now().replace(microsecond=0)
@@ -199,7 +199,7 @@ class NodeLifecycle(Controller):
         await self._seen(answer)
 
     def _no_execute_key(self, node: Node) -> str | None:
-        """The taint that empties a node which is not ready, once it may be emptied."""
+        """The NoExecute taint of a node which is not ready, once its zone permits it."""
         status = _ready(node)
         if status in ("", TRUE) or self._zones.cut_off:
             self._zones.withdraw(node)
@@ -208,7 +208,7 @@ class NodeLifecycle(Controller):
         return TAINT_OF_CONDITION.get((READY, status)) if is_tainted or self._zones.ask(node) else None
 
     async def _mark_pods(self, name: str) -> None:
-        """Nobody knows how the pods of an unreachable node are: none of them counts as ready."""
+        """Set the pods of an unreachable node to not ready: their state is unknown."""
         ready = [each for each in self._pods.by(nodepods.NODE, name) if _is_ready(each)]
         for start in range(0, len(ready), _PODS_AT_ONCE):
             batch = ready[start : start + _PODS_AT_ONCE]
@@ -234,7 +234,7 @@ def _condition(node: Node, type_: str) -> NodeCondition | None:
 
 
 def _ready(node: Node) -> str:
-    """What a node says of being ready; nothing when it has not said anything yet."""
+    """The status of the Ready condition of a node; empty while it has none."""
     condition = _condition(node, READY)
     return condition.status if condition is not None else ""
 
@@ -252,7 +252,7 @@ def _no_schedule_keys(node: Node) -> Iterable[str]:
     for each in node.status.conditions:
         if key := TAINT_OF_CONDITION.get((each.type, each.status)):
             yield key
-    # Who has not said that it is ready gets no pods yet.
+    # A node that has not reported its status yet gets no pods.
     if not _ready(node):
         yield TAINT_NOT_READY
     if node.spec.unschedulable:
@@ -262,10 +262,10 @@ def _no_schedule_keys(node: Node) -> Iterable[str]:
 def _unknown(node: Node, type_: str, old: NodeCondition | None, now: str) -> Data | None:
     if old is None:
         created = node.metadata.creation_timestamp
-        words = {"reason": "NodeStatusNeverUpdated", "message": "Kubelet never posted node status."}
+        why = {"reason": "NodeStatusNeverUpdated", "message": "Kubelet never posted node status."}
         heard = {"lastHeartbeatTime": timestamp(created)} if created else {}
-        return {"type": type_, "status": UNKNOWN, **words, **heard, "lastTransitionTime": now}
+        return {"type": type_, "status": UNKNOWN, **why, **heard, "lastTransitionTime": now}
     if old.status == UNKNOWN:
         return None
-    words = {"reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
-    return {"type": type_, "status": UNKNOWN, **words, "lastTransitionTime": now}
+    why = {"reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
+    return {"type": type_, "status": UNKNOWN, **why, "lastTransitionTime": now}

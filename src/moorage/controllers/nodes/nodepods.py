@@ -1,4 +1,4 @@
-"""Pods as residents of nodes: who lives where, since when, and what is said of them."""
+"""Pods on nodes: the index by node, when a pod was bound, and conditions that node controllers set."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def index_by_node(pods: Informer[Pod]) -> None:
 
 
 def bound_at(pod: Pod) -> datetime:
-    """When a pod came to its node."""
+    """When a pod was bound to its node."""
     scheduled = condition_of(pod, "PodScheduled")
     if scheduled is not None and scheduled.status == "True" and scheduled.last_transition_time is not None:
         return scheduled.last_transition_time
@@ -31,7 +31,7 @@ def bound_at(pod: Pod) -> datetime:
 
 
 async def set_condition(client: Client, pod: Pod, now: datetime, condition: Data, **status: Any) -> None:
-    """Say something of this very pod, beside other fields of its status; what it says already is not said again."""
+    """Set a condition of exactly this pod, with other fields of its status, unless it is set already."""
     old = condition_of(pod, condition["type"])
     if old is not None and not status and all(getattr(old, name, value) == value for name, value in condition.items()):
         return

@@ -1,4 +1,4 @@
-"""Pods that nobody will end: those of nodes that vanished, those that ended long ago, those that never ran."""
+"""Pod garbage collection: pods of nodes that are gone, pods that were never bound, and too many that have ended."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from moorage.controllers.frame.pods import DISRUPTION_TARGET, POD, is_finished
 from moorage.controllers.nodes.nodepods import NODE, index_by_node, set_condition
 
 _QUARANTINE, _PERIOD = 40.0, 20.0
-"""Seconds that a node may be late, and in which pods that ended are collected together."""
+"""Seconds for which a node may be gone, and after which surplus pods that ended are collected together."""
 _ENDED_KEPT = 12_500
 _AT_ONCE = 16
 _SURPLUS = "", ""
@@ -33,9 +33,9 @@ _NODE_GONE = {
 
 
 class PodGC(Controller):
-    """Deletes pods by force when no kubelet is there to end them, or when too many have ended.
+    """Deletes pods by force when there is no kubelet to end them, or when too many have ended.
 
-    Keys are pods, nodes that seem to have vanished (without a namespace), and one that stands for all that ended.
+    Keys are pods, nodes that may be gone (without a namespace), and one for all pods that have ended.
     """
 
     name = "pod-garbage-collector-controller"
@@ -59,7 +59,7 @@ class PodGC(Controller):
         self._nodes.on_change(self._node_changed)
 
     async def reconcile(self, key: Key) -> None:
-        """Collect the pods of a node that vanished, or a pod that no kubelet will end."""
+        """Collect the pods of a node that is gone, or a pod that no kubelet will end."""
         namespace, name = key
         if key == _SURPLUS:
             await self._collect_surplus()
@@ -96,7 +96,7 @@ class PodGC(Controller):
                     self.enqueue(pod)
 
     def _stranded(self, pod: Pod) -> str:
-        """Why a pod that is to end would not end by itself; empty when it would, or when all was done already."""
+        """Why nobody would end a pod that is being deleted; empty when somebody would, or when all was done already."""
         metadata = pod.metadata
         if metadata.deletion_timestamp is None:
             return ""
@@ -117,7 +117,7 @@ class PodGC(Controller):
             await self._collect_all(orphans, "orphaned", _NODE_GONE)
 
     async def _collect_surplus(self) -> None:
-        """Collect the oldest of the pods that ended, those first that a kubelet evicted."""
+        """Collect the oldest of the pods that ended, those that a kubelet evicted first."""
         ended = [pod for key in self._ended if (pod := self._pods.get(*key))]
         ended.sort(key=lambda pod: (pod.status.reason != "Evicted", _created(pod), pod.metadata.name))
         await self._collect_all(ended[: max(0, len(ended) - self._ended_kept)], "terminated")
@@ -125,12 +125,12 @@ class PodGC(Controller):
     async def _collect_all(self, pods: list[Pod], reason: str, condition: Data | None = None) -> None:
         errors: list[ApiError] = []
         for start in range(0, len(pods), _AT_ONCE):
-            batch = (self._tried(pod, reason, condition) for pod in pods[start : start + _AT_ONCE])
+            batch = (self._try_to_collect(pod, reason, condition) for pod in pods[start : start + _AT_ONCE])
             errors += [each for each in await asyncio.gather(*batch) if each is not None]
         if errors:
             raise errors[0]
 
-    async def _tried(self, pod: Pod, reason: str, condition: Data | None) -> ApiError | None:
+    async def _try_to_collect(self, pod: Pod, reason: str, condition: Data | None) -> ApiError | None:
         try:
             await self._collect(pod, reason, condition)
         except ApiError as error:
@@ -149,7 +149,7 @@ class PodGC(Controller):
         self._deletions.labels(metadata.namespace, reason).inc()
 
     async def _mark_failed(self, pod: Pod, condition: Data | None) -> None:
-        """Give a pod its end: nobody else will, and whoever owns it waits for it."""
+        """Set a pod to Failed: there is no kubelet to do it, and its owner waits for it."""
         if is_finished(pod):
             return
         if condition is not None:
@@ -165,6 +165,6 @@ def _created(pod: Pod) -> datetime:
 
 
 def _is_out_of_service(node: Node) -> bool:
-    """Whether somebody said that a node which is not ready will not come back by itself."""
+    """Whether a node which is not ready has the out-of-service taint."""
     ready = any(each.type == "Ready" and each.status == "True" for each in node.status.conditions)
     return not ready and any(each.key == TAINT_OUT_OF_SERVICE for each in node.spec.taints)

@@ -40,8 +40,8 @@ class _Judgement(NamedTuple):
 class TaintEviction(Controller):
     """Evicts the pods of tainted nodes, at once or when the seconds of their tolerations are over.
 
-    The seconds count from when the taint was added, or from when the pod came to the node if that was later: whoever
-    is placed on a tainted node has the time that it tolerates.
+    The seconds count from when the taint was added, or from when the pod was bound if that was later: a pod that is
+    bound to a tainted node has all the seconds that it tolerates.
     """
 
     name = "taint-eviction-controller"
@@ -83,7 +83,7 @@ class TaintEviction(Controller):
         node = new or old
         assert node is not None
         changed = self._taints.update(node.metadata.name, new.spec.taints if new else ())
-        # The pods of a node that vanished are not cleared: they keep what was planned until they are collected.
+        # The evictions of a deleted node's pods stay as planned until the pods are collected.
         if new is not None and (changed or old is None):
             self.enqueue(new)
 

@@ -1,4 +1,4 @@
-"""What controllers that evict know of taints: since when they count, and which of them nobody can judge."""
+"""Taints as eviction controllers see them: since when each counts, and values that cannot be compared."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class SeenTaints:
     """The NoExecute taints of nodes or devices, each with the time that it counts from.
 
     That is the taint's own `timeAdded`, so that a restart changes nothing. A taint without one counts from when it was
-    seen; so does one whose value changed while its `timeAdded` stayed, or who tolerates the new value for some seconds
-    would be evicted for the age of the old one.
+    seen; so does one whose value changed while its `timeAdded` stayed, because a pod that tolerates the new value for
+    some seconds must not be evicted for the age of the old one.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -37,7 +37,7 @@ class SeenTaints:
         return self._since.get(holder, {})
 
     def update(self, holder: str, taints: Iterable[Taint]) -> bool:
-        """Take note of all taints that something has now. Returns whether anything changed."""
+        """Set all taints that a node or a device has now. Returns whether anything changed."""
         old, now = self._since.get(holder, {}), self._clock.now()
         timed = {(each.key, each.time_added) for each in old if each.time_added is not None}
         new: dict[Taint, datetime] = {}
@@ -54,7 +54,7 @@ class SeenTaints:
 
 
 class TolerationErrors:
-    """Taints whose values the operators of tolerations cannot read: counted always, logged once for each value."""
+    """Taints whose values the operators of tolerations cannot parse: each case is counted, each value logged once."""
 
     def __init__(self, registry: CollectorRegistry, subsystem: str) -> None:
         self._errors = Counter(
@@ -66,10 +66,10 @@ class TolerationErrors:
         self._logged: Bounded[tuple[str, Taint], bool] = Bounded(_REMEMBERED)
 
     def note(self, verdict: Verdict, taint: Taint) -> None:
-        """Take note of a taint that no toleration matches, and that one could not be compared with."""
+        """Count a taint that no toleration matches and that one could not be compared with."""
         self._errors.labels(verdict.log).inc()
-        what = verdict.log, Taint(taint.key, taint.value, taint.effect)
-        if self._logged.get(what):
+        key = verdict.log, Taint(taint.key, taint.value, taint.effect)
+        if self._logged.get(key):
             return
-        self._logged.put(what, True)
+        self._logged.put(key, True)
         _LOG.warning("%s: taint %s: %s", verdict.log, taint, verdict.error)

@@ -1,4 +1,4 @@
-"""Zones: how fast nodes that failed may be emptied, by how many of their zone failed with them."""
+"""Zones: how fast nodes that failed may get NoExecute taints, by how many nodes of their zone failed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RATE, _SLOW_RATE = 0.1, 0.01
 _LARGE_ZONE = 50
 _UNHEALTHY_SHARE, _UNHEALTHY_NODES = 0.55, 3
 _TOGETHER = 5.0
-"""Nodes that fail within so many seconds are judged together: that a zone fails is known before one is emptied."""
+"""Seconds for which failures are gathered: that a whole zone failed is known before one of its nodes is tainted."""
 
 
 class ZoneState(Enum):
@@ -61,10 +61,10 @@ class _Zone:
 
 
 class Zones:
-    """Gives nodes that failed leave to be emptied: one in ten seconds and zone, as the state of the zone allows.
+    """Permits NoExecute taints for nodes that failed: one in ten seconds and zone, as the state of the zone allows.
 
-    When no node anywhere is ready, it is rather we who are cut off, and nobody gets leave. `turned` is called when that
-    begins and when it ends: whoever still waits must ask again.
+    When no node anywhere is ready, it is rather this process that is cut off, and no taint is permitted. `turned` is
+    called when that begins and when it ends: nodes that still wait must ask again.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Zones:
         self._turned = turned
         self._seen: dict[str, _Seen] = {}
         self._zones: dict[str, _Zone] = {}
-        self._leave: set[str] = set()
+        self._permitted: set[str] = set()
         self.cut_off = False
         """Whether no node anywhere is ready."""
         gauges = {
@@ -91,7 +91,7 @@ class Zones:
         )
 
     def see(self, node: Node, *, ready: bool) -> None:
-        """Take note of how a node is."""
+        """Note whether a node is ready."""
         name, seen = node.metadata.name, _Seen(zone_of(node), ready)
         if ready:
             self.withdraw(node)
@@ -107,31 +107,31 @@ class Zones:
         self.withdraw(node)
 
     def ask(self, node: Node) -> bool:
-        """Whether a node may be emptied now; if not, `allowed` will be called when it may."""
+        """Whether a node may be tainted now; if not, `allowed` will be called when it may."""
         name, key = node.metadata.name, zone_of(node)
-        if name in self._leave:
+        if name in self._permitted:
             return True
         zone = self._zone(key)
         if name not in zone.waiting and not self.cut_off:
             zone.waiting[name] = self._clock.monotonic()
             self._serve(key)
-        return name in self._leave
+        return name in self._permitted
 
     def used(self, node: Node) -> None:
         """A node was given its taint."""
-        if node.metadata.name in self._leave:
-            self._leave.discard(node.metadata.name)
+        if node.metadata.name in self._permitted:
+            self._permitted.discard(node.metadata.name)
             self._evictions.labels(zone_of(node)).inc()
 
     def withdraw(self, node: Node) -> None:
-        """A node need not be emptied any more."""
+        """A node need not be tainted any more."""
         name = node.metadata.name
-        self._leave.discard(name)
+        self._permitted.discard(name)
         if zone := self._zones.get(zone_of(node)):
             zone.waiting.pop(name, None)
 
     def stop(self) -> None:
-        """Wait for nothing any more."""
+        """Cancel all timers."""
         for zone in self._zones.values():
             if zone.timer is not None:
                 zone.timer.cancel()
@@ -174,13 +174,13 @@ class Zones:
         if cut_off == self.cut_off:
             return
         self.cut_off = cut_off
-        self._leave.clear()
+        self._permitted.clear()
         for zone in self._zones.values():
             zone.waiting.clear()
         self._turned(cut_off)
 
     def _serve(self, key: str) -> None:
-        """Give leave to those whose turn it is, and come again when it is the next one's."""
+        """Permit the nodes whose turn it is, and set the timer for the next one."""
         zone = self._zones[key]
         if zone.timer is not None:
             zone.timer.cancel()
@@ -195,12 +195,12 @@ class Zones:
                     zone.timer = self._clock.call_later(wait, lambda: self._serve(key))
                 return
             del zone.waiting[name]
-            self._leave.add(name)
+            self._permitted.add(name)
             self._allowed(name)
 
 
 def zone_of(node: Node) -> str:
-    """The zone of a node, in the words that metrics carry; nodes without one share one."""
+    """The zone of a node as metrics spell it; all nodes without one share one."""
     labels = node.metadata.labels
     region, zone = labels.get(LABEL_REGION, ""), labels.get(LABEL_ZONE, "")
     return f"{region}:{zone}" if region or zone else ""

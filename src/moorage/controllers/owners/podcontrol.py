@@ -1,4 +1,4 @@
-"""Pods that belong to somebody: claimed by labels, made from a template, deleted by name, with a word about each."""
+"""The pods of an owner: claimed by labels, created from a template, deleted, with an event for each."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def index_by_owner(pods: Informer[Any]) -> None:
 
 
 def reference_to(owner: Object) -> Data:
-    """How an object says that another controls it."""
+    """The owner reference of an object that another controls."""
     kind = kinds.of(owner)
     return {
         "apiVersion": kind.api_version, "kind": kind.kind, "name": owner.metadata.name, "uid": owner.metadata.uid,
@@ -79,7 +79,7 @@ def follow(
     selector: Callable[[T], LabelSelector | None],
     wake: Callable[[Key], None],
 ) -> None:
-    """Wake an owner when one of its children changes, or an orphan appears that it may adopt."""
+    """Enqueue an owner when one of its children changes, or an orphan appears that it may adopt."""
     kind = owners.kind.kind
     owners.index(_NAMESPACE, lambda owner: [owner.metadata.namespace])
 
@@ -107,30 +107,30 @@ def follow(
 
 
 async def claim(
-    client: Client, informer: Informer[T], owner: Object, selector: LabelMatcher, found: Iterable[T]
+    client: Client, informer: Informer[T], owner: Object, selector: LabelMatcher, candidates: Iterable[T]
 ) -> list[T]:
-    """The objects among those found that an owner has: orphans it selects are adopted, others it had are released.
+    """The objects among the candidates that an owner controls, after adoption and release by its selector.
 
-    It returns when the informer has seen what was done.
+    It returns when the informer has seen the changes.
     """
-    mine: list[T] = []
+    owned: list[T] = []
     orphans: list[T] = []
-    strangers: list[T] = []
-    for item in found:
+    released: list[T] = []
+    for item in candidates:
         reference, matches = controller_of(item), selector.matches(item.metadata.labels)
         if reference is None:
             if matches and item.metadata.deletion_timestamp is None:
                 orphans.append(item)
         elif reference.uid == owner.metadata.uid:
-            (mine if matches else strangers).append(item)
-    if not (orphans or strangers) or owner.metadata.deletion_timestamp is not None:
-        return mine
+            (owned if matches else released).append(item)
+    if not (orphans or released) or owner.metadata.deletion_timestamp is not None:
+        return owned
     if orphans and not await _is_alive(client, owner):
         orphans = []
     adoption, release = [reference_to(owner)], [{"$patch": "delete", "uid": owner.metadata.uid}]
     answers = await asyncio.gather(
         *(_own(client, informer, item, adoption) for item in orphans),
-        *(_own(client, informer, item, release) for item in strangers),
+        *(_own(client, informer, item, release) for item in released),
         return_exceptions=True,
     )
     await informer.caught_up(_latest(each for each in answers if isinstance(each, str)), _LAG)
@@ -139,7 +139,7 @@ async def claim(
         if isinstance(answer, Missing) or (isinstance(answer, Invalid) and number >= len(orphans)):
             continue
         _raise_first((answer,))
-    return mine + [item for item, answer in zip(orphans, answers, strict=False) if isinstance(answer, str)]
+    return owned + [item for item, answer in zip(orphans, answers, strict=False) if isinstance(answer, str)]
 
 
 async def _own(client: Client, informer: Informer[T], item: T, references: Sequence[Data]) -> str:
@@ -177,7 +177,7 @@ def _counter(registry: CollectorRegistry) -> Counter:
 
 
 class EventMessages(NamedTuple):
-    """How events tell of pods."""
+    """The messages of events about pods."""
 
     created: str = "Created pod: {pod}"
     deleted: str = "Deleted pod: {pod}"
@@ -189,10 +189,10 @@ _MESSAGES = EventMessages()
 
 
 class PodControl:
-    """Creates and deletes the pods of owners. It returns when the informer has seen what was done.
+    """Creates and deletes the pods of owners. It returns when the informer has seen the changes.
 
-    So whoever asks the informer next sees it too, and no pod is made twice. An owner whose pod the server refused
-    has to wait before the server is asked again, longer each time, unless the owner is changed.
+    So the next reconciliation sees them too, and no pod is created twice. After the server has refused a pod, it is not
+    asked for another one of the same owner for some time, longer after each refusal, unless the owner is changed.
     """
 
     def __init__(
@@ -216,30 +216,30 @@ class PodControl:
 
     @classmethod
     def of(cls, controller: Controller, pods: Informer[Pod], messages: EventMessages = _MESSAGES) -> PodControl:
-        """The children of a controller's objects; failures are counted under its name."""
+        """For the objects of a controller; failures are counted under its name."""
         return cls(
             controller.client, pods, controller.recorder,
             name=controller.name, clock=controller.clock, registry=controller.context.registry, messages=messages,
         )  # fmt: skip
 
     async def create(self, owner: Object, template: Mapping[str, Any], metadata: Mapping[str, Any]) -> str:
-        """Make a pod from a template as it was written, unknown fields included.
+        """Create a pod from a template as stored, unknown fields included.
 
         `metadata` has its name or generateName, and adds to (or replaces) labels and annotations of the template.
-        What the server refuses is told in an event of the owner and raised. Returns the pod's name.
+        A refusal becomes an event of the owner and is raised. Returns the pod's name.
         """
-        made = await self._create(owner, template, metadata)
-        await self._pods.caught_up(made.metadata.resource_version, _LAG)
-        return made.metadata.name
+        pod = await self._create(owner, template, metadata)
+        await self._pods.caught_up(pod.metadata.resource_version, _LAG)
+        return pod.metadata.name
 
     async def create_many(
         self, owner: Object, template: Mapping[str, Any], metadata: Sequence[Mapping[str, Any]]
     ) -> None:
-        """Make pods, one at first and twice as many at each step; the first step that fails is the last, and raises.
+        """Create pods, one at first and twice as many in each batch; a batch that fails is the last one, and raises.
 
         So a template that is refused costs one request, however many pods are missing.
         """
-        made: list[Object] = []
+        created: list[Object] = []
         failed: list[BaseException] = []
         begin, size = 0, 1
         while begin < len(metadata) and not failed:
@@ -247,24 +247,24 @@ class PodControl:
             answers = await asyncio.gather(
                 *(self._create(owner, template, each) for each in batch), return_exceptions=True
             )
-            made += [each for each in answers if not isinstance(each, BaseException)]
+            created += [each for each in answers if not isinstance(each, BaseException)]
             failed = [each for each in answers if isinstance(each, BaseException)]
             begin, size = begin + size, size * 2
-        await self._pods.caught_up(_latest(each.metadata.resource_version for each in made), _LAG)
+        await self._pods.caught_up(_latest(each.metadata.resource_version for each in created), _LAG)
         _raise_first(failed)
 
     async def delete(self, owner: Object, pod: Pod) -> None:
-        """Delete a pod, this very one; one that is gone already is as good."""
+        """Delete exactly this pod; that it is gone already is no error."""
         await self.delete_many(owner, [pod])
 
     async def delete_many(self, owner: Object, pods: Sequence[Pod]) -> None:
-        """Delete pods, all at the same time. What fails is raised after all have been tried."""
+        """Delete pods concurrently. The first error is raised after all have been tried."""
         answers = await asyncio.gather(*(self._delete(owner, pod) for pod in pods), return_exceptions=True)
         await self._pods.caught_up(_latest(each for each in answers if isinstance(each, str)), _LAG)
         _raise_first(answer for answer in answers if not isinstance(answer, Missing))
 
     def seconds_to_wait(self, owner: Object) -> float:
-        """How long the server will not be asked for a pod of this owner."""
+        """For how many seconds the server will not be asked for a pod of this owner."""
         refusal = self._refusals.get(owner.metadata.uid)
         if refusal is None or refusal.generation != owner.metadata.generation:
             return 0.0
@@ -281,12 +281,12 @@ class PodControl:
         except ApiError as error:
             raise self._refused(owner, error, str(metadata.get("name", "")), prefix) from error
         self._refusals.pop(owner.metadata.uid, None)
-        made = msgspec.json.decode(body, type=Object)
-        self._say(owner, NORMAL, "SuccessfulCreate", self._messages.created, made.metadata.name)
-        return made
+        pod = msgspec.json.decode(body, type=Object)
+        self._event(owner, NORMAL, "SuccessfulCreate", self._messages.created, pod.metadata.name)
+        return pod
 
     async def _post(self, data: Data, namespace: str, tries: int) -> bytes:
-        """Create a pod; a name that was generated and is taken is generated again."""
+        """Create a pod; a generated name that exists already is generated again."""
         while True:
             tries -= 1
             try:
@@ -296,21 +296,21 @@ class PodControl:
                     raise
 
     def _refused(self, owner: Object, error: ApiError, name: str, prefix: str) -> ApiError:
-        """Remember and tell that a pod was refused; the error without the name that was generated for this try."""
-        told = type(error)(error.code, error.reason, _without_suffix(str(error), prefix), error.retry_after)
-        if not namespace_ends(error):
+        """Remember that a pod was refused, and say so in an event. Returns the error without the generated name."""
+        refusal = type(error)(error.code, error.reason, _without_suffix(str(error), prefix), error.retry_after)
+        if not is_namespace_terminating(error):
             if self._failures is not None:
                 self._failures.inc()
-            self._say(owner, WARNING, "FailedCreate", self._messages.not_created, name, told)
+            self._event(owner, WARNING, "FailedCreate", self._messages.not_created, name, refusal)
         now, uid, generation = self._clock.now(), owner.metadata.uid, owner.metadata.generation
         if not self.seconds_to_wait(owner):
             old = self._refusals.get(uid)
             failures = old.failures + 1 if old is not None and old.generation == generation else 1
             until = now + timedelta(seconds=_RETRIES.delay(failures))
-            self._refusals[uid] = _Refusal(told, generation, failures, until)
+            self._refusals[uid] = _Refusal(refusal, generation, failures, until)
             for other in [key for key, each in self._refusals.items() if each.until < now - _REMEMBERED]:
                 del self._refusals[other]
-        return told
+        return refusal
 
     async def _delete(self, owner: Object, pod: Pod) -> str:
         metadata = pod.metadata
@@ -318,28 +318,28 @@ class PodControl:
             answer = await self._client.delete(POD, metadata.namespace, metadata.name, uid=metadata.uid)
         except ApiError as error:
             if not isinstance(error, Missing):
-                self._say(owner, WARNING, "FailedDelete", self._messages.not_deleted, metadata.name, error)
+                self._event(owner, WARNING, "FailedDelete", self._messages.not_deleted, metadata.name, error)
             raise
-        self._say(owner, NORMAL, "SuccessfulDelete", self._messages.deleted, metadata.name)
+        self._event(owner, NORMAL, "SuccessfulDelete", self._messages.deleted, metadata.name)
         return resource_version(answer)
 
-    def _say(
-        self, owner: Object, type_: str, reason: str, words: str, pod: str, error: ApiError | None = None
+    def _event(
+        self, owner: Object, type_: str, reason: str, text: str, pod: str, error: ApiError | None = None
     ) -> None:  # fmt: skip
-        self._recorder.event(owner, type_, reason, words.format(owner=owner.metadata.name, pod=pod, error=error))
+        self._recorder.event(owner, type_, reason, text.format(owner=owner.metadata.name, pod=pod, error=error))
 
 
-def namespace_ends(error: Exception) -> bool:
-    """Whether something was refused because its namespace is on its way out: no reason to worry anybody."""
+def is_namespace_terminating(error: Exception) -> bool:
+    """Whether something was refused because its namespace is being terminated, which is no failure to report."""
     return isinstance(error, Forbidden) and "because it is being terminated" in str(error)
 
 
 def _pod(owner: Object, template: Mapping[str, Any], metadata: Mapping[str, Any]) -> Data:
-    given: Data = dict(template.get("metadata") or {})
+    inherited: Data = dict(template.get("metadata") or {})
     for part in ("labels", "annotations"):
-        given[part] = {**(given.get(part) or {}), **(metadata.get(part) or {})}
+        inherited[part] = {**(inherited.get(part) or {}), **(metadata.get(part) or {})}
     own = {key: metadata[key] for key in ("name", "generateName", "finalizers") if key in metadata}
-    kept = {key: given[key] for key in ("labels", "annotations", "finalizers") if given.get(key)}
+    kept = {key: inherited[key] for key in ("labels", "annotations", "finalizers") if inherited.get(key)}
     return {
         "metadata": {**kept, **own, "ownerReferences": [reference_to(owner)]},
         "spec": template.get("spec") or {},

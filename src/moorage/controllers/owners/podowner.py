@@ -1,4 +1,4 @@
-"""What StatefulSets, DaemonSets and Jobs have in common: owners whose pods are not all made alike."""
+"""The base of controllers whose pods differ from each other: StatefulSets, DaemonSets and Jobs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from moorage.controllers.owners.podcontrol import (
     claim,
     follow,
     index_by_owner,
-    namespace_ends,
+    is_namespace_terminating,
     seconds_to_availability,
 )
 
@@ -38,11 +38,11 @@ def is_available(pod: Pod, min_ready_seconds: int, now: datetime) -> bool:
     return seconds_to_availability(pod, min_ready_seconds, now) == 0
 
 
-async def in_batches(work: Sequence[Callable[[], Awaitable[Any]]]) -> None:
-    """Do one thing, then two at a time, then four, until one fails: what would fail for all is not tried by all."""
+async def in_batches(tasks: Sequence[Callable[[], Awaitable[Any]]]) -> None:
+    """Run one task, then two at a time, then four, until one fails: what fails for all is not tried for all."""
     done, size = 0, 1
-    while done < len(work):
-        results = await asyncio.gather(*(each() for each in work[done : done + size]), return_exceptions=True)
+    while done < len(tasks):
+        results = await asyncio.gather(*(each() for each in tasks[done : done + size]), return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
                 raise result
@@ -50,7 +50,7 @@ async def in_batches(work: Sequence[Callable[[], Awaitable[Any]]]) -> None:
 
 
 class PodOwner(Controller, Generic[T]):
-    """A controller of objects that own pods, which are not all made alike."""
+    """A controller of objects that own pods which differ from each other."""
 
     struct: type[T]
     messages = EventMessages()
@@ -68,24 +68,24 @@ class PodOwner(Controller, Generic[T]):
         self._specs: dict[str, tuple[int, Data]] = {}
 
     def selector_of(self, owner: T) -> LabelSelector | None:
-        """What an owner picks its pods by."""
+        """The selector of an owner's pods."""
         selector: LabelSelector | None = owner.spec.selector  # type: ignore[attr-defined]
         return selector
 
     def is_member(self, owner: T, pod: Pod) -> bool:  # noqa: ARG002
-        """Whether a pod that nobody owns and the selector picks can be one of an owner's."""
+        """Whether an orphan that the selector matches may be adopted."""
         return True
 
     def pod_changed(self, key: Key) -> None:
-        """Look at an owner one of whose pods has changed."""
+        """Reconcile an owner one of whose pods has changed."""
         self.queue.add(key)
 
     async def sync(self, owner: T) -> None:
-        """Bring an owner's world in order."""
+        """Reconcile an owner that exists."""
         raise NotImplementedError
 
     async def reconcile(self, key: Key) -> None:
-        """Bring an owner's world in order; when the server refuses its pods, wait as long as that was agreed."""
+        """Reconcile an owner; when the server refuses its pods, try again after the back-off for refused pods."""
         owner = self.owners.get(*key)
         if owner is None:
             self.queue.cancel(key)
@@ -94,7 +94,7 @@ class PodOwner(Controller, Generic[T]):
             await self.sync(owner)
         except ApiError as error:
             wait = self.pod_control.seconds_to_wait(owner)
-            if not wait and not namespace_ends(error):
+            if not wait and not is_namespace_terminating(error):
                 raise
             self.queue.add_after(key, wait or self.retries.last)
 
@@ -106,7 +106,7 @@ class PodOwner(Controller, Generic[T]):
             self.enqueue(old)
 
     async def spec_of(self, owner: T) -> Data:
-        """The specification of an owner as it was written, with all that the struct does not know."""
+        """The specification of an owner as stored, with the fields that the struct does not have."""
         uid = owner.metadata.uid
         known = self._specs.get(uid)
         if known is None or known[0] < owner.metadata.generation:
@@ -118,7 +118,7 @@ class PodOwner(Controller, Generic[T]):
         return known[1]
 
     def owned(self, owner: T) -> list[Pod]:
-        """The pods that say they belong to an owner, as they are now."""
+        """The pods that an owner controls, as they are now."""
         return list(self.pods.by(OWNER, owner.metadata.uid))
 
     async def claimed(self, owner: T) -> list[Pod]:
@@ -128,8 +128,8 @@ class PodOwner(Controller, Generic[T]):
         await claim(self.client, self.pods, owner, selector, [*self.owned(owner), *orphans])
         return [pod for pod in self.owned(owner) if selector.matches(pod.metadata.labels)]
 
-    async def tell_status(self, owner: T, status: Data) -> None:
-        """Write an owner's status when it is not as it is to be."""
+    async def write_status(self, owner: T, status: Data) -> None:
+        """Write an owner's status unless it is stored already."""
         known = msgspec.to_builtins(owner.status)  # type: ignore[attr-defined]
         if all(known.get(name, type(value)()) == value for name, value in status.items()):
             return

@@ -47,7 +47,7 @@ class Revisions:
         return revision.metadata.labels.get(self._label, "")
 
     async def template(self, revision: ControllerRevision) -> Data:
-        """The template that a revision keeps, which never changes."""
+        """The template that a revision holds, which never changes."""
         uid = revision.metadata.uid
         if uid not in self._templates:
             data = await self._client.get(_REVISION, revision.metadata.namespace, revision.metadata.name)
@@ -55,7 +55,7 @@ class Revisions:
         return self._templates[uid]
 
     async def latest(self, owner: Object, template: Data, collisions: int) -> tuple[ControllerRevision, int]:
-        """The revision of the template that an owner has now, made the newest, and how many hashes were taken."""
+        """The revision of an owner's current template, made the newest, and the collision count."""
         revisions = self.of(owner)
         equal = [each for each in revisions if await self.template(each) == template]
         if not equal:
@@ -69,9 +69,9 @@ class Revisions:
         self, owner: Object, template: Data, number: int, collisions: int
     ) -> tuple[ControllerRevision, int]:
         while True:
-            letters = controller_revision_hash(template, collisions)
-            name = f"{owner.metadata.name[:_LONGEST_PREFIX]}-{letters}"
-            labels = {**((template.get("metadata") or {}).get("labels") or {}), self._label: letters}
+            hash_ = controller_revision_hash(template, collisions)
+            name = f"{owner.metadata.name[:_LONGEST_PREFIX]}-{hash_}"
+            labels = {**((template.get("metadata") or {}).get("labels") or {}), self._label: hash_}
             data = {
                 "metadata": {
                     "name": name,
@@ -87,21 +87,21 @@ class Revisions:
                     await self._client.create(_REVISION, data, owner.metadata.namespace)
                 ), collisions
             except Exists:
-                found = await self._found(owner, name, template)
-            if found is not None:
-                return found, collisions
+                existing = await self._existing(owner, name, template)
+            if existing is not None:
+                return existing, collisions
             collisions += 1
 
-    async def _found(self, owner: Object, name: str, template: Data) -> ControllerRevision | None:
-        """A revision that is there already, if it keeps this template and is the owner's or nobody's."""
+    async def _existing(self, owner: Object, name: str, template: Data) -> ControllerRevision | None:
+        """A revision of this name, if it holds this template and is controlled by the owner or by nobody."""
         answer = await self._client.get(_REVISION, owner.metadata.namespace, name)
         if _template_in(msgspec.json.decode(answer)) != template:
             return None
         revision = msgspec.json.decode(answer, type=ControllerRevision)
-        held_by = controller_of(revision)
-        if held_by is None:
+        controller = controller_of(revision)
+        if controller is None:
             return await self._change(revision, {"metadata": {"ownerReferences": [reference_to(owner)]}})
-        return revision if held_by.uid == owner.metadata.uid else None
+        return revision if controller.uid == owner.metadata.uid else None
 
     async def _change(self, revision: ControllerRevision, patch: Data) -> ControllerRevision:
         metadata = revision.metadata
@@ -113,7 +113,7 @@ class Revisions:
         return revision
 
     async def truncate(self, owner: Object, limit: int, live: Collection[str]) -> None:
-        """Delete the oldest revisions that nobody uses (`live` are names), but for some."""
+        """Delete the oldest revisions that are not in use (`live` are names), beyond a limit."""
         unused = [each for each in self.of(owner) if each.metadata.name not in live]
         for each in unused[: max(0, len(unused) - limit)]:
             with suppress(Missing):

@@ -1,4 +1,4 @@
-"""Makes the claims of ephemeral volumes, which belong to their pod and go with it."""
+"""Creates the claims of ephemeral volumes, which belong to their pod and are deleted with it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from moorage.controllers.storage.volumes import USERS, index_by_claim
 _CLAIM = kinds.row("v1", "PersistentVolumeClaim")
 
 
-class NotMade(Exception):
-    """A claim cannot be made; the sentence says why."""
+class ClaimNotCreated(Exception):
+    """A claim cannot be created; the message says why."""
 
 
 class EphemeralVolumes(Controller):
-    """Keys are pods. What becomes of a claim after its pod, the owner reference says."""
+    """Keys are pods. The owner reference of a claim has it deleted with its pod."""
 
     name = "ephemeral-volume"
     component = "ephemeral_volume"
@@ -48,7 +48,7 @@ class EphemeralVolumes(Controller):
                 self._pod_changed(None, pod)
 
     async def reconcile(self, key: Key) -> None:
-        """Make the claims that a pod lacks."""
+        """Create the claims that a pod lacks."""
         pod = self._pods.get(*key)
         if pod is None or pod.metadata.deletion_timestamp is not None:
             return
@@ -57,13 +57,13 @@ class EphemeralVolumes(Controller):
                 continue
             try:
                 await self._make(pod, use)
-            except (NotMade, ApiError) as error:
+            except (ClaimNotCreated, ApiError) as error:
                 self.recorder.event(pod, WARNING, "FailedBinding", f"ephemeral volume {use.volume}: {error}")
                 raise
 
     def failed(self, key: Key, error: Exception) -> None:
-        """What stands in the way of a claim, an event has said."""
-        if not isinstance(error, NotMade):
+        """Log other errors than those that an event has reported."""
+        if not isinstance(error, ClaimNotCreated):
             super().failed(key, error)
 
     async def _make(self, pod: Pod, use: ClaimUse) -> None:
@@ -76,15 +76,15 @@ class EphemeralVolumes(Controller):
             try:
                 await self.client.create(_CLAIM, _claim(pod, use, template), namespace)
             except Exists:
-                found = await self.client.get(_CLAIM, namespace, use.claim)
-                claim = msgspec.json.decode(found, type=PersistentVolumeClaim)
+                body = await self.client.get(_CLAIM, namespace, use.claim)
+                claim = msgspec.json.decode(body, type=PersistentVolumeClaim)
             except ApiError as error:
-                raise NotMade(f"create PVC {use.claim}: {error}") from error
+                raise ClaimNotCreated(f"create PVC {use.claim}: {error}") from error
         if claim is not None and (problem := not_made_for(pod, claim)):
-            raise NotMade(problem)
+            raise ClaimNotCreated(problem)
 
     async def _template(self, pod: Pod, use: ClaimUse) -> Data | None:
-        """What a pod says of the claim, with all fields; None when the pod is gone."""
+        """The claim template of a volume as stored; None when the pod is gone."""
         try:
             data: Data = msgspec.json.decode(await self.client.get(POD, pod.metadata.namespace, pod.metadata.name))
         except Missing:
@@ -97,13 +97,13 @@ class EphemeralVolumes(Controller):
 
 
 def _claim(pod: Pod, use: ClaimUse, template: Data) -> Data:
-    given = template.get("metadata") or {}
+    inherited = template.get("metadata") or {}
     return {
         "metadata": {
             "name": use.claim,
             "ownerReferences": [reference_to(pod)],
-            "labels": given.get("labels") or {},
-            "annotations": given.get("annotations") or {},
+            "labels": inherited.get("labels") or {},
+            "annotations": inherited.get("annotations") or {},
         },
         "spec": template["spec"],
     }

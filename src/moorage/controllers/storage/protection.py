@@ -73,7 +73,7 @@ class ClaimProtection(_Protection):
         await self._protect(claim, in_use=is_leaving and await self._is_used(*key))
 
     async def _is_used(self, namespace: str, name: str) -> bool:
-        """Whether a pod uses a claim: that none does, only the server can say."""
+        """Whether a pod uses a claim; that none does must be read from the server."""
         if any(pod.spec.node_name for pod in self._pods.by(USERS, f"{namespace}/{name}")):
             return True
         needle = f'"{name}"'.encode()

@@ -1,4 +1,4 @@
-"""Volumes without a disk: made when a claim of their class asks for one, deleted when it is gone."""
+"""Provisions volumes without a disk for claims of its class, and deletes them with their claims."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from moorage.match.selector import compile_selector
 PROVISIONER = "moorage.dev/hollow"
 _CLAIM, _VOLUME = kinds.row("v1", "PersistentVolumeClaim"), kinds.row("v1", "PersistentVolume")
 DRIVER = "hollow.moorage.dev"
-"""What volumes name as the driver that would reach their disk."""
+"""The CSI driver that the volumes name."""
 
 
 class Provisioner(Controller):
@@ -45,7 +45,7 @@ class Provisioner(Controller):
             self.enqueue(new)
 
     def _volume_changed(self, _: PersistentVolume | None, new: PersistentVolume | None) -> None:
-        if new is not None and _is_over(new):
+        if new is not None and _is_released(new):
             self.enqueue(new)
 
     def _class_changed(self, _: StorageClass | None, new: StorageClass | None) -> None:
@@ -53,16 +53,16 @@ class Provisioner(Controller):
             self._claim_changed(None, claim)
 
     async def reconcile(self, key: Key) -> None:
-        """Make the volume that a claim waits for, or delete one that nobody needs any more."""
+        """Provision the volume that a claim waits for, or delete one that was released."""
         if key[0]:
             claim = self._claims.get(*key)
             if claim is not None and _is_ours(claim):
-                await self._make(claim)
-        elif (volume := self._volumes.get(*key)) is not None and _is_over(volume):
+                await self._provision(claim)
+        elif (volume := self._volumes.get(*key)) is not None and _is_released(volume):
             with suppress(Missing):
                 await self.client.delete(_VOLUME, "", volume.metadata.name, uid=volume.metadata.uid)
 
-    async def _make(self, claim: PersistentVolumeClaim) -> None:
+    async def _provision(self, claim: PersistentVolumeClaim) -> None:
         storage_class = self._classes.get("", class_of(claim))
         name = f"pvc-{claim.metadata.uid}"
         if storage_class is None or self._volumes.get("", name) is not None:
@@ -78,15 +78,15 @@ class Provisioner(Controller):
                 return
             topology = _at(node)
         try:
-            made = await self.client.create(_VOLUME, _volume(name, claim, storage_class, topology))
+            body = await self.client.create(_VOLUME, _volume(name, claim, storage_class, topology))
         except Exists:
             return
         except ApiError as error:
-            why = f'Failed to provision volume with StorageClass "{storage_class.metadata.name}": {error}'
-            self.recorder.event(claim, WARNING, "ProvisioningFailed", why)
+            message = f'Failed to provision volume with StorageClass "{storage_class.metadata.name}": {error}'
+            self.recorder.event(claim, WARNING, "ProvisioningFailed", message)
             raise
         self.recorder.event(claim, NORMAL, "ProvisioningSucceeded", f"Successfully provisioned volume {name}")
-        await self._volumes.caught_up(resource_version(made))
+        await self._volumes.caught_up(resource_version(body))
 
     def _is_allowed(self, topology: NodeSelector | None, node: Node) -> bool:
         if topology is None:
@@ -95,9 +95,9 @@ class Provisioner(Controller):
         return selector.verdict(node.metadata.labels, node.metadata.name).matched
 
     async def _choose_again(self, claim: PersistentVolumeClaim, storage_class: StorageClass, node: str) -> None:
-        """Let the scheduler choose another node than one that is gone or not allowed."""
-        why = f'node "{node}" is gone or not in the allowed topologies'
-        message = f'Failed to provision volume with StorageClass "{storage_class.metadata.name}": {why}'
+        """Have the scheduler select another node than one that is gone or not allowed."""
+        problem = f'node "{node}" is gone or not in the allowed topologies'
+        message = f'Failed to provision volume with StorageClass "{storage_class.metadata.name}": {problem}'
         self.recorder.event(claim, WARNING, "ProvisioningFailed", message)
         metadata = claim.metadata
         patch = {"metadata": {"resourceVersion": metadata.resource_version, "annotations": {SELECTED_NODE: None}}}
@@ -114,8 +114,8 @@ def _is_ours(claim: PersistentVolumeClaim) -> bool:
     )
 
 
-def _is_over(volume: PersistentVolume) -> bool:
-    """Whether a volume of this provisioner has lost its claim and is to be deleted."""
+def _is_released(volume: PersistentVolume) -> bool:
+    """Whether a volume of this provisioner was released and is to be deleted."""
     return (
         volume.status.phase == "Released"
         and volume.spec.persistent_volume_reclaim_policy == "Delete"

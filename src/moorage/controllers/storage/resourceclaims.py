@@ -1,4 +1,4 @@
-"""Device claims of pods: made from templates, reserved, and freed when nobody uses them any more."""
+"""ResourceClaims of pods: created from templates, reserved, and deallocated when they are not in use any more."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _WORKERS = 50
 
 
 def status_of(pod: Pod, entry: PodResourceClaim) -> PodResourceClaimStatus | None:
-    """What is known of the claim that was made for an entry of a pod."""
+    """The status of the claim that was created for an entry of a pod."""
     return next((each for each in pod.status.resource_claim_statuses if each.name == entry.name), None)
 
 
 def claim_name(pod: Pod, entry: PodResourceClaim) -> str:
-    """The claim that an entry of a pod stands for, empty while there is none or when none is needed."""
+    """The claim of an entry of a pod; empty while there is none or when none is needed."""
     if entry.resource_claim_name is not None:
         return entry.resource_claim_name
     status = status_of(pod, entry)
@@ -59,7 +59,7 @@ def _index_by_claim(pods: Informer[Pod]) -> None:
 
 
 class PodClaims(Controller):
-    """Makes the claims of pods from templates, and reserves claims for pods that were placed without the scheduler."""
+    """Creates the claims of pods from templates, and reserves claims for pods that were bound without the scheduler."""
 
     name = "pod-resourceclaims"
     component = "resource_claim"
@@ -84,7 +84,7 @@ class PodClaims(Controller):
         item = new or old
         assert item is not None
         for pod in self._pods.by(_USERS, f"{item.metadata.namespace}/{item.metadata.name}"):
-            # Until its pod is on a node, a claim that is there is the scheduler's business.
+            # Until its pod is bound, the scheduler looks after a claim that exists.
             if new is None or pod.spec.node_name:
                 self.enqueue(pod)
 
@@ -94,21 +94,21 @@ class PodClaims(Controller):
                 self.enqueue(pod)
 
     async def reconcile(self, key: Key) -> None:
-        """See to the claims of one pod."""
+        """Create and reserve the claims of one pod."""
         pod = self._pods.get(*key)
         if pod is None or pod.metadata.deletion_timestamp is not None or is_finished(pod):
             return
-        made = {}
+        names = {}
         for entry in pod.spec.resource_claims:
             try:
                 if entry.resource_claim_template_name is not None and await self._is_missing(pod, entry):
-                    made[entry.name] = await self._make(pod, entry, entry.resource_claim_template_name)
+                    names[entry.name] = await self._make(pod, entry, entry.resource_claim_template_name)
             except ApiError as error:
-                why = f"PodResourceClaim {entry.name}: {error}"
-                self.recorder.event(pod, WARNING, "FailedResourceClaimCreation", why)
+                message = f"PodResourceClaim {entry.name}: {error}"
+                self.recorder.event(pod, WARNING, "FailedResourceClaimCreation", message)
                 raise
-        if made:
-            statuses = [{"name": name, "resourceClaimName": claim} for name, claim in sorted(made.items())]
+        if names:
+            statuses = [{"name": name, "resourceClaimName": claim} for name, claim in sorted(names.items())]
             patch = {"metadata": {"uid": pod.metadata.uid}, "status": {"resourceClaimStatuses": statuses}}
             with suppress(Missing):
                 await self.client.patch(POD, *key, patch, subresource="status", form=STRATEGIC)
@@ -116,7 +116,7 @@ class PodClaims(Controller):
             await self._reserve(pod)
 
     async def _is_missing(self, pod: Pod, entry: PodResourceClaim) -> bool:
-        """Whether a claim has to be made, for the first time or because it was deleted by accident."""
+        """Whether a claim has to be created, for the first time or because it was deleted by accident."""
         status = status_of(pod, entry)
         if status is None:
             return True
@@ -125,14 +125,14 @@ class PodClaims(Controller):
         claim = self._claims.get(pod.metadata.namespace, status.resource_claim_name)
         if claim is None:
             try:
-                found = await self.client.get(_CLAIM, pod.metadata.namespace, status.resource_claim_name)
+                body = await self.client.get(_CLAIM, pod.metadata.namespace, status.resource_claim_name)
             except Missing:
                 return True
-            claim = msgspec.json.decode(found, type=ResourceClaim)
+            claim = msgspec.json.decode(body, type=ResourceClaim)
         return not _is_of(claim, pod)
 
     async def _make(self, pod: Pod, entry: PodResourceClaim, template_name: str) -> str:
-        """Make the claim for an entry of a pod, or find the one that was made and not written down."""
+        """Create the claim for an entry of a pod, or find one that was created and not written to the pod's status."""
         for claim in self._claims.by(OWNER, pod.metadata.uid):
             is_ending = claim.metadata.deletion_timestamp is not None
             if claim.metadata.annotations.get(POD_CLAIM_NAME) == entry.name and not is_ending:
@@ -159,7 +159,7 @@ class PodClaims(Controller):
         return made.metadata.name
 
     async def _reserve(self, pod: Pod) -> None:
-        """Reserve allocated claims for a pod that is on a node already."""
+        """Reserve allocated claims for a pod that is bound already."""
         metadata = pod.metadata
         for name in claims_of(pod):
             claim = self._claims.get(metadata.namespace, name)
@@ -172,7 +172,7 @@ class PodClaims(Controller):
 
 
 class ResourceClaims(Controller):
-    """Frees claims of pods that are done or gone, and deletes those that were made for them."""
+    """Releases claims of pods that are done or gone, and deletes those that were created for them."""
 
     name = "resourceclaims"
     workers = _WORKERS
@@ -192,7 +192,7 @@ class ResourceClaims(Controller):
                 self.queue.add((item.metadata.namespace, name))
 
     async def reconcile(self, key: Key) -> None:
-        """Free one claim as far as it is not used."""
+        """Remove users that are done from one claim, and deallocate it after the last one."""
         if (claim := self._claims.get(*key)) is None:
             return
         users = claim.status.reserved_for
@@ -208,7 +208,7 @@ class ResourceClaims(Controller):
                 await self._delete_unneeded(claim)
 
     async def _is_in_use(self, namespace: str, user: ResourceClaimConsumerReference) -> bool:
-        """Whether a user still needs a claim; of users that are no pods nobody here can know."""
+        """Whether a user still needs a claim; users that are no pods are taken to."""
         if user.api_group or user.resource != "pods":
             return True
         pod = self._pods.get(namespace, user.name)
@@ -228,7 +228,7 @@ class ResourceClaims(Controller):
             await self.client.patch(_CLAIM, metadata.namespace, metadata.name, patch)
 
     async def _delete_unneeded(self, claim: ResourceClaim) -> None:
-        """Delete a claim that was made for a pod that is there but done; after one that is gone, others clean up."""
+        """Delete a claim that was created for a pod that is done; those of pods that are gone are garbage."""
         metadata = claim.metadata
         owner = controller_of(claim)
         if owner is None or owner.kind != "Pod" or metadata.deletion_timestamp is not None:
@@ -259,7 +259,7 @@ def _templates_of(pod: Pod) -> list[str]:
 
 
 def _base(pod: str, entry: str) -> str:
-    """How the name of a claim begins: with the names of pod and entry, both shortened alike when they are too long."""
+    """The generateName of a claim: the names of pod and entry, shortened in proportion when they are too long."""
     whole = f"{pod}-{entry}-"
     if len(whole) <= _LONGEST_BASE:
         return whole

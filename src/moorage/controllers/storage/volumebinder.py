@@ -1,4 +1,4 @@
-"""Binds claims to volumes, tells both what they are, and reclaims volumes whose claim is gone."""
+"""Binds claims to volumes, writes the status of both, and reclaims volumes whose claim is gone."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from moorage.controllers.storage.volumes import (
 )
 
 _CLAIM = kinds.row("v1", "PersistentVolumeClaim")
-_PROMISED, _FREE, _UNBOUND = "promised to", "free", "unbound"
+_PREBOUND, _FREE, _UNBOUND = "pre-bound to", "free", "unbound"
 _RELEASED = ("Released", "Failed")
 
 Bindable = TypeVar("Bindable", PersistentVolume, PersistentVolumeClaim)
@@ -59,7 +59,7 @@ class VolumeBinder(Controller):
         self._pods = context.informers.of(Pod)
         index_by_claim(self._pods)
         self._claims.index(_UNBOUND, _unbound)
-        self._volumes.index(_PROMISED, _promised_to)
+        self._volumes.index(_PREBOUND, _prebound_to)
         self._volumes.index(_FREE, lambda each: [] if each.spec.claim_ref else [each.spec.storage_class_name])
         self._claims.on_change(self._claim_changed)
         self._volumes.on_change(self._volume_changed)
@@ -69,7 +69,7 @@ class VolumeBinder(Controller):
         item = new or old
         assert item is not None
         self.enqueue(item)
-        for volume in self._volumes.by(_PROMISED, f"{item.metadata.namespace}/{item.metadata.name}"):
+        for volume in self._volumes.by(_PREBOUND, f"{item.metadata.namespace}/{item.metadata.name}"):
             self.enqueue(volume)
 
     def _volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
@@ -82,19 +82,19 @@ class VolumeBinder(Controller):
             for claim in self._claims.by(_UNBOUND, new.metadata.name):
                 self.enqueue(claim)
             if new.spec.claim_ref is None:
-                self._look_at_unbound(new.spec.storage_class_name)
+                self._enqueue_unbound(new.spec.storage_class_name)
 
     def _class_changed(self, _: StorageClass | None, new: StorageClass | None) -> None:
         if new is not None:
-            self._look_at_unbound(new.metadata.name)
+            self._enqueue_unbound(new.metadata.name)
 
-    def _look_at_unbound(self, storage_class: str) -> None:
+    def _enqueue_unbound(self, storage_class: str) -> None:
         for claim in self._claims.by(_UNBOUND, ""):
             if claim.spec.storage_class_name is None or class_of(claim) == storage_class:
                 self.enqueue(claim)
 
     async def reconcile(self, key: Key) -> None:
-        """Bring a claim or a volume a step further."""
+        """Bind a claim or reclaim a volume."""
         with suppress(Missing):
             if key[0]:
                 if (claim := self._claims.get(*key)) is not None:
@@ -111,12 +111,12 @@ class VolumeBinder(Controller):
             await self._find(claim)
 
     async def _find(self, claim: PersistentVolumeClaim) -> None:
-        """Bind a claim that does not care which volume it gets, or have one made."""
+        """Bind a claim that names no volume, or have one provisioned."""
         storage_class = self._classes.get("", class_of(claim))
         waits = waits_for_consumer(storage_class)
-        promised = self._volumes.by(_PROMISED, f"{claim.metadata.namespace}/{claim.metadata.name}")
+        prebound = self._volumes.by(_PREBOUND, f"{claim.metadata.namespace}/{claim.metadata.name}")
         free = () if waits else self._volumes.by(_FREE, class_of(claim))
-        left = (each for each in (*promised, *free) if each.metadata.name not in self._taken)
+        left = (each for each in (*prebound, *free) if each.metadata.name not in self._taken)
         if (volume := best_match(left, claim)) is not None:
             await self._take(volume, claim)
             return
@@ -124,16 +124,16 @@ class VolumeBinder(Controller):
             await self._change(claim, {"spec": {"storageClassName": default}})
             return
         if waits and SELECTED_NODE not in claim.metadata.annotations:
-            self._tell_what_it_waits_for(claim)
+            self._report_wait(claim)
         elif class_of(claim):
             await self._provision(claim, storage_class)
         else:
-            why = "no persistent volumes available for this claim and no storage class is set"
-            self.recorder.event(claim, NORMAL, "FailedBinding", why)
+            message = "no persistent volumes available for this claim and no storage class is set"
+            self.recorder.event(claim, NORMAL, "FailedBinding", message)
         await self._set_claim(claim, "Pending")
 
     async def _take(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
-        """Bind a volume that another claim must not choose meanwhile."""
+        """Bind a volume, which other claims must not choose meanwhile."""
         self._taken.add(volume.metadata.name)
         try:
             await self._bind(volume, claim)
@@ -147,7 +147,7 @@ class VolumeBinder(Controller):
         chosen.sort(key=lambda each: str(each.metadata.creation_timestamp), reverse=True)
         return chosen[0].metadata.name if chosen else ""
 
-    def _tell_what_it_waits_for(self, claim: PersistentVolumeClaim) -> None:
+    def _report_wait(self, claim: PersistentVolumeClaim) -> None:
         users = self._pods.by(USERS, f"{claim.metadata.namespace}/{claim.metadata.name}")
         waiting = [pod.metadata.name for pod in users if not pod.spec.node_name and not is_finished(pod)]
         reason, message = "WaitForFirstConsumer", "waiting for first consumer to be created before binding"
@@ -157,61 +157,61 @@ class VolumeBinder(Controller):
         self.recorder.event(claim, NORMAL, reason, message)
 
     async def _provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass | None) -> None:
-        """Ask the provisioner of a class for a volume; it watches for the annotation."""
+        """Ask the provisioner of a class for a volume, by the annotation that it watches for."""
         if storage_class is None:
-            why = f'storageclass.storage.k8s.io "{class_of(claim)}" not found'
-            self.recorder.event(claim, WARNING, "ProvisioningFailed", why)
+            message = f'storageclass.storage.k8s.io "{class_of(claim)}" not found'
+            self.recorder.event(claim, WARNING, "ProvisioningFailed", message)
             return
         provisioner = storage_class.provisioner
         if provisioner.startswith("kubernetes.io/"):
-            why = f"no volume plugin matched name: {provisioner}: create a volume that suits the claim"
-            self.recorder.event(claim, WARNING, "ProvisioningFailed", why)
+            message = f"no volume plugin matched name: {provisioner}: create a volume that suits the claim"
+            self.recorder.event(claim, WARNING, "ProvisioningFailed", message)
             return
         if claim.metadata.annotations.get(STORAGE_PROVISIONER) != provisioner:
             annotations = {STORAGE_PROVISIONER: provisioner, BETA_STORAGE_PROVISIONER: provisioner}
             await self._change(claim, {"metadata": {"annotations": annotations}})
-            why = (
+            message = (
                 f"Waiting for a volume to be created either by the external provisioner '{provisioner}' or manually "
                 "by the system administrator. If volume creation is delayed, please verify that the provisioner is "
                 "running and correctly registered."
             )
-            self.recorder.event(claim, NORMAL, "ExternalProvisioning", why)
+            self.recorder.event(claim, NORMAL, "ExternalProvisioning", message)
 
     async def _bind_as_asked(self, claim: PersistentVolumeClaim) -> None:
-        """Bind a claim that names its volume, when it can have it."""
+        """Bind a claim that names its volume, if that suits it."""
         volume = self._volumes.get("", claim.spec.volume_name)
         if volume is not None and is_for(volume, claim):
             await self._bind(volume, claim)
             return
         if volume is not None and volume.spec.claim_ref is not None:
-            why = f'volume "{volume.metadata.name}" already bound to a different claim.'
-            self.recorder.event(claim, WARNING, "FailedBinding", why)
+            message = f'volume "{volume.metadata.name}" already bound to a different claim.'
+            self.recorder.event(claim, WARNING, "FailedBinding", message)
         elif volume is not None:
             if not (problem := mismatch(volume, claim)):
                 await self._bind(volume, claim)
                 return
-            why = f'Cannot bind to requested volume "{volume.metadata.name}": {problem}'
-            self.recorder.event(claim, WARNING, "VolumeMismatch", why)
+            message = f'Cannot bind to requested volume "{volume.metadata.name}": {problem}'
+            self.recorder.event(claim, WARNING, "VolumeMismatch", message)
         await self._set_claim(claim, "Pending")
 
     async def _keep(self, claim: PersistentVolumeClaim) -> None:
-        """Check that a claim that was bound once still has its volume."""
+        """Check that a claim that was bound still has its volume."""
         volume = self._volumes.get("", claim.spec.volume_name)
         reference = volume.spec.claim_ref if volume is not None else None
         if volume is not None and (reference is None or reference.uid == claim.metadata.uid):
             await self._bind(volume, claim)
         elif volume is None:
-            what = "its" if claim.spec.volume_name else "reference to"
-            why = f"Bound claim has lost {what} PersistentVolume. Data on the volume is lost!"
-            await self._lose(claim, "ClaimLost", why)
+            lost = "its" if claim.spec.volume_name else "reference to"
+            message = f"Bound claim has lost {lost} PersistentVolume. Data on the volume is lost!"
+            await self._lose(claim, "ClaimLost", message)
         else:
-            why = "Two claims are bound to the same volume, this one is bound incorrectly"
-            await self._lose(claim, "ClaimMisbound", why)
+            message = "Two claims are bound to the same volume, this one is bound incorrectly"
+            await self._lose(claim, "ClaimMisbound", message)
 
-    async def _lose(self, claim: PersistentVolumeClaim, reason: str, why: str) -> None:
+    async def _lose(self, claim: PersistentVolumeClaim, reason: str, message: str) -> None:
         if claim.status.phase != "Lost":
             await self._set_claim(claim, "Lost")
-            self.recorder.event(claim, WARNING, reason, why)
+            self.recorder.event(claim, WARNING, reason, message)
 
     async def _sync_volume(self, volume: PersistentVolume) -> None:
         reference = volume.spec.claim_ref
@@ -224,8 +224,10 @@ class VolumeBinder(Controller):
         elif not claim.spec.volume_name:
             if mode_of(claim) != mode_of(volume):
                 name = claim.metadata.name
-                why = f'Cannot bind PersistentVolume to requested PersistentVolumeClaim "{name}" due to incompatible '
-                self.recorder.event(volume, WARNING, "VolumeMismatch", f"{why}volumeMode.")
+                message = (
+                    f'Cannot bind PersistentVolume to requested PersistentVolumeClaim "{name}" due to incompatible '
+                )
+                self.recorder.event(volume, WARNING, "VolumeMismatch", f"{message}volumeMode.")
             self.enqueue(claim)
         elif claim.spec.volume_name == volume.metadata.name:
             await self._set_volume(volume, "Bound")
@@ -235,33 +237,33 @@ class VolumeBinder(Controller):
             await self._unbind(volume)
 
     async def _claim_of(self, volume: PersistentVolume) -> PersistentVolumeClaim | None:
-        """The very claim that a volume is bound to; that it is gone, only the server can say."""
+        """Exactly the claim that a volume is bound to; that it is gone must be read from the server."""
         reference = volume.spec.claim_ref
         assert reference is not None
         claim = self._claims.get(reference.namespace, reference.name)
         if claim is not None and claim.metadata.uid == reference.uid:
             return claim
         try:
-            found = await self.client.get(_CLAIM, reference.namespace, reference.name)
+            body = await self.client.get(_CLAIM, reference.namespace, reference.name)
         except Missing:
             return None
-        claim = msgspec.json.decode(found, type=PersistentVolumeClaim)
+        claim = msgspec.json.decode(body, type=PersistentVolumeClaim)
         return claim if claim.metadata.uid == reference.uid else None
 
     async def _release(self, volume: PersistentVolume) -> None:
-        """Let a volume that has lost its claim go the way of its reclaim policy."""
+        """Release a volume whose claim is gone, as its reclaim policy says."""
         if volume.status.phase not in _RELEASED:
             volume = await self._set_volume(volume, "Released")
         policy = volume.spec.persistent_volume_reclaim_policy
         if policy in ("Retain", "") or PROVISIONED_BY in volume.metadata.annotations:
-            return  # a volume that was made to order is deleted by whoever made it
-        why = f"nobody here can {policy.lower()} a volume that no provisioner has made: set its policy to Retain"
+            return  # a provisioned volume is deleted by its provisioner
+        message = f"nobody here can {policy.lower()} a volume that no provisioner has made: set its policy to Retain"
         if volume.status.phase != "Failed":
-            await self._set_volume(volume, "Failed", why)
-            self.recorder.event(volume, WARNING, f"VolumeFailed{policy}", why)
+            await self._set_volume(volume, "Failed", message)
+            self.recorder.event(volume, WARNING, f"VolumeFailed{policy}", message)
 
     async def _unbind(self, volume: PersistentVolume) -> None:
-        """Take back a promise to a claim that has got another volume; one that a user made keeps the claim's name."""
+        """Unbind a volume from a claim that got another one; a claimRef that a user wrote keeps the claim's name."""
         if BOUND_BY_CONTROLLER in volume.metadata.annotations:
             patch: Data = {"metadata": {"annotations": {BOUND_BY_CONTROLLER: None}}, "spec": {"claimRef": None}}
         else:
@@ -269,7 +271,7 @@ class VolumeBinder(Controller):
         await self._set_volume(await self._change(volume, patch), "Available")
 
     async def _bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
-        """Write the binding into both, the volume first: then nobody else takes it."""
+        """Write the binding to both, the volume first, so that no other claim is bound to it."""
         metadata = claim.metadata
         if volume.spec.claim_ref is None or volume.spec.claim_ref.uid != metadata.uid:
             reference = {
@@ -309,7 +311,7 @@ class VolumeBinder(Controller):
         return await self._change(volume, {"status": {"phase": phase, "message": message or None}}, "status")
 
     async def _change(self, item: Bindable, patch: Data, subresource: str = "") -> Bindable:
-        """Patch an object as it was read, and wait until the informer has seen that too."""
+        """Patch an object as it was read, and wait until the informer has seen the change."""
         metadata = item.metadata
         patch["metadata"] = {**patch.get("metadata", {}), "resourceVersion": metadata.resource_version}
         kind = kinds.of(item)
@@ -321,10 +323,10 @@ class VolumeBinder(Controller):
 
 
 def _unbound(claim: PersistentVolumeClaim) -> list[str]:
-    """The volume that a claim waits for, empty when any will do."""
+    """The volume that a claim which is not bound names, empty when it names none."""
     return [] if BIND_COMPLETED in claim.metadata.annotations else [claim.spec.volume_name]
 
 
-def _promised_to(volume: PersistentVolume) -> list[str]:
+def _prebound_to(volume: PersistentVolume) -> list[str]:
     reference = volume.spec.claim_ref
     return [f"{reference.namespace}/{reference.name}"] if reference is not None else []

@@ -40,15 +40,15 @@ def mismatch(volume: PersistentVolume, claim: PersistentVolumeClaim) -> str:
 
 
 def best_match(volumes: Iterable[PersistentVolume], claim: PersistentVolumeClaim) -> PersistentVolume | None:
-    """The volume that is promised to a claim, or the smallest free one that suits it."""
-    wanted = request_of(claim)
+    """The volume that is pre-bound to a claim, or the smallest free one that suits it."""
+    request = request_of(claim)
     selector = labels.EVERYTHING if claim.spec.selector is None else labels.from_struct(claim.spec.selector)
     best: PersistentVolume | None = None
     best_size: Quantity | None = None
     for volume in volumes:
         size = size_of(volume)
         if (
-            size < wanted
+            size < request
             or mode_of(volume) != mode_of(claim)
             or volume.metadata.deletion_timestamp is not None
             or not _has_access_modes(volume, claim)

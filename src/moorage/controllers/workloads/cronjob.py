@@ -1,4 +1,4 @@
-"""CronJobs: Jobs by the clock."""
+"""CronJobs: Jobs on a schedule."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from moorage.client.informer import Key
 from moorage.client.workqueue import RETRIES
 from moorage.controllers.frame.controller import Context, Controller, resource_version
 from moorage.controllers.frame.pods import controller_of
-from moorage.controllers.owners.podcontrol import OWNER, index_by_owner, namespace_ends, reference_to
+from moorage.controllers.owners.podcontrol import OWNER, index_by_owner, is_namespace_terminating, reference_to
 
 _JOB, _CRON_JOB = kinds.row("batch/v1", "Job"), kinds.row("batch/v1", "CronJob")
 _SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 _LONGEST_WAIT = 600.0
-"""Timers do not notice when somebody sets the clock, so that each CronJob is looked at from time to time."""
+"""Timers do not notice when the clock is set, so every CronJob is reconciled at least this often."""
 _MANY = 100
 _LONGEST_DEADLINE = 1_000_000_000
 """Thirty years: a date cannot be moved by all the seconds that an int64 holds."""
 
 
 class Due(NamedTuple):
-    """The last time at which a Job should have been started and was not."""
+    """The last time of a schedule for which no Job was started."""
 
     time: datetime
     is_one_of_many: bool
@@ -53,7 +53,7 @@ def due(schedule: Schedule, after: datetime, now: datetime) -> Due | None:
 
 
 def _last(schedule: Schedule, first: datetime, step: timedelta, now: datetime) -> datetime:
-    """The last time up to now, found without going through all of them."""
+    """The last time up to now, without going through all of them."""
     start = schedule.next(max(first, first + ((now - first) // step - 2) * step))
     while start is None or start > now:
         step *= 2
@@ -64,7 +64,7 @@ def _last(schedule: Schedule, first: datetime, step: timedelta, now: datetime) -
 
 
 class CronJobs(Controller):
-    """Starts a Job at each time of a schedule, and forgets Jobs that ended long ago."""
+    """Starts a Job at each time of a schedule, and deletes Jobs that ended beyond the history limits."""
 
     name = "cronjob-controller"
     retries = replace(RETRIES, last=60.0)
@@ -88,7 +88,7 @@ class CronJobs(Controller):
                 self.queue.add((job.metadata.namespace, owner.name))
 
     async def reconcile(self, key: Key) -> None:
-        """Start the Job that is due, and say when to look again."""
+        """Start the Job that is due, and set the timer for the next one."""
         owner = self._owners.get(*key)
         if owner is None:
             self.queue.cancel(key)
@@ -96,36 +96,36 @@ class CronJobs(Controller):
         status = _Status(owner)
         jobs = list(self._jobs.by(OWNER, owner.metadata.uid))
         try:
-            await self._follow(owner, jobs, status)
-            await self._forget_old(owner, jobs)
+            await self._update_active(owner, jobs, status)
+            await self._delete_old(owner, jobs)
             if owner.metadata.deletion_timestamp is None and not owner.spec.suspend:
                 await self._start(owner, status)
         finally:
-            await self._tell(owner, status)
+            await self._write_status(owner, status)
 
-    async def _follow(self, owner: CronJob, jobs: list[Job], status: _Status) -> None:
-        """Take note of Jobs that have ended or vanished."""
+    async def _update_active(self, owner: CronJob, jobs: list[Job], status: _Status) -> None:
+        """Remove Jobs that have ended or are gone from the active ones."""
         for job in jobs:
             name, end = job.metadata.name, _end_of(job)
             is_known = status.has(job.metadata.uid)
             if end and is_known:
                 status.remove(job.metadata.uid)
-                self._say(owner, NORMAL, "SawCompletedJob", f"Saw completed job: {name}, condition: {end}")
+                self._event(owner, NORMAL, "SawCompletedJob", f"Saw completed job: {name}, condition: {end}")
             elif not end and not is_known:
                 message = f"Saw a job that the controller did not create or forgot: {name}"
-                self._say(owner, WARNING, "UnexpectedJob", message)
+                self._event(owner, WARNING, "UnexpectedJob", message)
             if end == "Complete" and job.status.completion_time is not None:
                 status.succeeded(job.status.completion_time)
-        there = {job.metadata.uid for job in jobs}
-        for reference in [each for each in status.active if each["uid"] not in there]:
+        uids = {job.metadata.uid for job in jobs}
+        for reference in [each for each in status.active if each["uid"] not in uids]:
             try:
                 await self.client.get(_JOB, owner.metadata.namespace, reference["name"])
             except Missing:
                 status.remove(reference["uid"])
-                self._say(owner, NORMAL, "MissingJob", f"Active job went missing: {reference['name']}")
+                self._event(owner, NORMAL, "MissingJob", f"Active job went missing: {reference['name']}")
 
-    async def _forget_old(self, owner: CronJob, jobs: Sequence[Job]) -> None:
-        """Delete the oldest Jobs that have ended, when there are more than are to be kept."""
+    async def _delete_old(self, owner: CronJob, jobs: Sequence[Job]) -> None:
+        """Delete the oldest Jobs that have ended, beyond the history limits."""
         limits = {"Complete": owner.spec.successful_jobs_history_limit, "Failed": owner.spec.failed_jobs_history_limit}
         for end, limit in limits.items():
             ended = [job for job in jobs if _end_of(job) == end and job.metadata.deletion_timestamp is None]
@@ -139,12 +139,12 @@ class CronJobs(Controller):
                 await self.client.delete(_JOB, owner.metadata.namespace, name, uid=uid, propagation="Background")
             except ApiError as error:
                 if not isinstance(error, Missing):
-                    self._say(owner, WARNING, "FailedDelete", f"Deleted job: {error}")
+                    self._event(owner, WARNING, "FailedDelete", f"Deleted job: {error}")
                 raise
-            self._say(owner, NORMAL, "SuccessfulDelete", f"Deleted job {name}")
+            self._event(owner, NORMAL, "SuccessfulDelete", f"Deleted job {name}")
 
     async def _start(self, owner: CronJob, status: _Status) -> None:
-        """Start the Job that is due, if there is one and others do not stand in its way."""
+        """Start the Job that is due, if the concurrency policy allows it."""
         schedule = self._schedule(owner)
         if schedule is None:
             return
@@ -152,36 +152,36 @@ class CronJobs(Controller):
         after = status.last_scheduled or owner.metadata.creation_timestamp or now
         if deadline is not None:
             after = max(after, now - timedelta(seconds=min(deadline, _LONGEST_DEADLINE)))
-        self._look_again(owner, schedule, now)
-        found = due(schedule, after, now)
-        if found is None:
+        self._set_timer(owner, schedule, now)
+        missed = due(schedule, after, now)
+        if missed is None:
             return
-        if found.is_one_of_many:
+        if missed.is_one_of_many:
             message = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
-            self._say(owner, WARNING, "TooManyMissedTimes", message)
+            self._event(owner, WARNING, "TooManyMissedTimes", message)
         if status.active and owner.spec.concurrency_policy == "Forbid":
             message = "Not starting job because prior execution is running and concurrency policy is Forbid"
-            self._say(owner, NORMAL, "JobAlreadyActive", message)
+            self._event(owner, NORMAL, "JobAlreadyActive", message)
             return
         if owner.spec.concurrency_policy == "Replace":
             for reference in list(status.active):
                 await self._delete(owner, reference["name"], reference["uid"])
                 status.remove(reference["uid"])
-        await self._create(owner, found.time, status)
+        await self._create(owner, missed.time, status)
 
     def _schedule(self, owner: CronJob) -> Schedule | None:
         spec = owner.spec
         if spec.time_zone is not None and _zone(spec.time_zone) is None:
             message = f'invalid timeZone: "{spec.time_zone}": unknown time zone {spec.time_zone}'
-            self._say(owner, WARNING, "UnknownTimeZone", message)
+            self._event(owner, WARNING, "UnknownTimeZone", message)
             return None
         try:
             return cron.parse(spec.schedule, spec.time_zone or "")
         except ScheduleError as error:
-            self._say(owner, WARNING, "UnparseableSchedule", f'unparseable schedule: "{spec.schedule}" : {error}')
+            self._event(owner, WARNING, "UnparseableSchedule", f'unparseable schedule: "{spec.schedule}" : {error}')
             return None
 
-    def _look_again(self, owner: CronJob, schedule: Schedule, now: datetime) -> None:
+    def _set_timer(self, owner: CronJob, schedule: Schedule, now: datetime) -> None:
         following = schedule.next(now)
         if following is not None:
             wait = min((following - now).total_seconds(), _LONGEST_WAIT)
@@ -194,14 +194,16 @@ class CronJobs(Controller):
         name = f"{owner.metadata.name}-{int(time.timestamp()) // 60}"
         try:
             answer = await self.client.create(_JOB, _job(owner, template, name, time), namespace)
-            self._say(owner, NORMAL, "SuccessfulCreate", f"Created job {name}")
+            self._event(owner, NORMAL, "SuccessfulCreate", f"Created job {name}")
         except Exists:
             answer = await self.client.get(_JOB, namespace, name)
         except ApiError as error:
-            if namespace_ends(error):
+            if is_namespace_terminating(error):
                 return
             # Without the time in the name it is the same event each time.
-            self._say(owner, WARNING, "FailedCreate", f"Error creating job: {error}".replace(name, owner.metadata.name))
+            self._event(
+                owner, WARNING, "FailedCreate", f"Error creating job: {error}".replace(name, owner.metadata.name)
+            )
             raise
         job = msgspec.json.decode(answer, type=Job)
         reference = controller_of(job)
@@ -211,7 +213,7 @@ class CronJobs(Controller):
                 status.add(job)
             status.last_scheduled = time
 
-    async def _tell(self, owner: CronJob, status: _Status) -> None:
+    async def _write_status(self, owner: CronJob, status: _Status) -> None:
         if changed := status.changes():
             metadata = owner.metadata
             patch = {"metadata": {"uid": metadata.uid}, "status": changed}
@@ -221,7 +223,7 @@ class CronJobs(Controller):
                 )
                 await self._owners.caught_up(resource_version(answer))
 
-    def _say(self, owner: CronJob, kind: str, reason: str, message: str) -> None:
+    def _event(self, owner: CronJob, kind: str, reason: str, message: str) -> None:
         self.recorder.event(owner, kind, reason, message)
 
 
@@ -263,13 +265,13 @@ class _Status:
 
 
 def _job(owner: CronJob, template: Data, name: str, time: datetime) -> Data:
-    given = template.get("metadata") or {}
+    inherited = template.get("metadata") or {}
     zone = _zone(owner.spec.time_zone or "UTC") or UTC
-    told = time.astimezone(zone).isoformat().replace("+00:00", "Z")
+    scheduled = time.astimezone(zone).isoformat().replace("+00:00", "Z")
     metadata = {
         "name": name,
-        "labels": given.get("labels") or {},
-        "annotations": {**(given.get("annotations") or {}), _SCHEDULED: told},
+        "labels": inherited.get("labels") or {},
+        "annotations": {**(inherited.get("annotations") or {}), _SCHEDULED: scheduled},
         "ownerReferences": [reference_to(owner)],
     }
     return {"metadata": metadata, "spec": template.get("spec") or {}}
@@ -283,7 +285,7 @@ def _zone(name: str) -> ZoneInfo | None:
 
 
 def _end_of(job: Job) -> str:
-    """How a Job has ended: Complete or Failed; empty when it has not."""
+    """The condition that a Job has ended with: Complete or Failed; empty when it has not."""
     return next(
         (each.type for each in job.status.conditions if each.type in ("Complete", "Failed") and each.status == "True"),
         "",

@@ -32,24 +32,24 @@ _TOLERATED = (
     (TAINT_PID_PRESSURE, NO_SCHEDULE),
     (TAINT_UNSCHEDULABLE, NO_SCHEDULE),
 )
-"""What daemons live with: a node in trouble needs them more than ever."""
+"""Taints that all daemon pods tolerate, as in Kubernetes."""
 _HOST_NETWORK = ((TAINT_NETWORK_UNAVAILABLE, NO_SCHEDULE),)
 
 
 class DaemonFit(NamedTuple):
-    """What a node is to a DaemonSet."""
+    """Whether the pods of a DaemonSet may run on a node."""
 
     runs: bool
-    """Whether a pod is to be there."""
+    """Whether there should be a pod."""
     stays: bool
-    """Whether a pod that is there may stay."""
+    """Whether a pod that runs there may continue."""
 
 
 NOWHERE = DaemonFit(runs=False, stays=False)
 
 
 def daemon_spec(spec: Data) -> Data:
-    """The specification of daemon pods: that of the template, with what daemons tolerate."""
+    """The specification of daemon pods: that of the template, with the tolerations of all daemon pods."""
     tolerations = list(spec.get("tolerations") or ())
     for key, effect in _TOLERATED + (_HOST_NETWORK if spec.get("hostNetwork") else ()):
         added = {"key": key, "operator": "Exists", "effect": effect}
@@ -97,22 +97,22 @@ class DaemonPlacement:
         self._node_name = typed.node_name
         self._selector = compile_pod_selector(typed, gates)
         self._tolerations = Tolerations(typed.tolerations, gates)
-        # Pods that run stay when a comparison gate is turned off, whoever owns them.
+        # Pods that run may continue when a comparison gate is turned off.
         self._lasting_selector = compile_pod_selector(typed, gates.for_eviction())
         self._lasting_tolerations = Tolerations(typed.tolerations, gates.for_eviction())
         # Only an expression can tell taints of different age apart.
         self._reads_age = any(each.expression for each in typed.tolerations)
         self._known: Bounded[tuple[object, ...], DaemonFit] = Bounded(_REMEMBERED)
 
-    def place(self, node: Node) -> DaemonFit:
-        """What a node is to this template."""
+    def fit(self, node: Node) -> DaemonFit:
+        """Whether pods of this template may run on a node."""
         if self._node_name and self._node_name != node.metadata.name:
             return NOWHERE
         labels, name = node.metadata.labels, node.metadata.name
-        place = self._judged(node.spec.taints)
+        fit = self._judged(node.spec.taints)
         if self._selector.verdict(labels, name).matched:
-            return place
-        return DaemonFit(runs=False, stays=place.stays and self._lasting_selector.verdict(labels, name).matched)
+            return fit
+        return DaemonFit(runs=False, stays=fit.stays and self._lasting_selector.verdict(labels, name).matched)
 
     def _judged(self, taints: tuple[Taint, ...]) -> DaemonFit:
         if not taints:

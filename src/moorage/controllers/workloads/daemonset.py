@@ -42,21 +42,21 @@ class _Failures(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """A set, its template in the newest revision, and what each node is to it."""
+    """A DaemonSet, its template in the newest revision, and whether its pods may run on each node."""
 
     owner: DaemonSet
     placement: DaemonPlacement
     template: Data
     hash: str
-    places: dict[str, DaemonFit]
+    fits: dict[str, DaemonFit]
 
     def update(self, pods: dict[str, list[Pod]], now: datetime) -> DaemonSetUpdate:
         generation = self.owner.metadata.annotations.get(_TEMPLATE_GENERATION, "")
-        return DaemonSetUpdate(self.owner.spec, self.hash, generation, self.places, pods, now)
+        return DaemonSetUpdate(self.owner.spec, self.hash, generation, self.fits, pods, now)
 
 
 class DaemonSets(PodOwner[DaemonSet]):
-    """Keeps a pod of each set on each node that admits it, and none on the others."""
+    """Keeps a pod of each DaemonSet on each node that admits it, and none on the others."""
 
     name = "daemonset-controller"
     struct = DaemonSet
@@ -77,16 +77,16 @@ class DaemonSets(PodOwner[DaemonSet]):
             self._placements.pop(old.metadata.uid, None)
 
     def pod_changed(self, key: Key) -> None:
-        """Look at a set one of whose pods or nodes has changed; the more nodes, the more changes at a time."""
+        """Reconcile a DaemonSet whose pods or nodes have changed; the more nodes, the longer changes are gathered."""
         self.queue.add_after(key, min(_LONGEST_PATIENCE, len(self._nodes) * _PATIENCE_PER_NODE))
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
-        """Look at the sets to which a node is something else now."""
+        """Reconcile the DaemonSets whose pods may run, or no longer run, on a node that has changed."""
         if old is not None and new is not None and _is_same(old, new):
             return
         for owner in self.owners:
             known = self._placements.get(owner.metadata.uid)
-            if known is None or _place(known[1], old) != _place(known[1], new):
+            if known is None or _fit(known[1], old) != _fit(known[1], new):
                 self.pod_changed((owner.metadata.namespace, owner.metadata.name))
 
     def _placement(self, owner: DaemonSet, template: Data) -> DaemonPlacement:
@@ -97,7 +97,7 @@ class DaemonSets(PodOwner[DaemonSet]):
         return known[1]
 
     async def sync(self, owner: DaemonSet) -> None:
-        """Bring the pods of a set in line with the nodes, and its old pods nearer to the newest template."""
+        """Create and delete pods as the nodes require, and replace pods of older templates."""
         if is_ending(owner):
             return
         await self.claimed(owner)
@@ -105,53 +105,53 @@ class DaemonSets(PodOwner[DaemonSet]):
         collisions = owner.status.collision_count or 0
         revision, collisions = await self._revisions.latest(owner, template, collisions)
         placement = self._placement(owner, template)
-        places = {node.metadata.name: placement.place(node) for node in self._nodes}
-        work = _Work(owner, placement, template, self._revisions.hash_of(revision), places)
+        fits = {node.metadata.name: placement.fit(node) for node in self._nodes}
+        work = _Work(owner, placement, template, self._revisions.hash_of(revision), fits)
         try:
             pods = await self._manage(work, self._by_node(owner))
             if owner.spec.update_strategy.type == "RollingUpdate":
                 pods = await self._change(work, pods, *work.update(pods, self.clock.now()).next_step())
         except ApiError:
-            await self._tell(work, self._by_node(owner), collisions)
+            await self._write_status(work, self._by_node(owner), collisions)
             raise
-        await self._tell(work, pods, collisions)
+        await self._write_status(work, pods, collisions)
         hashes = {pod.metadata.labels.get(HASH, "") for pod in self.owned(owner)} | {work.hash}
         live = {each.metadata.name for each in self._revisions.of(owner) if self._revisions.hash_of(each) in hashes}
         limit = owner.spec.revision_history_limit
         await self._revisions.truncate(owner, _KEPT_REVISIONS if limit is None else limit, live)
 
     def _by_node(self, owner: DaemonSet) -> dict[str, list[Pod]]:
-        """The pods of a set by the node that they are meant for, but for those that are as good as gone."""
-        found: dict[str, list[Pod]] = {}
+        """The pods of a DaemonSet by the node that they are made for, without those that only wait for deletion."""
+        by_node: dict[str, list[Pod]] = {}
         for pod in self.owned(owner):
             if not (is_finished(pod) and is_ending(pod)) and (node := node_of(pod)):
-                found.setdefault(node, []).append(pod)
-        return found
+                by_node.setdefault(node, []).append(pod)
+        return by_node
 
     async def _manage(self, work: _Work, pods: dict[str, list[Pod]]) -> dict[str, list[Pod]]:
-        """Delete pods where none should be, make pods where one should be. Returns the pods as they are then."""
+        """Delete pods where none should be, create pods where one should be. Returns the pods as they are then."""
         surplus: list[Pod] = []
         missing: list[str] = []
         update = work.update(pods, self.clock.now())
-        for node, place in work.places.items():
-            found = pods.get(node)
-            if place.runs and not found:
+        for node, fit in work.fits.items():
+            node_pods = pods.get(node)
+            if fit.runs and not node_pods:
                 missing.append(node)
-            elif found and place.stays:
-                alive = [pod for pod in found if not is_ending(pod) and not is_finished(pod)]
-                surplus += self._ended(work.owner, node, found)
+            elif node_pods and fit.stays:
+                alive = [pod for pod in node_pods if not is_ending(pod) and not is_finished(pod)]
+                surplus += self._ended(work.owner, node, node_pods)
                 surplus += update.excess(alive)
-                if place.runs and not alive and update.may_surge:
+                if fit.runs and not alive and update.may_surge:
                     missing.append(node)
-            elif found:
-                surplus += (pod for pod in found if not is_ending(pod))
-        for node in pods.keys() - work.places.keys():
+            elif node_pods:
+                surplus += (pod for pod in node_pods if not is_ending(pod))
+        for node in pods.keys() - work.fits.keys():
             # A pod that was never placed has no kubelet, and no node that could take it along.
             surplus += (pod for pod in pods[node] if not pod.spec.node_name)
         return await self._change(work, pods, surplus, missing)
 
     def _ended(self, owner: DaemonSet, node: str, pods: Iterable[Pod]) -> Iterable[Pod]:
-        """The pods of a node that have ended and may be deleted now, to be replaced."""
+        """The pods of a node that have ended and may be replaced now."""
         for pod in pods:
             if is_ending(pod) or not is_finished(pod):
                 continue
@@ -166,7 +166,7 @@ class DaemonSets(PodOwner[DaemonSet]):
                 yield pod
 
     def _may_replace(self, owner: DaemonSet, node: str) -> bool:
-        """Whether a failed pod may be replaced now: later each time, or set and kubelet would fight."""
+        """Whether a failed pod may be replaced now: with back-off, or controller and kubelet would fight."""
         now = self.clock.now()
         failures = self._failures.setdefault((owner.metadata.uid, owner.metadata.generation), {})
         last = failures.get(node)
@@ -190,53 +190,54 @@ class DaemonSets(PodOwner[DaemonSet]):
         if generation := owner.metadata.annotations.get(_TEMPLATE_GENERATION):
             labels[GENERATION] = generation
         metadata = {"generateName": f"{owner.metadata.name}-", "labels": labels}
-        spec, given = work.placement.spec, work.template.get("metadata") or {}
+        spec, template_metadata = work.placement.spec, work.template.get("metadata") or {}
         create = partial(self.pod_control.create, owner)
-        make = [
-            partial(create, {"metadata": given, "spec": bound_to(spec, node)}, metadata) for node in missing[:_BURST]
+        creations = [
+            partial(create, {"metadata": template_metadata, "spec": bound_to(spec, node)}, metadata)
+            for node in missing[:_BURST]
         ]
         try:
-            await in_batches(make)
+            await in_batches(creations)
         finally:
             await self.pod_control.delete_many(owner, surplus[:_BURST])
         if max(len(surplus), len(missing)) > _BURST:
             self.enqueue(owner)
         return self._by_node(owner)
 
-    async def _tell(self, work: _Work, pods: dict[str, list[Pod]], collisions: int) -> None:
+    async def _write_status(self, work: _Work, pods: dict[str, list[Pod]], collisions: int) -> None:
         owner, now = work.owner, self.clock.now()
         seconds, update = owner.spec.min_ready_seconds, work.update(pods, now)
         firsts = {
-            node: found[0] if len(found) == 1 else min(found, key=daemonupdate.age)
-            for node, found in pods.items()
-            if node in work.places
+            node: node_pods[0] if len(node_pods) == 1 else min(node_pods, key=daemonupdate.age)
+            for node, node_pods in pods.items()
+            if node in work.fits
         }
-        wanted = [node for node, place in work.places.items() if place.runs]
-        there = [firsts[node] for node in wanted if node in firsts]
-        ready = [pod for pod in there if ready_condition(pod)]
+        desired = [node for node, fit in work.fits.items() if fit.runs]
+        present = [firsts[node] for node in desired if node in firsts]
+        ready = [pod for pod in present if ready_condition(pod)]
         available = sum(is_available(pod, seconds, now) for pod in ready)
-        # Of all pods, for one that surges is not the first of its node and the old one waits for it.
-        every = [pod for found in pods.values() for pod in found]
-        waits = [wait for pod in every if (wait := seconds_to_availability(pod, seconds, now))]
+        # All pods, because a surging pod is not the first of its node, and the old one waits for it.
+        all_pods = [pod for node_pods in pods.values() for pod in node_pods]
+        waits = [wait for pod in all_pods if (wait := seconds_to_availability(pod, seconds, now))]
         if waits:
             self.queue.add_after((owner.metadata.namespace, owner.metadata.name), min(waits))
         status = {
             "observedGeneration": owner.metadata.generation,
-            "desiredNumberScheduled": len(wanted),
-            "currentNumberScheduled": len(there),
-            "numberMisscheduled": sum(not work.places[node].runs for node in firsts),
+            "desiredNumberScheduled": len(desired),
+            "currentNumberScheduled": len(present),
+            "numberMisscheduled": sum(not work.fits[node].runs for node in firsts),
             "numberReady": len(ready),
-            "updatedNumberScheduled": sum(map(update.is_new, there)),
+            "updatedNumberScheduled": sum(map(update.is_new, present)),
             "numberAvailable": available,
-            "numberUnavailable": len(wanted) - available,
+            "numberUnavailable": len(desired) - available,
         }
         if collisions:
             status["collisionCount"] = collisions
-        await self.tell_status(owner, status)
+        await self.write_status(owner, status)
 
 
-def _place(placement: DaemonPlacement, node: Node | None) -> DaemonFit:
-    return placement.place(node) if node is not None else NOWHERE
+def _fit(placement: DaemonPlacement, node: Node | None) -> DaemonFit:
+    return placement.fit(node) if node is not None else NOWHERE
 
 
 def _is_same(old: Node, new: Node) -> bool:

@@ -26,12 +26,12 @@ def age(pod: Pod) -> tuple[bool, datetime, str]:
 
 @dataclass(frozen=True, slots=True)
 class DaemonSetUpdate:
-    """The pods of a set at one moment, by node, and what its update strategy makes of them."""
+    """The pods of a DaemonSet at one moment, by node, and what its update strategy requires."""
 
     spec: DaemonSetSpec
     hash: str
     generation: str
-    places: Mapping[str, DaemonFit]
+    fits: Mapping[str, DaemonFit]
     pods: Mapping[str, list[Pod]]
     now: datetime
 
@@ -62,7 +62,7 @@ class DaemonSetUpdate:
         """What may be replaced now."""
         if all(self.is_new(pod) for pods in self.pods.values() for pod in pods if not is_ending(pod)):
             return [], []
-        desired = sum(place.runs for place in self.places.values())
+        desired = sum(fit.runs for fit in self.fits.values())
         surge = self._surge(desired)
         if surge:
             return self._surging(surge, desired)
@@ -109,19 +109,19 @@ class DaemonSetUpdate:
                 surged += not self._is_available(new[0])
                 surplus += old if self._is_available(new[0]) else []
             elif old:
-                serves, runs = self._is_available(old[0]), node in self.places and self.places[node].runs
+                serves, runs = self._is_available(old[0]), node in self.fits and self.fits[node].runs
                 if runs:
                     (candidates if serves else at_once).append(node)
                 else:
                     (sunset if serves else surplus).append(old[0])
-        # Where the set is no longer wanted it stays until as many others serve.
+        # Where no pod should run any more, the old one stays until enough others are available.
         surplus += sunset[: max(0, available - desired)]
         return surplus, at_once + candidates[: max(0, surge - surged)]
 
     def _each_node(self) -> dict[str, list[Pod]]:
         """The pods of each node that has or should have any."""
-        wanted: dict[str, list[Pod]] = {node: [] for node, place in self.places.items() if place.runs}
-        return wanted | dict(self.pods)
+        empty: dict[str, list[Pod]] = {node: [] for node, fit in self.fits.items() if fit.runs}
+        return empty | dict(self.pods)
 
     def _split(self, pods: list[Pod]) -> tuple[list[Pod], list[Pod]]:
         alive = [pod for pod in pods if not is_ending(pod)]

@@ -25,7 +25,7 @@ from moorage.controllers.owners.podcontrol import (
     claim,
     follow,
     index_by_owner,
-    namespace_ends,
+    is_namespace_terminating,
     reference_to,
 )
 from moorage.controllers.owners.replicas import desired_replicas
@@ -40,7 +40,7 @@ _LAG = 30.0
 
 
 class DeploymentController(Controller):
-    """Makes a ReplicaSet for each new template, and moves pods to it as the strategy says."""
+    """Creates a ReplicaSet for each new template, and moves pods to it as the strategy says."""
 
     name = "deployment-controller"
     retries = replace(RETRIES, last=30.0)
@@ -66,14 +66,14 @@ class DeploymentController(Controller):
             self.queue.cancel(key)
             return
         deployment = msgspec.json.decode(body, type=Deployment)
-        found = (*self._sets.by(OWNER, deployment.metadata.uid), *self._sets.by(ORPHANS, key[0]))
+        candidates = (*self._sets.by(OWNER, deployment.metadata.uid), *self._sets.by(ORPHANS, key[0]))
         selector = selector_of(deployment.spec.selector)
-        sets = await claim(self.client, self._sets, deployment, selector, found)
-        rollout = await self._look(deployment, msgspec.json.decode(body), sets)
+        sets = await claim(self.client, self._sets, deployment, selector, candidates)
+        rollout = await self._read_rollout(deployment, msgspec.json.decode(body), sets)
         try:
-            await self._steer(rollout)
+            await self._advance(rollout)
         except ApiError as error:
-            if not namespace_ends(error):
+            if not is_namespace_terminating(error):
                 raise
 
     def _changed(self, old: Deployment | None, new: Deployment | None) -> None:
@@ -85,7 +85,7 @@ class DeploymentController(Controller):
             self._templates.pop(old.metadata.uid, None)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
-        """A Deployment that recreates waits for the last of its old pods to go or to end."""
+        """Reconcile a Deployment of strategy Recreate, which waits for the last of its old pods to end."""
         if old is None or (new is not None and old.status.phase == new.status.phase):
             return
         parent = controller_of(old)
@@ -97,7 +97,7 @@ class DeploymentController(Controller):
         if deployment is not None and not rollouts.is_rolling(deployment):
             self.enqueue(deployment)
 
-    async def _look(self, deployment: Deployment, data: Data, sets: Sequence[ReplicaSet]) -> DeploymentRollout:
+    async def _read_rollout(self, deployment: Deployment, data: Data, sets: Sequence[ReplicaSet]) -> DeploymentRollout:
         template, new = rollouts.comparable(data["spec"]["template"]), None
         for each in rollouts.by_age(sets):
             if new is None and await self._template(each) == template:
@@ -105,7 +105,7 @@ class DeploymentController(Controller):
         return DeploymentRollout(deployment, data, new, [each for each in sets if each is not new])
 
     async def _template(self, item: ReplicaSet) -> Data | None:
-        """The template of a ReplicaSet as it was written, to be compared; None when it is gone."""
+        """The template of a ReplicaSet as stored, ready to be compared; None when it is gone."""
         metadata = item.metadata
         known = self._templates.get(metadata.uid)
         if known is None or known[0] != metadata.generation:
@@ -117,7 +117,7 @@ class DeploymentController(Controller):
             self._templates[metadata.uid] = known
         return known[1]
 
-    async def _steer(self, rollout: DeploymentRollout) -> None:
+    async def _advance(self, rollout: DeploymentRollout) -> None:
         deployment = rollout.deployment
         if deployment.metadata.deletion_timestamp is not None:
             await self._report(rollout)
@@ -141,7 +141,7 @@ class DeploymentController(Controller):
             await self._report(rollout)
 
     async def _roll(self, rollout: DeploymentRollout) -> bool:
-        """Take one step of a rolling update: up with the new, else down with the old. Whether there was none."""
+        """Take one step of a rolling update: scale the new up, else the old down. Returns whether none was left."""
         new = rollout.new or await self._create(rollout)
         if new is None:
             return False
@@ -171,7 +171,7 @@ class DeploymentController(Controller):
         return has_shrunk
 
     async def _recreate(self, rollout: DeploymentRollout) -> bool:
-        """Take one step of a replacement at once: away with all the old, then up with the new."""
+        """Take one step of strategy Recreate: scale all the old down to zero, then the new up."""
         shrunk = [await self._resize(rollout, each, 0) for each in rollouts.active(rollout.old)]
         if any(shrunk) or self._has_old_pods(rollout):
             return False
@@ -185,12 +185,12 @@ class DeploymentController(Controller):
         return any(each.status.replicas for each in rollout.old) or not all(map(is_finished, pods))
 
     def _is_scaled(self, rollout: DeploymentRollout) -> bool:
-        """Whether the size of the Deployment was changed since its ReplicaSets were told."""
-        told = (
+        """Whether the size of the Deployment was changed since it was written to its ReplicaSets."""
+        sizes = (
             rollouts.number(each.metadata.annotations.get(rollouts.DESIRED, ""))
             for each in rollouts.active(rollout.sets)
         )
-        return any(size is not None and size != desired_replicas(rollout.deployment) for size in told)
+        return any(size is not None and size != desired_replicas(rollout.deployment) for size in sizes)
 
     async def _rescale(self, rollout: DeploymentRollout) -> None:
         """Bring ReplicaSets to the size of the Deployment without moving the rollout on."""
@@ -203,14 +203,14 @@ class DeploymentController(Controller):
         elif rollouts.is_rolling(deployment):
             sizes = rollouts.proportions(deployment, rollouts.active(rollout.sets))
             for each in rollouts.active(rollout.sets):
-                await self._resize(rollout, each, sizes[each.metadata.name], is_told=True)
+                await self._resize(rollout, each, sizes[each.metadata.name], annotate=True)
 
-    async def _resize(self, rollout: DeploymentRollout, item: ReplicaSet, size: int, *, is_told: bool = False) -> bool:
-        """Scale a ReplicaSet; with `is_told` also tell one that keeps its size how large its Deployment is."""
-        before, told = desired_replicas(item), rollouts.sizes(rollout.deployment)
-        if before == size and (not is_told or told.items() <= item.metadata.annotations.items()):
+    async def _resize(self, rollout: DeploymentRollout, item: ReplicaSet, size: int, *, annotate: bool = False) -> bool:
+        """Scale a ReplicaSet; with `annotate`, write the Deployment's size to one that keeps its own size, too."""
+        before, annotations = desired_replicas(item), rollouts.sizes(rollout.deployment)
+        if before == size and (not annotate or annotations.items() <= item.metadata.annotations.items()):
             return False
-        await self._change(rollout, item, {"metadata": {"annotations": told}, "spec": {"replicas": size}})
+        await self._change(rollout, item, {"metadata": {"annotations": annotations}, "spec": {"replicas": size}})
         if before == size:
             return False
         direction = "up" if before < size else "down"
@@ -219,7 +219,7 @@ class DeploymentController(Controller):
         return True
 
     async def _change(self, rollout: DeploymentRollout, item: ReplicaSet, patch: Data) -> None:
-        """Patch a ReplicaSet as it was read, and wait until the informer knows."""
+        """Patch a ReplicaSet as it was read, and wait until the informer has seen it."""
         patch.setdefault("metadata", {})["resourceVersion"] = item.metadata.resource_version
         answer = await self.client.patch(REPLICA_SET, item.metadata.namespace, item.metadata.name, patch)
         fresh = msgspec.json.decode(answer, type=ReplicaSet)
@@ -240,10 +240,10 @@ class DeploymentController(Controller):
             await self._change(rollout, rollout.new, patch)
         if rollouts.has_deadline(rollout.deployment) and not rollouts.condition(rollout.conditions, PROGRESSING):
             text = f'Found new replica set "{rollout.new.metadata.name}"'
-            rollout.say(self.clock.now(), PROGRESSING, "True", "FoundNewReplicaSet", text)
+            rollout.set_condition(self.clock.now(), PROGRESSING, "True", "FoundNewReplicaSet", text)
 
     async def _create(self, rollout: DeploymentRollout) -> ReplicaSet | None:
-        """Make the ReplicaSet of the newest template; None when its name is taken, so that another is tried next."""
+        """Create the ReplicaSet of the newest template; None when its name is taken, so that another is tried next."""
         deployment, data = rollout.deployment, self._new_set(rollout)
         namespace, name = rollout.key[0], data["metadata"]["name"]
         try:
@@ -261,13 +261,13 @@ class DeploymentController(Controller):
             text = f"Scaled up replica set {name} from 0 to {size}"
             self.recorder.event(deployment, NORMAL, "ScalingReplicaSet", text)
         if rollouts.has_deadline(deployment):
-            rollout.say(
+            rollout.set_condition(
                 self.clock.now(), PROGRESSING, "True", "NewReplicaSetCreated", f'Created new replica set "{name}"'
             )
         return rollout.new
 
     async def _is_ours(self, rollout: DeploymentRollout, name: str) -> bool:
-        """Whether a ReplicaSet that has the name is the one that was to be made, and only not known here yet."""
+        """Whether a ReplicaSet of this name is the one to be created, and the informer has not seen it yet."""
         try:
             body = await self.client.get(REPLICA_SET, rollout.key[0], name)
         except Missing:
@@ -280,8 +280,8 @@ class DeploymentController(Controller):
     def _new_set(self, rollout: DeploymentRollout) -> Data:
         deployment, spec = rollout.deployment, rollout.data["spec"]
         hash_ = pod_template_hash(rollouts.comparable(spec["template"]), rollout.collisions or 0)
-        given, selector = spec["template"].get("metadata") or {}, spec["selector"]
-        labels = {**(given.get("labels") or {}), HASH: hash_}
+        template_metadata, selector = spec["template"].get("metadata") or {}, spec["selector"]
+        labels = {**(template_metadata.get("labels") or {}), HASH: hash_}
         revision = max(map(rollouts.revision_of, rollout.old), default=0) + 1
         return {
             "metadata": {
@@ -294,42 +294,42 @@ class DeploymentController(Controller):
                 "replicas": rollouts.size_of_new(deployment, 0, sum(map(desired_replicas, rollout.old))),
                 "minReadySeconds": deployment.spec.min_ready_seconds,
                 "selector": {**selector, "matchLabels": {**(selector.get("matchLabels") or {}), HASH: hash_}},
-                "template": {**spec["template"], "metadata": {**given, "labels": labels}},
+                "template": {**spec["template"], "metadata": {**template_metadata, "labels": labels}},
             },
         }
 
     async def _report_failure(self, rollout: DeploymentRollout, message: str, error: ApiError) -> None:
-        if namespace_ends(error):
+        if is_namespace_terminating(error):
             return
         self.recorder.event(rollout.deployment, WARNING, "ReplicaSetCreateError", message)
         if rollouts.has_deadline(rollout.deployment):
-            rollout.say(self.clock.now(), PROGRESSING, "False", "ReplicaSetCreateError", message)
+            rollout.set_condition(self.clock.now(), PROGRESSING, "False", "ReplicaSetCreateError", message)
         await self._report(rollout)
 
     async def _roll_back(self, rollout: DeploymentRollout) -> None:
-        """Give the Deployment the template of an earlier revision, as the old annotation asks."""
+        """Give the Deployment the template of an earlier revision, as the deprecated annotation asks."""
         deployment, data = rollout.deployment, rollout.data
         asked = deployment.metadata.annotations[ROLLBACK]
         revisions = sorted({rollouts.revision_of(each) for each in rollout.sets} - {0})
         last = revisions[-2] if len(revisions) > 1 else 0
         revision = (int(asked) or last) if re.fullmatch(r"[0-9]{1,19}", asked) else 0
-        found = next((each for each in rollout.sets if revision and rollouts.revision_of(each) == revision), None)
+        target = next((each for each in rollout.sets if revision and rollouts.revision_of(each) == revision), None)
         kept = dict(data["metadata"]["annotations"])
         del kept[ROLLBACK]
-        if found is None:
-            word = "Unable to find the revision to rollback to." if revision else "Unable to find last revision."
-            event = WARNING, "DeploymentRollbackRevisionNotFound", word
-        elif found is rollout.new:
-            word = f'The rollback revision contains the same template as current deployment "{rollout.key[1]}"'
-            event = WARNING, "DeploymentRollbackTemplateUnchanged", word
+        if target is None:
+            message = "Unable to find the revision to rollback to." if revision else "Unable to find last revision."
+            event = WARNING, "DeploymentRollbackRevisionNotFound", message
+        elif target is rollout.new:
+            message = f'The rollback revision contains the same template as current deployment "{rollout.key[1]}"'
+            event = WARNING, "DeploymentRollbackTemplateUnchanged", message
         else:
             event = NORMAL, "DeploymentRollback", f'Rolled back deployment "{rollout.key[1]}" to revision {revision}'
-            template = msgspec.json.decode(await self.client.get(REPLICA_SET, rollout.key[0], found.metadata.name))
+            template = msgspec.json.decode(await self.client.get(REPLICA_SET, rollout.key[0], target.metadata.name))
             data["spec"]["template"] = template["spec"]["template"]
             data["spec"]["template"]["metadata"]["labels"].pop(HASH, None)
             own = rollouts.OWN_ANNOTATIONS
             kept = {key: value for key, value in kept.items() if key in own}
-            kept |= {key: value for key, value in found.metadata.annotations.items() if key not in own}
+            kept |= {key: value for key, value in target.metadata.annotations.items() if key not in own}
         data["metadata"]["annotations"] = kept
         await self.client.update(DEPLOYMENT, data)
         self.recorder.event(deployment, *event)
@@ -353,7 +353,7 @@ class DeploymentController(Controller):
                 continue
 
     async def _report(self, rollout: DeploymentRollout) -> None:
-        """Write the status and the revision when they have changed, and look again when a rollout is overdue."""
+        """Write the status and the revision when they have changed, and set the timer for the progress deadline."""
         deployment, now = rollout.deployment, self.clock.now()
         changed = rollout.changed_status(now)
         overdue = rollouts.deadline(deployment, rollout.conditions)

@@ -1,4 +1,4 @@
-"""How a rollout is doing: what is said of it in the status of its Deployment."""
+"""The progress of a rollout, as the status of its Deployment reports it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _DONE, _OVERDUE, _PAUSED = "NewReplicaSetAvailable", "ProgressDeadlineExceeded",
 
 @dataclass(slots=True)
 class DeploymentRollout:
-    """One look at a Deployment: as it was read, its ReplicaSets, and what is going to be said of it."""
+    """A Deployment as it was read, its ReplicaSets, and the status that is to be written."""
 
     deployment: Deployment
     data: Data
     new: ReplicaSet | None
     old: list[ReplicaSet]
     status: Data = field(init=False)
-    """What was said before."""
+    """The status as it was read."""
     conditions: list[Data] = field(init=False)
     collisions: int | None = field(init=False)
 
@@ -45,28 +45,28 @@ class DeploymentRollout:
         return [*self.old, self.new] if self.new is not None else self.old
 
     def put(self, fresh: ReplicaSet) -> None:
-        """Take note of a ReplicaSet that was changed."""
+        """Replace a ReplicaSet that was changed."""
         uid = fresh.metadata.uid
         self.old = [fresh if each.metadata.uid == uid else each for each in self.old]
         if self.new is not None and self.new.metadata.uid == uid:
             self.new = fresh
 
-    def say(self, now: datetime, type_: str, status: str, reason: str, message: str) -> None:
+    def set_condition(self, now: datetime, type_: str, status: str, reason: str, message: str) -> None:
         """Set a condition."""
         self.conditions = rollouts.with_condition(self.conditions, type_, status, reason, message, now)
 
     def note_pause(self, now: datetime) -> None:
-        """Say that the Deployment is paused or resumed, so that the pause does not count as lack of progress."""
+        """Set the condition of a paused or resumed Deployment, so that a pause does not count as lack of progress."""
         reason = (rollouts.condition(self.conditions, PROGRESSING) or {}).get("reason")
         if not rollouts.has_deadline(self.deployment) or reason == _OVERDUE:
             return
         if self.deployment.spec.paused and reason != _PAUSED:
-            self.say(now, PROGRESSING, "Unknown", _PAUSED, "Deployment is paused")
+            self.set_condition(now, PROGRESSING, "Unknown", _PAUSED, "Deployment is paused")
         elif reason == _PAUSED and not self.deployment.spec.paused:
-            self.say(now, PROGRESSING, "Unknown", "DeploymentResumed", "Deployment is resumed")
+            self.set_condition(now, PROGRESSING, "Unknown", "DeploymentResumed", "Deployment is resumed")
 
     def note_progress(self, now: datetime) -> None:
-        """Say how the rollout comes forward, and which failure its ReplicaSets report."""
+        """Set the conditions for the progress of the rollout and for failures that its ReplicaSets report."""
         if rollouts.has_deadline(self.deployment):
             self._note_progress(now)
         else:
@@ -74,7 +74,7 @@ class DeploymentRollout:
         newest_first = [self.new, *self.old] if self.new is not None else self.old
         failures = [each for item in newest_first for each in item.status.conditions if each.type == _FAILURE]
         if failures:
-            self.say(now, _FAILURE, failures[0].status, failures[0].reason, failures[0].message)
+            self.set_condition(now, _FAILURE, failures[0].status, failures[0].reason, failures[0].message)
         else:
             self.conditions = rollouts.without(self.conditions, _FAILURE)
 
@@ -84,15 +84,15 @@ class DeploymentRollout:
         if current.get("reason") == _DONE and counts["replicas"] == counts["updatedReplicas"]:
             return
         if rollouts.is_complete(self.deployment, counts):
-            self.say(now, PROGRESSING, "True", _DONE, f"{self._subject} has successfully progressed.")
+            self.set_condition(now, PROGRESSING, "True", _DONE, f"{self._subject} has successfully progressed.")
         elif rollouts.has_progressed(self.status, counts):
             # Progress is dated anew each time, though the condition stays what it is.
             self.conditions = rollouts.without(self.conditions, PROGRESSING)
-            self.say(now, PROGRESSING, "True", "ReplicaSetUpdated", f"{self._subject} is progressing.")
+            self.set_condition(now, PROGRESSING, "True", "ReplicaSetUpdated", f"{self._subject} is progressing.")
             if current.get("status") == "True":
                 self.conditions[-1]["lastTransitionTime"] = current["lastTransitionTime"]
         elif overdue is not None and overdue < now:
-            self.say(now, PROGRESSING, "False", _OVERDUE, f"{self._subject} has timed out progressing.")
+            self.set_condition(now, PROGRESSING, "False", _OVERDUE, f"{self._subject} has timed out progressing.")
 
     @property
     def _subject(self) -> str:
@@ -114,14 +114,14 @@ class DeploymentRollout:
         }
 
     def changed_status(self, now: datetime) -> Data:
-        """What is to be said that was not said before; a count of zero is not mentioned."""
+        """The fields of the status that have changed; a count of zero is left out."""
         counts = self.counts()
         if counts["availableReplicas"] >= rollouts.fewest(self.deployment):
             text = "Deployment has minimum availability."
-            self.say(now, AVAILABLE, "True", "MinimumReplicasAvailable", text)
+            self.set_condition(now, AVAILABLE, "True", "MinimumReplicasAvailable", text)
         else:
             text = "Deployment does not have minimum availability."
-            self.say(now, AVAILABLE, "False", "MinimumReplicasUnavailable", text)
+            self.set_condition(now, AVAILABLE, "False", "MinimumReplicasUnavailable", text)
         status: Data = {
             **{name: count or None for name, count in counts.items()},
             "terminatingReplicas": sum(each.status.terminating_replicas or 0 for each in self.sets),

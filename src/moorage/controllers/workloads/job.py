@@ -42,37 +42,37 @@ class Jobs(PodOwner[Job]):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._backoffs: dict[str, JobBackoff] = {}
-        self._uncared: WorkQueue[Key] = WorkQueue(context.clock, self.retries)
-        self.pods.on_change(lambda _, new: self._look_after(new))
+        self._orphaned: WorkQueue[Key] = WorkQueue(context.clock, self.retries)
+        self.pods.on_change(lambda _, new: self._enqueue_orphaned(new))
         self.owners.on_change(self._job_changed)
 
     @property
     def is_idle(self) -> bool:
-        """Whether no Job is to be reconciled and no pod to be freed now."""
-        return super().is_idle and self._uncared.is_idle
+        """Whether no Job is to be reconciled and no pod to be released now."""
+        return super().is_idle and self._orphaned.is_idle
 
     async def run(self) -> None:
-        """Reconcile, and free the pods of Jobs that are no more, until cancelled."""
+        """Reconcile Jobs, and release the pods of Jobs that are gone, until cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(super().run())
-                tasks.create_task(work(self._uncared, self._free_uncared, self.failed))
+                tasks.create_task(work(self._orphaned, self._release_orphaned, self.failed))
         finally:
-            self._uncared.close()
+            self._orphaned.close()
 
     def _job_changed(self, old: Job | None, new: Job | None) -> None:
         job = new or old
         if job is not None and (new is None or has_ended(new)):
             self._backoffs.pop(job.metadata.uid, None)
             for pod in self.pods.by(OWNER, job.metadata.uid):
-                self._look_after(pod)
+                self._enqueue_orphaned(pod)
 
-    def _look_after(self, pod: Pod | None) -> None:
-        if pod is not None and self._is_uncared(pod):
-            self._uncared.add((pod.metadata.namespace, pod.metadata.name))
+    def _enqueue_orphaned(self, pod: Pod | None) -> None:
+        if pod is not None and self._is_orphaned(pod):
+            self._orphaned.add((pod.metadata.namespace, pod.metadata.name))
 
-    def _is_uncared(self, pod: Pod) -> bool:
-        """Whether a pod waits to be counted by a Job that will not do so any more."""
+    def _is_orphaned(self, pod: Pod) -> bool:
+        """Whether a pod has the tracking finalizer of a Job that will not count it any more."""
         if FINALIZER not in pod.metadata.finalizers:
             return False
         reference = controller_of(pod)
@@ -85,13 +85,13 @@ class Jobs(PodOwner[Job]):
             return True
         return has_ended(job) and _is_ours(job)
 
-    async def _free_uncared(self, key: Key) -> None:
+    async def _release_orphaned(self, key: Key) -> None:
         pod = self.pods.get(*key)
-        if pod is not None and self._is_uncared(pod):
-            await self._free(pod)
+        if pod is not None and self._is_orphaned(pod):
+            await self._release(pod)
 
-    async def _free(self, pod: Pod) -> None:
-        """Let a pod that has been counted, or need not be, go when it is deleted."""
+    async def _release(self, pod: Pod) -> None:
+        """Remove the tracking finalizer of a pod that was counted, or need not be."""
         await self._patch(pod, {"$deleteFromPrimitiveList/finalizers": [FINALIZER]})
 
     async def _patch(self, pod: Pod, metadata: Data) -> None:
@@ -101,21 +101,21 @@ class Jobs(PodOwner[Job]):
             await self.pods.caught_up(resource_version(answer))
 
     async def sync(self, owner: Job) -> None:
-        """Bring a Job nearer to its end."""
+        """Count pods that have ended, create and delete pods, and write the status of a Job."""
         if has_ended(owner):
             await self._expire(owner)
             return
         if not _is_ours(owner):
             return
         if is_ending(owner):
-            await asyncio.gather(*map(self._free, filter(_is_tracked, self.owned(owner))))
+            await asyncio.gather(*map(self._release, filter(_is_tracked, self.owned(owner))))
             return
         try:
             data: Data = msgspec.json.decode(await self.client.get(self.kind, *_key(owner)))
         except Missing:
             return
         job = msgspec.convert(data, Job)
-        # What is newer than the informer knows will be told by it.
+        # What is newer than the informer's object will be reconciled when the informer has seen it.
         if job.metadata.uid == owner.metadata.uid and not has_ended(job) and not is_ending(job):
             await self._advance(data, job)
 
@@ -138,13 +138,13 @@ class Jobs(PodOwner[Job]):
                 problem = error
             outcome = state.outcome_without(sum(map(is_active, self.owned(job))))
             if outcome is None:
-                self._tell_suspension(state, status)
+                self._set_suspended(state, status)
         await self._track(data, status, state, outcome)
         if problem is not None:
             raise problem
 
     async def _tracked_pods(self, job: Job) -> list[Pod]:
-        """The pods of a Job; those that are active, adopted ones too, stay until they are counted."""
+        """The pods of a Job, after active ones without the tracking finalizer have got it."""
         pods = await self.claimed(job)
         untracked = [pod for pod in pods if is_active(pod) and not _is_tracked(pod)]
         await asyncio.gather(*(self._patch(pod, {"finalizers": [FINALIZER]}) for pod in untracked))
@@ -154,8 +154,8 @@ class Jobs(PodOwner[Job]):
         """Delete pods that are too many, or make pods that are too few."""
         job = state.job
         if surplus := state.surplus()[:_AT_ONCE]:
-            # Freed first, they do not count as failed.
-            await asyncio.gather(*map(self._free, surplus))
+            # Without the tracking finalizer they do not count as failed.
+            await asyncio.gather(*map(self._release, surplus))
             await self.pod_control.delete_many(job, surplus)
             return
         count = min(_AT_ONCE, state.missing())
@@ -189,7 +189,7 @@ class Jobs(PodOwner[Job]):
         spec = {**(template.get("spec") or {}), "hostname": f"{name}-{index}"}
         await self.pod_control.create(state.job, {**template, "spec": spec}, metadata)
 
-    def _tell_suspension(self, state: JobState, status: Data) -> None:
+    def _set_suspended(self, state: JobState, status: Data) -> None:
         now = timestamp(state.now)
         if state.is_suspended:
             if _set_condition(status, "Suspended", "True", "JobSuspended", "Job suspended", now):
@@ -200,9 +200,9 @@ class Jobs(PodOwner[Job]):
             self.recorder.event(state.job, NORMAL, "Resumed", "Job resumed")
 
     async def _track(self, data: Data, status: Data, state: JobState, outcome: JobOutcome | None) -> None:
-        """Count the pods that have ended: note them, free them, count those that are free. So each counts once.
+        """Count the pods that have ended: note uids, remove finalizers, count those without. So each counts once.
 
-        A Job that is over is told so when all are counted and none is left.
+        The final condition of a Job is set when all are counted and none is left.
         """
         job = state.job
         uncounted = {part: list(getattr(state.uncounted, part)) for part in ("succeeded", "failed")}
@@ -213,15 +213,15 @@ class Jobs(PodOwner[Job]):
             _set_condition(status, kind, "True", outcome.reason, outcome.message, timestamp(state.now))
         data = await self._write(data, self._described(state, status, uncounted))
         self._backoffs[job.metadata.uid] = state.backoff
-        answers: list[Any] = await asyncio.gather(*map(self._free, freed), return_exceptions=True)
+        answers: list[Any] = await asyncio.gather(*map(self._release, freed), return_exceptions=True)
         status = dict(data["status"])
         self._count(job, status, uncounted)
         status = self._described(state, status, uncounted)
         if outcome is not None and len(freed) < _AT_ONCE and not any(uncounted.values()) and not status["terminating"]:
             _finish(status, outcome, timestamp(self.clock.now()))
             await self._write(data, status)
-            told = ("Completed", "Job completed") if outcome.is_success else (outcome.reason, outcome.message)
-            self.recorder.event(job, NORMAL if outcome.is_success else WARNING, *told)
+            event = ("Completed", "Job completed") if outcome.is_success else (outcome.reason, outcome.message)
+            self.recorder.event(job, NORMAL if outcome.is_success else WARNING, *event)
         else:
             await self._write(data, status)
         for problem in answers:
@@ -229,7 +229,7 @@ class Jobs(PodOwner[Job]):
                 raise problem
 
     def _count(self, job: Job, status: Data, uncounted: dict[str, list[str]]) -> None:
-        """Count the pods that were noted and are free."""
+        """Count the pods that were noted and have no finalizer any more."""
         tracked = {pod.metadata.uid for pod in self.owned(job) if _is_tracked(pod)}
         for part, uids in uncounted.items():
             left = [uid for uid in uids if uid in tracked]
@@ -238,7 +238,7 @@ class Jobs(PodOwner[Job]):
                 uncounted[part] = left
 
     def _note(self, state: JobState, uncounted: dict[str, list[str]], outcome: JobOutcome | None) -> list[Pod]:
-        """Note the pods that are to be counted. Returns those that need not be kept any longer."""
+        """Note the pods that are to be counted. Returns those whose finalizer is to be removed."""
         freed: list[Pod] = []
         delayed = {pod.metadata.uid for pod in state.delayed.values()}
         for pod in filter(_is_tracked, state.pods):
@@ -316,8 +316,8 @@ def _is_tracked(pod: Pod) -> bool:
 
 
 def _finalizers(template: Data) -> list[str]:
-    given = (template.get("metadata") or {}).get("finalizers") or ()
-    return [*(each for each in given if each != FINALIZER), FINALIZER]
+    inherited = (template.get("metadata") or {}).get("finalizers") or ()
+    return [*(each for each in inherited if each != FINALIZER), FINALIZER]
 
 
 def _knowing_index(template: Data) -> Data:
@@ -337,7 +337,7 @@ def _with_index(env: list[Data]) -> list[Data]:
 
 
 def _failure_counts(state: JobState, index: int) -> dict[str, str]:
-    """What a pod must know of those of its index that failed before it."""
+    """The annotations by which a pod knows how many of its index have failed before it."""
     before = state.delayed.get(index)
     if before is None:
         return {FAILURES: "0"}
@@ -354,11 +354,11 @@ def _finish(status: Data, outcome: JobOutcome, now: str) -> None:
 
 
 def _set_condition(status: Data, kind: str, value: str, reason: str, message: str, now: str) -> bool:
-    """Set a condition. Returns whether that changed anything; one that was never there need not be said to be false."""
-    told = {"type": kind, "status": value, "reason": reason, "message": message}
+    """Set a condition. Returns whether that changed anything; one that was never there is not added as False."""
+    condition = {"type": kind, "status": value, "reason": reason, "message": message}
     known = [each for each in status.get("conditions") or () if each.get("type") == kind]
-    if (not known and value == "False") or any(told.items() <= each.items() for each in known):
+    if (not known and value == "False") or any(condition.items() <= each.items() for each in known):
         return False
     others = [each for each in status.get("conditions") or () if each.get("type") != kind]
-    status["conditions"] = [*others, {**told, "lastProbeTime": now, "lastTransitionTime": now}]
+    status["conditions"] = [*others, {**condition, "lastProbeTime": now, "lastTransitionTime": now}]
     return True

@@ -30,12 +30,12 @@ class Indexes:
     @classmethod
     def parse(cls, text: str, completions: int) -> Indexes:
         """Read intervals, below a limit; what cannot be read is left out."""
-        found = []
+        intervals = []
         for part in filter(None, text.split(",")):
             first, _, last = part.partition("-")
             if first.isdecimal() and (not last or last.isdecimal()) and int(first) < completions:
-                found.append((int(first), min(int(last or first), completions - 1)))
-        return cls(found)
+                intervals.append((int(first), min(int(last or first), completions - 1)))
+        return cls(intervals)
 
     def plus(self, indexes: Iterable[int]) -> Indexes:
         """These indexes and some more."""
@@ -63,12 +63,12 @@ class Indexes:
 
     def missing(self, count: int, completions: int) -> list[int]:
         """The first indexes that are not here."""
-        found: list[int] = []
+        indexes: list[int] = []
         begin = 0
         for first, last in [*self._intervals, (completions, completions)]:
-            found += range(begin, min(first, completions, begin + count - len(found)))
+            indexes += range(begin, min(first, completions, begin + count - len(indexes)))
             begin = last + 1
-        return found[:count]
+        return indexes[:count]
 
     def __str__(self) -> str:
         return ",".join(_text(first, last) for first, last in self._intervals)

@@ -58,25 +58,25 @@ def _subject(rule: FailureRule, pod: Pod) -> str:
     return ""
 
 
-def _exit_code(container: ContainerStatus, wanted: OnExitCodes) -> int | None:
+def _exit_code(container: ContainerStatus, rule: OnExitCodes) -> int | None:
     ended = container.state.terminated
-    if ended is None or not ended.exit_code or wanted.container_name not in (None, container.name):
+    if ended is None or not ended.exit_code or rule.container_name not in (None, container.name):
         return None
-    return ended.exit_code if (ended.exit_code in wanted.values) == (wanted.operator == "In") else None
+    return ended.exit_code if (ended.exit_code in rule.values) == (rule.operator == "In") else None
 
 
 def success_rule(job: Job, succeeded: Indexes) -> int | None:
     """The number of the first rule of the success policy that is fulfilled."""
     policy, completions = job.spec.success_policy, job.spec.completions or 0
     for number, rule in enumerate(policy.rules if policy else ()):
-        wanted = rule.succeeded_count
+        count = rule.succeeded_count
         if rule.succeeded_indexes is None:
-            if wanted is not None and len(succeeded) >= wanted:
+            if count is not None and len(succeeded) >= count:
                 return number
             continue
         indexes = Indexes.parse(rule.succeeded_indexes, completions)
         common = len(indexes & succeeded)
-        if len(indexes) and (common == len(indexes) or (wanted is not None and common >= wanted)):
+        if len(indexes) and (common == len(indexes) or (count is not None and common >= count)):
             return number
     return None
 

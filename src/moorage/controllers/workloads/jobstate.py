@@ -160,8 +160,8 @@ class JobState:
                 self.delayed[index] = pod
 
     def _fails_index(self, pod: Pod, limit: int) -> bool:
-        what = meaning(self.job, pod)
-        return what.fails_index or (what.counts and failures(pod) >= limit)
+        failure = meaning(self.job, pod)
+        return failure.fails_index or (failure.counts and failures(pod) >= limit)
 
     def outcome(self) -> JobOutcome | None:
         """Whether the Job is over, whatever its pods still do."""

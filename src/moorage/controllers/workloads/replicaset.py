@@ -1,4 +1,4 @@
-"""ReplicaSets and ReplicationControllers: as many pods as they say, no more and no fewer."""
+"""ReplicaSets and ReplicationControllers: as many pods as they specify."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from moorage.controllers.owners.podcontrol import (
     follow,
     index_by_owner,
     is_active,
+    is_namespace_terminating,
     is_terminating,
-    namespace_ends,
     seconds_to_availability,
 )
 from moorage.controllers.owners.replicas import desired_replicas
@@ -37,7 +37,7 @@ from moorage.controllers.owners.replicas import desired_replicas
 REPLICA_FAILURE = "ReplicaFailure"
 _BURST = 500
 _PAUSE, _LONGEST_PAUSE = 5e-4, 1.0
-"""How many seconds for each pod it has a set waits for further changes: each look is a look at all of them."""
+"""Seconds for each pod of a set in which further changes are gathered: each reconciliation goes through all pods."""
 _COST = "controller.kubernetes.io/pod-deletion-cost"
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
@@ -45,7 +45,7 @@ Owner = ReplicaSet | ReplicationController
 
 
 class ReplicaSetController(Controller):
-    """Creates the pods that are missing, deletes those that are too many, and says how many there are."""
+    """Creates the pods that are missing, deletes those that are too many, and reports how many there are."""
 
     name = "replicaset-controller"
     struct: type[Owner] = ReplicaSet
@@ -58,17 +58,17 @@ class ReplicaSetController(Controller):
         index_by_owner(self._pods)
         self._pod_control = PodControl.of(self, self._pods)
         self._sets.on_change(self._changed)
-        follow(self._pods, self._sets, lambda owner: owner.spec.selector, self._wake)
+        follow(self._pods, self._sets, lambda owner: owner.spec.selector, self._enqueue_later)
 
     async def reconcile(self, key: Key) -> None:
-        """Bring the number of pods of one owner in order."""
+        """Create or delete pods of one owner, and write its status."""
         owner = self._sets.get(*key)
         if owner is None:
             self.queue.cancel(key)
             return
-        found = (*self._pods.by(OWNER, owner.metadata.uid), *self._pods.by(ORPHANS, key[0]))
+        candidates = (*self._pods.by(OWNER, owner.metadata.uid), *self._pods.by(ORPHANS, key[0]))
         selector = selector_of(owner.spec.selector)
-        pods = await claim(self.client, self._pods, owner, selector, filter(is_active, found))
+        pods = await claim(self.client, self._pods, owner, selector, filter(is_active, candidates))
         if owner.metadata.deletion_timestamp is not None:
             await self._report(owner, None)
             return
@@ -79,18 +79,18 @@ class ReplicaSetController(Controller):
             return
         if not (wait := self._pod_control.seconds_to_wait(owner)):
             raise problem
-        if not (is_waiting or namespace_ends(problem)):
+        if not (is_waiting or is_namespace_terminating(problem)):
             self.failed(key, problem)
         self.queue.add_after(key, wait)
 
     def _changed(self, old: Owner | None, new: Owner | None) -> None:
         if old is not None and new is not None and old.metadata.generation == new.metadata.generation:
-            self._wake((new.metadata.namespace, new.metadata.name))
+            self._enqueue_later((new.metadata.namespace, new.metadata.name))
         elif changed := new or old:
             self.enqueue(changed)
 
-    def _wake(self, key: Key) -> None:
-        """Look at a set soon, but not for each pod that changes when they are many."""
+    def _enqueue_later(self, key: Key) -> None:
+        """Reconcile a set soon; the more pods it has, the longer changes are gathered."""
         owner = self._sets.get(*key)
         if owner is not None:
             self.queue.add_after(key, min(owner.status.replicas * _PAUSE, _LONGEST_PAUSE))
@@ -123,18 +123,18 @@ class ReplicaSetController(Controller):
         return least_missed(pods, family, self.clock.now())
 
     async def _report(self, owner: Owner, problem: ApiError | None) -> None:
-        """Say in the status what is there now, and look again when the next pod becomes available."""
+        """Write the status, and set the timer for the next pod that becomes available."""
         matches = selector_of(owner.spec.selector).matches
-        mine = [pod for pod in self._pods.by(OWNER, owner.metadata.uid) if matches(pod.metadata.labels)]
+        owned = [pod for pod in self._pods.by(OWNER, owner.metadata.uid) if matches(pod.metadata.labels)]
         now = self.clock.now()
         waits = [
             wait
-            for pod in mine
+            for pod in owned
             if is_active(pod) and (wait := seconds_to_availability(pod, owner.spec.min_ready_seconds, now)) is not None
         ]
-        if later := [wait for wait in waits if wait > 0]:
-            self.queue.add_after((owner.metadata.namespace, owner.metadata.name), min(later))
-        status = self._status(owner, mine, waits, problem)
+        if remaining := [wait for wait in waits if wait > 0]:
+            self.queue.add_after((owner.metadata.namespace, owner.metadata.name), min(remaining))
+        status = self._status(owner, owned, waits, problem)
         if status == owner.status:
             return
         written = msgspec.to_builtins(status)
@@ -148,9 +148,9 @@ class ReplicaSetController(Controller):
         await self._sets.caught_up(resource_version(answer))
 
     def _status(
-        self, owner: Owner, mine: Sequence[Pod], waits: Sequence[float], problem: ApiError | None
+        self, owner: Owner, owned: Sequence[Pod], waits: Sequence[float], problem: ApiError | None
     ) -> ReplicationControllerStatus:
-        active = [pod for pod in mine if is_active(pod)]
+        active = [pod for pod in owned if is_active(pod)]
         template = owner.spec.template.metadata.labels.items()
         counts = {
             "observed_generation": owner.metadata.generation,
@@ -162,11 +162,11 @@ class ReplicaSetController(Controller):
         conditions = self._conditions(owner, len(active), problem)
         if isinstance(owner, ReplicationController):
             return ReplicationControllerStatus(**counts, conditions=conditions)
-        return ReplicaSetStatus(**counts, conditions=conditions, terminating_replicas=sum(map(is_terminating, mine)))
+        return ReplicaSetStatus(**counts, conditions=conditions, terminating_replicas=sum(map(is_terminating, owned)))
 
     def _conditions(self, owner: Owner, active: int, problem: ApiError | None) -> tuple[Condition, ...]:
         others = tuple(each for each in owner.status.conditions if each.type != REPLICA_FAILURE)
-        if problem is None or namespace_ends(problem):
+        if problem is None or is_namespace_terminating(problem):
             return others
         reason, message = "FailedCreate" if active < desired_replicas(owner) else "FailedDelete", str(problem)
         for old in owner.status.conditions:
@@ -185,7 +185,7 @@ class ReplicationControllers(ReplicaSetController):
 
 @cache
 def _fields(struct: type[ReplicationControllerStatus]) -> tuple[str, ...]:
-    """What a status says, as it is written."""
+    """The fields of a status, as they are spelt in JSON."""
     named = msgspec.structs.fields(struct)
     return tuple(field.encode_name for field in named if field.name != "updated_replicas")
 

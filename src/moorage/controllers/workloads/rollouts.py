@@ -1,4 +1,4 @@
-"""The arithmetic of rollouts: how many pods of which template, which revision, and what is said about it."""
+"""The arithmetic of Deployments: sizes of ReplicaSets, revisions, annotations and conditions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROLLBACK = "deprecated.deployment.rollback.to"
 OWN_ANNOTATIONS = frozenset(
     ("kubectl.kubernetes.io/last-applied-configuration", REVISION, HISTORY, DESIRED, MAXIMUM, ROLLBACK)
 )
-"""What a Deployment and its ReplicaSets have each for itself."""
+"""Annotations that are not copied between a Deployment and its ReplicaSets."""
 PROGRESSING, AVAILABLE = "Progressing", "Available"
 _HISTORY_LENGTH = 2000
 _NO_LIMIT = 2**31 - 1
@@ -30,7 +30,7 @@ _NAME_LENGTH = 253
 
 
 def comparable(template: Mapping[str, Any]) -> Data:
-    """A template without its hash and without what says nothing, so that equal ones are equal."""
+    """A template without its hash and without empty fields, for comparison."""
     plain: Data = _pruned(template)
     metadata = plain.setdefault("metadata", {})
     for part in ("labels", "annotations"):
@@ -57,7 +57,7 @@ def is_rolling(deployment: Deployment) -> bool:
 
 
 def margins(deployment: Deployment) -> tuple[int, int]:
-    """How many pods may be too many, and how many may be missing; not both are zero, or nothing could move."""
+    """MaxSurge and maxUnavailable in pods; not both are zero, or nothing could move."""
     if not is_rolling(deployment):
         return 0, 0
     rolling, total = deployment.spec.strategy.rolling_update, desired_replicas(deployment)
@@ -142,8 +142,8 @@ def _proportion(deployment: Deployment, item: ReplicaSet) -> int:
 
 def number(text: str) -> int | None:
     """The number of pods in an annotation."""
-    found = int(text) if re.fullmatch(r"[0-9]{1,10}", text, re.ASCII) else None
-    return found if found is not None and found < 2**31 else None
+    value = int(text) if re.fullmatch(r"[0-9]{1,10}", text, re.ASCII) else None
+    return value if value is not None and value < 2**31 else None
 
 
 def is_saturated(deployment: Deployment, new: ReplicaSet | None) -> bool:
@@ -169,8 +169,8 @@ def sizes(deployment: Deployment) -> dict[str, str]:
 
 def new_annotations(deployment: Deployment, current: Mapping[str, str], revision: int) -> dict[str, str]:
     """What the newest ReplicaSet must be annotated with, beside what it has."""
-    given = deployment.metadata.annotations.items()
-    new = {key: value for key, value in given if key not in OWN_ANNOTATIONS and current.get(key) != value}
+    annotations = deployment.metadata.annotations.items()
+    new = {key: value for key, value in annotations if key not in OWN_ANNOTATIONS and current.get(key) != value}
     before = current.get(REVISION, "")
     if not before:
         return {**new, REVISION: str(revision)}
@@ -187,7 +187,7 @@ def _history(past: str, latest: str) -> str:
 
 
 def has_deadline(deployment: Deployment) -> bool:
-    """Whether a rollout that does not come forward is to be called failed."""
+    """Whether the Deployment has a progress deadline."""
     return deployment.spec.progress_deadline_seconds not in (None, _NO_LIMIT)
 
 
@@ -231,7 +231,7 @@ def is_complete(deployment: Deployment, status: Mapping[str, Any]) -> bool:
 
 
 def has_progressed(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether a rollout has come forward between two statuses."""
+    """Whether a rollout has progressed between two statuses."""
 
     def outdated(status: Mapping[str, Any]) -> int:
         return int(status.get("replicas", 0) - status.get("updatedReplicas", 0))
@@ -241,7 +241,7 @@ def has_progressed(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 
 def deadline(deployment: Deployment, conditions: Iterable[Data]) -> datetime | None:
-    """When a rollout that does not come forward is overdue; None when it is not measured."""
+    """When the progress deadline of a rollout ends; None when it has none, or has ended."""
     seconds, current = deployment.spec.progress_deadline_seconds, condition(conditions, PROGRESSING)
     if seconds is None or not has_deadline(deployment) or current is None:
         return None

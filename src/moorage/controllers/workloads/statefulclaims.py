@@ -27,7 +27,7 @@ def claim_name(template: str, pod: str) -> str:
 
 
 class StatefulClaims:
-    """Makes the claims of StatefulSets and says who owns them."""
+    """Creates the claims of StatefulSets and sets their owners."""
 
     def __init__(self, context: Context, recorder: Recorder) -> None:
         self._client = context.client
@@ -38,19 +38,19 @@ class StatefulClaims:
         """Make the claims that a pod needs and that are not there."""
         for template in templates:
             name = claim_name(template["metadata"]["name"], pod)
-            found = self._claims.get(owner.metadata.namespace, name)
-            if found is None:
+            claim = self._claims.get(owner.metadata.namespace, name)
+            if claim is None:
                 await self._create(owner, template, name, pod)
-            elif found.metadata.deletion_timestamp is not None:
+            elif claim.metadata.deletion_timestamp is not None:
                 raise ClaimEnding(f"pvc {name} is being deleted")
 
     async def _create(self, owner: StatefulSet, template: Data, name: str, pod: str) -> None:
-        given = template["metadata"]
+        template_metadata = template["metadata"]
         selector = owner.spec.selector.match_labels if owner.spec.selector else {}
-        metadata = {"name": name, "labels": {**(given.get("labels") or {}), **selector}}
-        if given.get("annotations"):
-            metadata["annotations"] = given["annotations"]
-        place = f"Pod {pod} in StatefulSet {owner.metadata.name}"
+        metadata = {"name": name, "labels": {**(template_metadata.get("labels") or {}), **selector}}
+        if template_metadata.get("annotations"):
+            metadata["annotations"] = template_metadata["annotations"]
+        pod_in_set = f"Pod {pod} in StatefulSet {owner.metadata.name}"
         try:
             answer = await self._client.create(
                 _CLAIM, {"metadata": metadata, "spec": template.get("spec") or {}}, owner.metadata.namespace
@@ -59,44 +59,46 @@ class StatefulClaims:
             return
         except ApiError as error:
             self._recorder.event(
-                owner, WARNING, "FailedCreate", f"Create Claim {name} for {place} failed error: {error}"
+                owner, WARNING, "FailedCreate", f"Create Claim {name} for {pod_in_set} failed error: {error}"
             )
             raise
-        self._recorder.event(owner, NORMAL, "SuccessfulCreate", f"Create Claim {name} {place} success")
+        self._recorder.event(owner, NORMAL, "SuccessfulCreate", f"Create Claim {name} {pod_in_set} success")
         await self._claims.caught_up(resource_version(answer))
 
     def is_stale(self, owner: StatefulSet, pod: str) -> bool:
-        """Whether a claim still belongs to an earlier pod of this name, and so will go with it."""
+        """Whether a claim still belongs to an earlier pod of this name, and so will be deleted."""
         if _retention(owner).when_scaled != _DELETE:
             return False
         claims = (self._claims.get(owner.metadata.namespace, name) for name in _names(owner, pod))
         return any(_is(each, "Pod", pod) for claim in claims if claim for each in claim.metadata.owner_references)
 
     async def retain(self, owner: StatefulSet, pod: Pod, *, is_surplus: bool) -> None:
-        """Have the claims of a pod go with the set, with the pod, or with nobody, as the set says."""
+        """Have the claims of a pod deleted with the set, with the pod, or not at all, by the retention policy."""
         for name in _names(owner, pod.metadata.name):
             claim = self._claims.get(owner.metadata.namespace, name)
             if claim is not None:
-                await self._own(claim, owner, pod, _heir(owner, pod, is_surplus=is_surplus))
+                await self._own(claim, owner, pod, _claim_owner(owner, pod, is_surplus=is_surplus))
 
-    async def _own(self, claim: PersistentVolumeClaim, owner: StatefulSet, pod: Pod, heir: Object | None) -> None:
+    async def _own(self, claim: PersistentVolumeClaim, owner: StatefulSet, pod: Pod, new_owner: Object | None) -> None:
         references = claim.metadata.owner_references
         ours = [each for each in references if _is(each, "StatefulSet", owner) or _is(each, "Pod", pod)]
         if any(each.uid not in (owner.metadata.uid, pod.metadata.uid) for each in ours):
-            return  # it goes with a set or a pod of the same name that was there before
-        if heir is not None and any(each.controller for each in references if each not in ours):
+            return  # it will be deleted with an earlier set or pod of the same name
+        if new_owner is not None and any(each.controller for each in references if each not in ours):
             message = (
                 f"PersistentVolumeClaim {claim.metadata.name} has a conflicting OwnerReference that acts as a "
                 "managing controller, the retention policy is ignored for this claim"
             )
             self._recorder.event(owner, WARNING, "ConflictingController", message)
-            heir = None
-        wanted = {heir.metadata.uid} if heir else set()
-        if {each.uid for each in ours if each.controller} == wanted and all(each.controller for each in ours):
+            new_owner = None
+        desired = {new_owner.metadata.uid} if new_owner else set()
+        if {each.uid for each in ours if each.controller} == desired and all(each.controller for each in ours):
             return
-        changes: list[Data] = [{"$patch": "delete", "uid": each.uid} for each in ours if each.uid not in wanted]
-        changes += [reference_to(heir)] if heir else []
-        patch = {"metadata": {"uid": claim.metadata.uid, "ownerReferences": changes}}
+        references_patch: list[Data] = [
+            {"$patch": "delete", "uid": each.uid} for each in ours if each.uid not in desired
+        ]
+        references_patch += [reference_to(new_owner)] if new_owner else []
+        patch = {"metadata": {"uid": claim.metadata.uid, "ownerReferences": references_patch}}
         answer = await self._client.patch(_CLAIM, claim.metadata.namespace, claim.metadata.name, patch, form=STRATEGIC)
         await self._claims.caught_up(resource_version(answer))
 
@@ -109,8 +111,8 @@ def _retention(owner: StatefulSet) -> ClaimRetention:
     return owner.spec.persistent_volume_claim_retention_policy or ClaimRetention()
 
 
-def _heir(owner: StatefulSet, pod: Pod, *, is_surplus: bool) -> Object | None:
-    """Whose end is the end of a pod's claims."""
+def _claim_owner(owner: StatefulSet, pod: Pod, *, is_surplus: bool) -> Object | None:
+    """What the claims of a pod are to be deleted with."""
     policy = _retention(owner)
     if is_surplus and policy.when_scaled == _DELETE:
         return pod

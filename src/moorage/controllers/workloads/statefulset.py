@@ -28,13 +28,13 @@ _KEPT_REVISIONS = 10
 
 def _ordinal(owner: StatefulSet, name: str) -> int | None:
     """The number of a pod of a set, by its name."""
-    found = _NUMBERED.fullmatch(name)
-    return int(found[2]) if found and found[1] == owner.metadata.name and str(int(found[2])) == found[2] else None
+    match = _NUMBERED.fullmatch(name)
+    return int(match[2]) if match and match[1] == owner.metadata.name and str(int(match[2])) == match[2] else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """A set as it is to be, and the revisions between which it may stand."""
+    """A StatefulSet, its specification as stored, and its current and its update revision."""
 
     owner: StatefulSet
     spec: Data
@@ -82,7 +82,7 @@ class _Work:
 
 
 class StatefulSets(PodOwner[StatefulSet]):
-    """Keeps each number of a set filled by exactly one pod."""
+    """Keeps exactly one pod for each ordinal of a StatefulSet."""
 
     name = "statefulset-controller"
     struct = StatefulSet
@@ -115,7 +115,7 @@ class StatefulSets(PodOwner[StatefulSet]):
                 self.enqueue(owner)
 
     async def sync(self, owner: StatefulSet) -> None:
-        """Take the next step that the order allows, and tell how far the set is."""
+        """Take the next step that the order allows, and write the status."""
         if is_ending(owner):
             return
         pods = await self.claimed(owner)
@@ -128,9 +128,9 @@ class StatefulSets(PodOwner[StatefulSet]):
         try:
             await self._advance(work, pods)
         except ClaimEnding:
-            pass  # its end is told by the informer
+            pass  # the informer will report its deletion
         finally:
-            await self._tell(work, collisions)
+            await self._write_status(work, collisions)
         live = {pod.metadata.labels.get(_REVISION, "") for pod in self.owned(owner)}
         live |= {current.metadata.name, update.metadata.name, owner.status.current_revision}
         limit = owner.spec.revision_history_limit
@@ -145,10 +145,10 @@ class StatefulSets(PodOwner[StatefulSet]):
         ]
         if work.is_ordered:
             for number in work.ordinals:
-                if not await self._tend(work, number, numbered.get(number)):
+                if not await self._sync_pod(work, number, numbered.get(number)):
                     return
         else:
-            await in_batches([partial(self._tend, work, number, numbered.get(number)) for number in work.ordinals])
+            await in_batches([partial(self._sync_pod, work, number, numbered.get(number)) for number in work.ordinals])
         for pod in surplus:
             await self._claims.retain(work.owner, pod, is_surplus=True)
         if surplus and work.is_ordered:
@@ -158,8 +158,8 @@ class StatefulSets(PodOwner[StatefulSet]):
         if work.owner.spec.update_strategy.type == "RollingUpdate":
             await self._update(work, [numbered.get(number) for number in work.ordinals])
 
-    async def _tend(self, work: _Work, number: int, pod: Pod | None) -> bool:
-        """Make or mend one pod. Returns whether, in an ordered set, the next may be looked at."""
+    async def _sync_pod(self, work: _Work, number: int, pod: Pod | None) -> bool:
+        """Create or repair one pod. Returns whether an ordered set may go on to the next ordinal."""
         owner = work.owner
         if pod is None:
             await self._create(work, number)
@@ -186,19 +186,19 @@ class StatefulSets(PodOwner[StatefulSet]):
         template = await self._revisions.template(revision)
         metadata = {"name": name, "labels": _identity(name, number) | {_REVISION: revision.metadata.name}}
         await self.pod_control.create(owner, {**template, "spec": _pod_spec(template, work, name)}, metadata)
-        made = self.pods.get(owner.metadata.namespace, name)
-        if made is not None:
-            await self._claims.retain(owner, made, is_surplus=False)
+        pod = self.pods.get(owner.metadata.namespace, name)
+        if pod is not None:
+            await self._claims.retain(owner, pod, is_surplus=False)
 
     async def _identify(self, pod: Pod, number: int) -> None:
         """Give a pod that was adopted the labels that it would have been made with."""
-        wanted = _identity(pod.metadata.name, number)
-        if any(pod.metadata.labels.get(name) != value for name, value in wanted.items()):
-            patch = {"metadata": {"uid": pod.metadata.uid, "labels": wanted}}
+        labels = _identity(pod.metadata.name, number)
+        if any(pod.metadata.labels.get(name) != value for name, value in labels.items()):
+            patch = {"metadata": {"uid": pod.metadata.uid, "labels": labels}}
             await self.client.patch(POD, pod.metadata.namespace, pod.metadata.name, patch, form=STRATEGIC)
 
     async def _remove_last(self, work: _Work, surplus: list[Pod]) -> None:
-        """Delete the pod with the highest number, unless it is not well and another one was so before it."""
+        """Delete the pod with the highest ordinal, unless it is unavailable and so is one with a lower ordinal."""
         last = surplus[0]
         sick = [pod for pod in surplus if not self._serves(work, pod)]
         if not is_ending(last) and (last not in sick or last is sick[-1]):
@@ -212,7 +212,7 @@ class StatefulSets(PodOwner[StatefulSet]):
         unavailable = [pod for pod in replicas if not self._serves(work, pod)]
         old = [pod for pod in reversed(replicas[work.partition :]) if pod and work.is_old(pod) and not is_ending(pod)]
         budget = max(0, work.max_unavailable - len(unavailable))
-        # In a parallel set old pods that do not serve anyway are replaced at once.
+        # In a parallel set, old pods that are unavailable anyway are replaced at once.
         broken = [] if work.is_ordered else [pod for pod in old if pod in unavailable]
         chosen = broken + [pod for pod in old if pod not in broken][:budget]
         await self.pod_control.delete_many(work.owner, chosen)
@@ -232,7 +232,7 @@ class StatefulSets(PodOwner[StatefulSet]):
     def _is_available(self, work: _Work, pod: Pod) -> bool:
         return pod.status.phase == "Running" and is_available(pod, work.owner.spec.min_ready_seconds, self.clock.now())
 
-    async def _tell(self, work: _Work, collisions: int) -> None:
+    async def _write_status(self, work: _Work, collisions: int) -> None:
         owner = work.owner
         pods = [pod for pod in self.owned(owner) if _ordinal(owner, pod.metadata.name) is not None]
         revisions = [pod.metadata.labels.get(_REVISION) for pod in pods if not is_ending(pod)]
@@ -254,7 +254,7 @@ class StatefulSets(PodOwner[StatefulSet]):
         if is_rolling and counts == {len(work.ordinals)}:
             status |= {"currentReplicas": status["updatedReplicas"], "currentRevision": update}
         self._wait_for(work, ready)
-        await self.tell_status(owner, status)
+        await self.write_status(owner, status)
 
     def _wait_for(self, work: _Work, ready: list[Pod]) -> None:
         now, seconds = self.clock.now(), work.owner.spec.min_ready_seconds
@@ -274,6 +274,6 @@ def _pod_spec(template: Data, work: _Work, name: str) -> Data:
         spec["subdomain"] = work.owner.spec.service_name
     claims = {each["metadata"]["name"]: each for each in work.claim_templates}
     if claims:
-        made = [{"name": each, "persistentVolumeClaim": {"claimName": claim_name(each, name)}} for each in claims]
-        spec["volumes"] = made + [each for each in spec.get("volumes") or () if each["name"] not in claims]
+        volumes = [{"name": each, "persistentVolumeClaim": {"claimName": claim_name(each, name)}} for each in claims]
+        spec["volumes"] = volumes + [each for each in spec.get("volumes") or () if each["name"] not in claims]
     return spec
