@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from moorage.api.labels import selector_of
 from moorage.api.meta import Condition, Object
 from moorage.api.pod import Pod
 from moorage.api.workload import ReplicaSet, ReplicaSetStatus, ReplicationController, ReplicationControllerStatus
@@ -34,6 +33,7 @@ from moorage.controllers.owners.podcontrol import (
     namespace_ends,
     ready_condition,
     seconds_to_availability,
+    selector_of,
 )
 
 REPLICA_FAILURE = "ReplicaFailure"
