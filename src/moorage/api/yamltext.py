@@ -66,26 +66,6 @@ class Root(NamedTuple):
     items: Sequence[Span]
 
 
-def read_file(path: Path) -> Any:
-    """The first document of a YAML file, None when it is empty. Raises YAMLFileError."""
-    try:
-        root = next(parse(decode_text(path.read_bytes())), None)
-    except OSError as error:
-        raise YAMLFileError(f"{path}: {error.strerror or error}") from None
-    except YAMLTextError as error:
-        raise YAMLFileError(f"{path}:{error.line}: not YAML: {error.message.removeprefix(_BAD_YAML)}") from None
-    return root and root.data
-
-
-def decode_text(data: bytes) -> str:
-    """The text that bytes hold. Raises YAMLTextError."""
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise YAMLTextError(line, "not text in UTF-8; is it a binary file?") from None
-
-
 def parse(text: str, line: int = 1) -> Iterator[Root | None]:
     """Read all documents of a text that starts on the given line of its file; an empty one is None."""
     builder = _Builder(line)
@@ -120,6 +100,26 @@ def line_of(text: str, span: Span, path: str) -> int:
         if finder.is_done_after(event):
             break
     return finder.line
+
+
+def read_file(path: Path) -> Any:
+    """The first document of a YAML file, None when it is empty. Raises YAMLFileError."""
+    try:
+        root = next(parse(decode_text(path.read_bytes())), None)
+    except OSError as error:
+        raise YAMLFileError(f"{path}: {error.strerror or error}") from None
+    except YAMLTextError as error:
+        raise YAMLFileError(f"{path}:{error.line}: not YAML: {error.message.removeprefix(_BAD_YAML)}") from None
+    return root and root.data
+
+
+def decode_text(data: bytes) -> str:
+    """The text that bytes hold. Raises YAMLTextError."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise YAMLTextError(line, "not text in UTF-8; is it a binary file?") from None
 
 
 def _events(text: str, line: int) -> Iterator[Any]:
