@@ -10,7 +10,7 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moorage.api.labels import NOTHING, Requirement, Selector, from_struct
+from moorage.api.labels import NOTHING, LabelMatcher, Requirement, from_struct
 from moorage.api.node import Node
 from moorage.api.pod import Pod, PodAffinity, PodAffinityTerm, TopologySpreadConstraint
 from moorage.scheduler.plugins.interpodaffinity import NOT_FAR, NOT_NEAR, UNWANTED, InterPodAffinity
@@ -118,10 +118,10 @@ class Spreading(OneByOne):
     def constraints(self, action: str) -> list[TopologySpreadConstraint]:
         return [each for each in self.given.spec.topology_spread_constraints if each.when_unsatisfiable == action]
 
-    def selector(self, each: TopologySpreadConstraint) -> Selector:
+    def selector(self, each: TopologySpreadConstraint) -> LabelMatcher:
         found, labels = from_struct(each.label_selector), self.given.metadata.labels
         more = [Requirement(key, "=", (labels[key],)) for key in each.match_label_keys if key in labels]
-        return found if found is NOTHING else Selector([*found.requirements, *more])
+        return found if found is NOTHING else LabelMatcher([*found.requirements, *more])
 
     def count(self, there: list[Pod], each: TopologySpreadConstraint) -> int:
         selector = self.selector(each)

@@ -36,7 +36,7 @@ class Requirement(NamedTuple):
         return f"{self.key}{self.operator}{self.values[0]}"
 
 
-class Selector:
+class LabelMatcher:
     """A compiled label selector: all of its requirements must hold, so without any it matches everything."""
 
     __slots__ = ("matches", "requirements")
@@ -91,14 +91,14 @@ def _number_test(requirement: Requirement) -> Test:
     return test
 
 
-EVERYTHING = Selector(())
-NOTHING = Selector(())
+EVERYTHING = LabelMatcher(())
+NOTHING = LabelMatcher(())
 NOTHING.matches = lambda _: False
 
 _OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
 
 
-def from_struct(selector: LabelSelector | None) -> Selector:
+def from_struct(selector: LabelSelector | None) -> LabelMatcher:
     """The selector of an object. None matches nothing, an empty one everything."""
     if selector is None:
         return NOTHING
@@ -107,16 +107,16 @@ def from_struct(selector: LabelSelector | None) -> Selector:
         if expression.operator not in _OPERATORS:
             raise SelectorError(f"{quote(expression.operator)} is not a valid label selector operator")
         requirements.append(_checked(expression.key, _OPERATORS[expression.operator], expression.values))
-    return Selector(requirements)
+    return LabelMatcher(requirements)
 
 
-def selector_of(selector: LabelSelector | None) -> Selector:
+def selector_of(selector: LabelSelector | None) -> LabelMatcher:
     """The same, compiled once for all objects that hold the same selector."""
     return NOTHING if selector is None else _compiled(msgspec.json.encode(selector))
 
 
 @lru_cache(maxsize=4096)
-def _compiled(encoded: bytes) -> Selector:
+def _compiled(encoded: bytes) -> LabelMatcher:
     return from_struct(msgspec.json.decode(encoded, type=LabelSelector))
 
 
@@ -142,9 +142,9 @@ def _holds(condition: Data, labels: Labels) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def parse(text: str) -> Selector:
+def parse(text: str) -> LabelMatcher:
     """The selector of a query, such as `app=web,tier in (front,back),!canary`."""
-    return Selector(_Parser(text).requirements())
+    return LabelMatcher(_Parser(text).requirements())
 
 
 def _checked(key: str, operator: str, values: tuple[str, ...]) -> Requirement:

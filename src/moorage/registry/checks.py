@@ -107,27 +107,6 @@ def label_selector(path: str, selector: Data | None) -> Errors:
             yield from syntax(f"{here}.values[{at}]", value, label_value_errors(value))
 
 
-def selects(selector: Data, labels: dict[str, str]) -> bool:
-    """Whether a selector picks an object with these labels."""
-    if any(labels.get(key) != value for key, value in selector.get("matchLabels", {}).items()):
-        return False
-    return all(_holds(condition, labels) for condition in selector.get("matchExpressions", ()))
-
-
-def _holds(condition: Data, labels: dict[str, str]) -> bool:
-    key, values = condition.get("key", ""), condition.get("values", ())
-    match condition.get("operator"):
-        case "In":
-            return key in labels and labels[key] in values
-        case "NotIn":
-            return labels.get(key) not in values
-        case "Exists":
-            return key in labels
-        case "DoesNotExist":
-            return key not in labels
-    return False
-
-
 def nonnegative_amount(path: str, value: str) -> Errors:
     """An amount of a resource that may not be below zero."""
     if Quantity.of(value).nano < 0:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from moorage.api import cron, kinds
+from moorage.api.labels import selects
 from moorage.registry import namesyntax, schema
-from moorage.registry.checks import IMMUTABLE, Errors, label_selector, nonnegative, selects
+from moorage.registry.checks import IMMUTABLE, Errors, label_selector, nonnegative
 from moorage.registry.pod.spec import template_errors
 from moorage.registry.schema import Data
 from moorage.validation.field import ErrorType, FieldError, invalid, not_supported, required, too_many

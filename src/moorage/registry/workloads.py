@@ -6,6 +6,7 @@ from typing import Any
 
 from moorage.api import kinds
 from moorage.api.kinds import Kind
+from moorage.api.labels import selects
 from moorage.registry import namesyntax, schema
 from moorage.registry.checks import (
     IMMUTABLE,
@@ -15,7 +16,6 @@ from moorage.registry.checks import (
     int_or_percent,
     label_selector,
     nonnegative,
-    selects,
     syntax,
 )
 from moorage.registry.pod.spec import template_errors

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from moorage.api.labels import NOTHING, Selector, SelectorError, from_struct
+from moorage.api.labels import NOTHING, LabelMatcher, SelectorError, from_struct
 from moorage.api.meta import LabelSelector
 from moorage.apiserver.access.roles import RBAC_GROUP, Binding, Role, Rule, SubjectRef, read_binding, read_role
 from moorage.apiserver.base.users import User, service_account_name
@@ -70,7 +70,7 @@ class ClusterRole:
 
     labels: Mapping[str, str]
     rules: tuple[Rule, ...]
-    gathers: tuple[Selector, ...] | None
+    gathers: tuple[LabelMatcher, ...] | None
 
 
 class Grants(NamedTuple):
@@ -259,7 +259,7 @@ def _cluster_role(role: Role) -> ClusterRole:
     return ClusterRole(role.metadata.labels or {}, role.own_rules, gathers)
 
 
-def _selector(selector: LabelSelector) -> Selector:
+def _selector(selector: LabelSelector) -> LabelMatcher:
     """A selector that cannot be understood gathers nothing."""
     try:
         return from_struct(selector)

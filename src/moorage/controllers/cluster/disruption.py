@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from moorage.api import kinds
+from moorage.api.labels import selector_of
 from moorage.api.meta import Condition, OwnerReference
 from moorage.api.pod import Pod, PodDisruptionBudget
 from moorage.api.workload import Deployment, ReplicaSet, ReplicationController, StatefulSet
@@ -20,7 +21,7 @@ from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Context, Controller
 from moorage.controllers.frame.timers import Alarms
 from moorage.controllers.owners.owner import scaled
-from moorage.controllers.owners.podcontrol import controller_of, ready_condition, selector_of
+from moorage.controllers.owners.podcontrol import controller_of, ready_condition
 
 _BUDGET = kinds.row("policy/v1", "PodDisruptionBudget")
 _NAMESPACE = "namespace"

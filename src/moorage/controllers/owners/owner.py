@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from moorage.api import kinds
+from moorage.api.labels import selector_of
 from moorage.api.meta import LabelSelector, Object
 from moorage.api.pod import Pod
 from moorage.client import ApiError, Informer
@@ -28,7 +29,6 @@ from moorage.controllers.owners.podcontrol import (
     index_by_owner,
     namespace_ends,
     seconds_to_availability,
-    selector_of,
 )
 
 T = TypeVar("T", bound=Object)

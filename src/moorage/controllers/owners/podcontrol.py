@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -15,7 +14,7 @@ import msgspec
 from prometheus_client import CollectorRegistry, Counter
 
 from moorage.api import kinds
-from moorage.api.labels import NOTHING, Selector, from_struct
+from moorage.api.labels import LabelMatcher, selector_of
 from moorage.api.meta import LabelSelector, Object, OwnerReference
 from moorage.api.pod import Pod, PodCondition
 from moorage.client import ApiError, Client, Conflict, Exists, Forbidden, Informer, Invalid, Missing
@@ -56,16 +55,6 @@ def reference_to(owner: Object) -> Data:
         "apiVersion": kind.api_version, "kind": kind.kind, "name": owner.metadata.name, "uid": owner.metadata.uid,
         "controller": True, "blockOwnerDeletion": True,
     }  # fmt: skip
-
-
-def selector_of(selector: LabelSelector | None) -> Selector:
-    """The selector that an object holds, made once for all that hold the same."""
-    return NOTHING if selector is None else _selector(msgspec.json.encode(selector))
-
-
-@lru_cache(maxsize=4096)
-def _selector(encoded: bytes) -> Selector:
-    return from_struct(msgspec.json.decode(encoded, type=LabelSelector))
 
 
 def is_active(pod: Pod) -> bool:
@@ -127,7 +116,7 @@ def follow(
 
 
 async def claim(
-    client: Client, informer: Informer[T], owner: Object, selector: Selector, found: Iterable[T]
+    client: Client, informer: Informer[T], owner: Object, selector: LabelMatcher, found: Iterable[T]
 ) -> list[T]:
     """The objects among those found that an owner has: orphans it selects are adopted, others it had are released.
 

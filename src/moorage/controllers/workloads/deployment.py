@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from moorage.api import kinds
+from moorage.api.labels import selector_of
 from moorage.api.pod import Pod
 from moorage.api.workload import Deployment, ReplicaSet
 from moorage.client import ApiError, Exists, Missing
@@ -26,7 +27,6 @@ from moorage.controllers.owners.podcontrol import (
     index_by_owner,
     namespace_ends,
     reference_to,
-    selector_of,
 )
 from moorage.controllers.workloads import rollouts
 from moorage.controllers.workloads.progress import Rollout

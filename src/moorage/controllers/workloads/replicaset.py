@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from moorage.api.labels import selector_of
 from moorage.api.meta import Condition, Object
 from moorage.api.pod import Pod
 from moorage.api.workload import ReplicaSet, ReplicaSetStatus, ReplicationController, ReplicationControllerStatus
@@ -33,7 +34,6 @@ from moorage.controllers.owners.podcontrol import (
     namespace_ends,
     ready_condition,
     seconds_to_availability,
-    selector_of,
 )
 
 REPLICA_FAILURE = "ReplicaFailure"

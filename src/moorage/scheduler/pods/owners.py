@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from moorage.api.cluster import Service
-from moorage.api.labels import NOTHING, Requirement, Selector, SelectorError, from_struct
+from moorage.api.labels import NOTHING, LabelMatcher, Requirement, SelectorError, from_struct
 from moorage.api.meta import LabelSelector
 from moorage.api.pod import Pod
 from moorage.api.workload import ReplicaSet, ReplicationController, StatefulSet
@@ -28,9 +28,9 @@ class PodOwners:
             ("apps/v1", "ReplicaSet"): informers.of(ReplicaSet),
             ("apps/v1", "StatefulSet"): informers.of(StatefulSet),
         }
-        self._known: dict[tuple[str, ...], tuple[LabelSelector | None, Selector]] = {}
+        self._known: dict[tuple[str, ...], tuple[LabelSelector | None, LabelMatcher]] = {}
 
-    def selector(self, pod: Pod) -> Selector | None:
+    def selector(self, pod: Pod) -> LabelMatcher | None:
         """What picks the pods that belong to the same, the same object as long as it says the same; None: nothing."""
         metadata = pod.metadata
         chosen: dict[str, str] = {}
@@ -74,10 +74,10 @@ def _picked(service: Service, labels: dict[str, str]) -> dict[str, str]:
     return selector if selector.items() <= labels.items() else {}
 
 
-def _merged(chosen: dict[str, str], owned: LabelSelector | None) -> Selector:
+def _merged(chosen: dict[str, str], owned: LabelSelector | None) -> LabelMatcher:
     requirements = [Requirement(name, "=", (value,)) for name, value in chosen.items()]
     try:
         selector = from_struct(owned)
     except SelectorError:
         selector = NOTHING
-    return Selector([*requirements, *selector.requirements])
+    return LabelMatcher([*requirements, *selector.requirements])

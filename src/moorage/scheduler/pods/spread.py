@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moorage.api.decode import convert
-from moorage.api.labels import NOTHING, Requirement, Selector, from_struct
+from moorage.api.labels import NOTHING, LabelMatcher, Requirement, from_struct
 from moorage.api.meta import Wire
 from moorage.api.node import Node, Taint
 from moorage.api.pod import Pod, TopologySpreadConstraint
@@ -169,7 +169,7 @@ class Constraints:
             spreads = known[key] = Spreads(self._read(info, HARD, selector), self._read(info, SOFT, selector))
         return spreads
 
-    def _read(self, info: PodInfo, action: str, selector: Selector | None) -> Spread | None:
+    def _read(self, info: PodInfo, action: str, selector: LabelMatcher | None) -> Spread | None:
         given = info.shape.spec.topology_spread_constraints
         metadata = info.pod.metadata
         found = tuple(
@@ -204,13 +204,13 @@ def _check(given: _Args) -> None:
                 raise ValueError(f"defaultConstraints[{number}].{problem}")
 
 
-def _selector(constraint: TopologySpreadConstraint, labels: Labels) -> Selector:
+def _selector(constraint: TopologySpreadConstraint, labels: Labels) -> LabelMatcher:
     """The selector of a constraint, with the pod's own values of `matchLabelKeys`."""
     selector = from_struct(constraint.label_selector)
     alike = [Requirement(key, "=", (labels[key],)) for key in constraint.match_label_keys if key in labels]
     if selector is NOTHING or not alike:
         return selector
-    return Selector([*alike, *selector.requirements])
+    return LabelMatcher([*alike, *selector.requirements])
 
 
 def _counts(pick: Pick, pod: Pod | None) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from moorage.api.labels import NOTHING, Selector, SelectorError, from_struct
+from moorage.api.labels import NOTHING, LabelMatcher, SelectorError, from_struct
 from moorage.api.pod import PodAffinity, PodAffinityTerm, PodSpec
 from moorage.scheduler.table.shape import PodInfo, Shape
 
@@ -22,14 +22,14 @@ class Pick:
 
     text: str
     namespaces: frozenset[str] = field(compare=False)
-    namespace_selector: Selector = field(compare=False)
+    namespace_selector: LabelMatcher = field(compare=False)
     """Picks namespaces beside those that are named."""
-    selector: Selector = field(compare=False)
+    selector: LabelMatcher = field(compare=False)
     anchor: Label | None = field(compare=False)
     """A label that every pod it picks has, if there is one: picks are found by it."""
 
     @staticmethod
-    def of(namespaces: Iterable[str], selector: Selector, namespace_selector: Selector = NOTHING) -> Pick:
+    def of(namespaces: Iterable[str], selector: LabelMatcher, namespace_selector: LabelMatcher = NOTHING) -> Pick:
         """Pods of these namespaces, and of those that the second selector matches."""
         names = frozenset(namespaces)
         text = f"{','.join(sorted(names))};{_text(namespace_selector)};{_text(selector)}"
@@ -42,11 +42,11 @@ class Pick:
         return self.selector.matches(labels)
 
 
-def _text(selector: Selector) -> str:
+def _text(selector: LabelMatcher) -> str:
     return "nothing" if selector is NOTHING else f"({selector})"
 
 
-def _anchor(selector: Selector) -> Label | None:
+def _anchor(selector: LabelMatcher) -> Label | None:
     for requirement in selector.requirements:
         if requirement.operator in ("=", "==", "in") and len(requirement.values) == 1:
             return requirement.key, requirement.values[0]
