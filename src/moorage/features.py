@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class Stage(Enum):
-    """How far an enhancement has come. An alpha feature is off unless asked for."""
+    """The maturity of an enhancement. An alpha feature is off by default."""
 
     ALPHA = "ALPHA"
 
@@ -23,12 +23,12 @@ class Gate(Enum):
 
     @property
     def stage(self) -> Stage:
-        """How far this enhancement has come."""
+        """The maturity of this enhancement."""
         return Stage.ALPHA
 
     @property
     def default(self) -> bool:
-        """Whether the gate is on when nobody says anything."""
+        """Whether the gate is on by default."""
         return False
 
 

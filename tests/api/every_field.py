@@ -80,27 +80,27 @@ _FITS: dict[type, set[str]] = {
 
 def misfits(type_: types.Type) -> Data:
     """Values of all the sorts that a type does not take, by the name of the sort."""
-    fits = set().union(*(_FITS[type(each)] for each in alternatives(type_)))
+    fits = set().union(*(_FITS[type(alternative)] for alternative in alternatives(type_)))
     return {name: value for name, value in SAMPLES.items() if name not in fits}
 
 
 def alternatives(type_: types.Type) -> list[types.Type]:
     """The types that a type may be, absence left out."""
-    each = type_.types if isinstance(type_, types.UnionType) else (type_,)
-    return [one for one in each if not isinstance(one, types.NoneType)]
+    members = type_.types if isinstance(type_, types.UnionType) else (type_,)
+    return [one for one in members if not isinstance(one, types.NoneType)]
 
 
 def _inside(type_: types.Type, path: str, steps: tuple[str | int, ...]) -> Iterator[Place]:
-    for each in alternatives(type_):
-        match each:
+    for alternative in alternatives(type_):
+        match alternative:
             case types.StructType():
-                for field in each.fields:
+                for field in alternative.fields:
                     here = f"{path}.{field.encode_name}".removeprefix(".")
                     yield Place(here, (*steps, field.encode_name), field.type, True)
                     yield from _inside(field.type, here, (*steps, field.encode_name))
             case types.VarTupleType():
-                yield Place(f"{path}[0]", (*steps, 0), each.item_type, False)
-                yield from _inside(each.item_type, f"{path}[0]", (*steps, 0))
+                yield Place(f"{path}[0]", (*steps, 0), alternative.item_type, False)
+                yield from _inside(alternative.item_type, f"{path}[0]", (*steps, 0))
             case types.DictType():
-                yield Place(f"{path}[...]", (*steps, KEY), each.value_type, False)
-                yield from _inside(each.value_type, f"{path}[...]", (*steps, KEY))
+                yield Place(f"{path}[...]", (*steps, KEY), alternative.value_type, False)
+                yield from _inside(alternative.value_type, f"{path}[...]", (*steps, KEY))

@@ -73,9 +73,9 @@ TIMES = [
 def test_the_next_times_of_a_schedule(schedule: str, zone: str, after: str, times: list[str]) -> None:
     moment = datetime.fromisoformat(after)
     for time in times:
-        found = parse(schedule, zone).next(moment)
-        assert found == datetime.fromisoformat(time)
-        moment = found
+        following = parse(schedule, zone).next(moment)
+        assert following == datetime.fromisoformat(time)
+        moment = following
     if not times:
         assert parse(schedule, zone).next(moment) is None
 

@@ -61,8 +61,8 @@ def test_a_text_that_is_no_time_is_refused_wherever_a_time_stands(kind: Kind) ->
 
 def _is_integer(place: Place) -> bool:
     sorts = alternatives(place.type)
-    return any(isinstance(each, types.IntType) for each in sorts) and not any(
-        isinstance(each, types.FloatType) for each in sorts
+    return any(isinstance(sort, types.IntType) for sort in sorts) and not any(
+        isinstance(sort, types.FloatType) for sort in sorts
     )
 
 
@@ -91,9 +91,9 @@ def test_an_integer_may_be_as_long_as_its_field(path: tuple[str | int, ...], lea
 def test_null_is_absent_in_every_field(kind: Kind) -> None:
     for place in places(kind):
         if place.is_field:
-            given, absent = document(place.steps, None), document(place.steps[:-1], {})
-            assert convert(given, kind.struct) == convert(absent, kind.struct), place.path
-            assert decode(json.dumps(given), kind.struct) == convert(absent, kind.struct), place.path
+            data, absent = document(place.steps, None), document(place.steps[:-1], {})
+            assert convert(data, kind.struct) == convert(absent, kind.struct), place.path
+            assert decode(json.dumps(data), kind.struct) == convert(absent, kind.struct), place.path
 
 
 def test_null_is_absent_at_the_place_of_a_whole_object_inside() -> None:
@@ -111,9 +111,9 @@ def test_unknown_fields_are_ignored_at_every_depth(kind: Kind) -> None:
     unknown = {"someFutureField": {"deeply": [{"nested": None}]}}
     for place in places(kind):
         if isinstance(alternatives(place.type)[0], types.StructType):
-            given, known = document(place.steps, unknown), document(place.steps, {})
-            assert convert(given, kind.struct) == convert(known, kind.struct), place.path
-            assert decode(json.dumps(given), kind.struct) == convert(known, kind.struct), place.path
+            data, known = document(place.steps, unknown), document(place.steps, {})
+            assert convert(data, kind.struct) == convert(known, kind.struct), place.path
+            assert decode(json.dumps(data), kind.struct) == convert(known, kind.struct), place.path
 
 
 @every_kind

@@ -145,5 +145,5 @@ def test_a_field_is_spelled_as_in_kubernetes(name: str, spelled: str) -> None:
     ],
 )
 def test_fields_with_odd_spellings_are_read(kind: str, data: Data) -> None:
-    struct = next(each.struct for each in KINDS if each.kind == kind)
+    struct = next(row.struct for row in KINDS if row.kind == kind)
     assert json.loads(msgspec.json.encode(convert(data, struct))) == data

@@ -3,13 +3,14 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.api import labels
 from moorage.api.labels import Requirement, SelectorError
-from moorage.api.meta import LabelSelector, LabelSelectorRequirement
+from moorage.api.meta import Data, LabelSelector, LabelSelectorRequirement
 
 WEB = {"app": "web", "tier": "front", "replicas": "5", "in": "x"}
 
@@ -140,25 +141,47 @@ requirements = st.one_of(
 )  # fmt: skip
 
 
-def naive(requirement: Requirement, given: dict[str, str]) -> bool:
-    key, operator, wanted = requirement
-    if key not in given:
+def naive(requirement: Requirement, own: dict[str, str]) -> bool:
+    key, operator, values = requirement
+    if key not in own:
         return operator in ("!=", "notin", "!")
-    value = given[key]
+    value = own[key]
     if operator in (">", "<"):
         if not value.isdigit():
             return False
-        return int(value) > int(wanted[0]) if operator == ">" else int(value) < int(wanted[0])
-    return {"=": value in wanted, "==": value in wanted, "in": value in wanted, "!=": value not in wanted,
-            "notin": value not in wanted, "exists": True, "!": False}[operator]  # fmt: skip
+        return int(value) > int(values[0]) if operator == ">" else int(value) < int(values[0])
+    return {"=": value in values, "==": value in values, "in": value in values, "!=": value not in values,
+            "notin": value not in values, "exists": True, "!": False}[operator]  # fmt: skip
 
 
 @given(st.lists(requirements, max_size=4), st.dictionaries(keys, values))
-def test_a_selector_means_what_its_requirements_say(wanted: list[Requirement], given: dict[str, str]) -> None:
-    selector = labels.parse(",".join(map(str, wanted)))
-    assert selector.requirements == tuple(sorted(wanted, key=lambda each: each.key))
-    assert selector.matches(given) == all(naive(each, given) for each in wanted)
+def test_a_selector_means_what_its_requirements_say(conditions: list[Requirement], own: dict[str, str]) -> None:
+    selector = labels.parse(",".join(map(str, conditions)))
+    assert selector.requirements == tuple(sorted(conditions, key=lambda condition: condition.key))
+    assert selector.matches(own) == all(naive(condition, own) for condition in conditions)
     assert labels.parse(str(selector)).requirements == selector.requirements
+
+
+expressions = st.builds(
+    lambda key, operator, values: {"key": key, "operator": operator, "values": values if "In" in operator else []},
+    keys, st.sampled_from(("In", "NotIn", "Exists", "DoesNotExist")), st.lists(values, min_size=1),
+)  # fmt: skip
+
+
+@given(st.dictionaries(keys, values), st.lists(expressions, max_size=3), st.dictionaries(keys, values))
+def test_a_selector_of_json_means_the_same_as_one_of_a_struct(
+    match_labels: dict[str, str], match_expressions: list[Data], own: dict[str, str]
+) -> None:
+    data = {"matchLabels": match_labels, "matchExpressions": match_expressions}
+    struct = msgspec.convert(data, LabelSelector)
+    assert labels.selects(data, own) == labels.from_struct(struct).matches(own)
+    assert labels.selector_of(struct).requirements == labels.from_struct(struct).requirements
+
+
+def test_equal_selectors_are_compiled_once() -> None:
+    first, second = LabelSelector({"a": "1"}), LabelSelector({"a": "1"})
+    assert labels.selector_of(first) is labels.selector_of(second)
+    assert labels.selector_of(None) is labels.NOTHING
 
 
 @given(st.text(st.sampled_from("ab=!(),<> \tin-/\x00é"), max_size=12) | st.text(max_size=8))

@@ -52,11 +52,11 @@ DEEP = {
 @contextlib.contextmanager
 def at_most(calls: int) -> Iterator[None]:
     """What is done inside makes no more calls than this, of Python's functions and of C's."""
-    made = 0
+    counted = 0
 
     def count(*_: object) -> None:
-        nonlocal made
-        made += 1
+        nonlocal counted
+        counted += 1
 
     before = sys.getprofile()
     sys.setprofile(count)
@@ -64,7 +64,7 @@ def at_most(calls: int) -> Iterator[None]:
         yield
     finally:
         sys.setprofile(before)
-    assert made <= 2 * calls, "each call is counted when it begins and when it ends"
+    assert counted <= 2 * calls, "each call is counted when it begins and when it ends"
 
 
 @pytest.mark.parametrize("name", DEEP)

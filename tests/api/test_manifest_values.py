@@ -122,7 +122,7 @@ def test_any_json_reads_back(data: Any, indent: int | None, ascii_only: bool) ->
 @given(st.lists(wrapped, max_size=3), st.sampled_from([True, False, None]), st.booleans())
 def test_any_yaml_with_quoted_text_reads_back(data: list[Any], flow: bool | None, is_unicode: bool) -> None:
     text = yaml.safe_dump_all(data, default_style='"', default_flow_style=flow, allow_unicode=is_unicode)
-    assert [each.data for each in load(text)] == data
+    assert [document.data for document in load(text)] == data
 
 
 def has_plain_text_only(data: Any) -> bool:

@@ -100,7 +100,7 @@ kind: List
 
 def test_a_list_is_its_entries_with_their_own_lines() -> None:
     documents = load("kind: A\n---\n" + LIST)
-    assert [(each.index, each.line) for each in documents] == [(1, 1), (2, 5), (2, 9), (2, 12)]
+    assert [(document.index, document.line) for document in documents] == [(1, 1), (2, 5), (2, 9), (2, 12)]
     assert documents[1].line_of("metadata.name") == 7
     assert documents[2].line_of("spec.nodeName") == 11
     assert documents[3].line_of("spec.nodeName") == 13
@@ -115,11 +115,11 @@ def test_entries_of_a_json_list_have_their_own_lines() -> None:
     }
     text = "\n" + json.dumps(only_list, indent=1)
     documents = load(text)
-    assert [each.data for each in documents] == data["items"]
+    assert [document.data for document in documents] == data["items"]
     lines = text.splitlines()
-    assert [lines[each.line - 1].strip() for each in documents] == ["{", "{", "{"]
+    assert [lines[document.line - 1].strip() for document in documents] == ["{", "{", "{"]
     assert lines[documents[0].line_of("x[0]") - 1].strip() == "1"
-    assert [lines[each.line_of("kind") - 1].strip() for each in documents] == [
+    assert [lines[document.line_of("kind") - 1].strip() for document in documents] == [
         '"kind": "A",',
         '"kind": "B"',
         '"kind": "B"',
@@ -129,7 +129,7 @@ def test_entries_of_a_json_list_have_their_own_lines() -> None:
 @pytest.mark.parametrize("dump", [json.dumps, yaml.safe_dump])
 def test_entries_of_a_typed_list_need_not_say_their_kind(dump: Callable[[Any], str]) -> None:
     pods = {"apiVersion": "v1", "kind": "PodList", "items": [{"metadata": {"name": "a"}}, {"kind": "Other"}]}
-    assert [each.data for each in load(dump(pods))] == [
+    assert [document.data for document in load(dump(pods))] == [
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}},
         {"apiVersion": "v1", "kind": "Other"},
     ]
@@ -148,28 +148,28 @@ def test_a_kind_that_only_ends_like_a_list_is_an_object() -> None:
 
 def test_lists_in_lists_and_entries_by_alias_are_found() -> None:
     text = "x: &x {kind: X}\nkind: List\nitems:\n- kind: List\n  items:\n  - kind: A\n  - kind: B\n- *x\n"
-    assert [(each.data["kind"], each.line) for each in load(text)] == [("A", 6), ("B", 7), ("X", 8)]
+    assert [(document.data["kind"], document.line) for document in load(text)] == [("A", 6), ("B", 7), ("X", 8)]
     assert load(text)[1].line_of("kind") == 7
 
 
 def test_standard_input_is_a_dash(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [each.file for each in read(["-"], io.BytesIO(b"a: 1"))] == ["<stdin>"]
+    assert [document.file for document in read(["-"], io.BytesIO(b"a: 1"))] == ["<stdin>"]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a: 1")))
-    assert [each.data for each in read(["-"])] == [{"a": 1}]
+    assert [document.data for document in read(["-"])] == [{"a": 1}]
 
 
 def test_a_folder_is_all_manifests_below_it_in_order(tmp_path: Path) -> None:
     for name in ("b.yaml", "a/c.yml", "a/b/d.json", "notes.txt", "z.YAML.bak"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text('{"kind": "A"}')
-    found = [Path(each.file).relative_to(tmp_path).as_posix() for each in read([str(tmp_path)])]
-    assert found == ["a/b/d.json", "a/c.yml", "b.yaml"]
+    files = [Path(document.file).relative_to(tmp_path).as_posix() for document in read([str(tmp_path)])]
+    assert files == ["a/b/d.json", "a/c.yml", "b.yaml"]
 
 
 def test_paths_are_read_in_the_order_given(tmp_path: Path) -> None:
     for name in ("b", "a"):
         (tmp_path / name).write_text(f"kind: {name}")
-    assert [each.data["kind"] for each in read([str(tmp_path / "b"), str(tmp_path / "a")])] == ["b", "a"]
+    assert [document.data["kind"] for document in read([str(tmp_path / "b"), str(tmp_path / "a")])] == ["b", "a"]
 
 
 @pytest.mark.parametrize(
@@ -181,13 +181,17 @@ def test_nothing_is_no_document_and_no_error(text: str) -> None:
 
 def test_json_texts_may_follow_each_other() -> None:
     documents = load('{"kind": "A"}\n{"kind": "B",\n "x": 1}\n\n{"kind": "List", "items": [{"kind": "C"}]}')
-    assert [(each.data["kind"], each.index, each.line) for each in documents] == [("A", 1, 1), ("B", 2, 2), ("C", 3, 5)]
+    assert [(document.data["kind"], document.index, document.line) for document in documents] == [
+        ("A", 1, 1),
+        ("B", 2, 2),
+        ("C", 3, 5),
+    ]
     assert documents[1].line_of("x") == 3
 
 
 def test_yaml_that_starts_like_json_is_yaml() -> None:
     assert only("{kind: A, on: [yes, 0x10]} # comment") == {"kind": "A", "true": [True, 16]}
-    assert [each.data for each in load('{"kind": "A"}\n---\nkind: B')] == [{"kind": "A"}, {"kind": "B"}]
+    assert [document.data for document in load('{"kind": "A"}\n---\nkind: B')] == [{"kind": "A"}, {"kind": "B"}]
 
 
 def test_a_byte_order_mark_and_windows_lines_are_read() -> None:

@@ -31,8 +31,8 @@ def holding(kind: Kind, struct: type) -> Iterator[Place]:
 def test_tolerations_are_found_wherever_a_kind_can_hold_them(kind: Kind) -> None:
     for place in holding(kind, Toleration):
         item = convert(document(place.steps, TOLERATION), kind.struct)
-        found = [(path, tolerations) for path, tolerations in tolerations_of(item) if tolerations]
-        assert found == [(place.path.removesuffix("[0]"), (Toleration("mine", "Exists"),))], place.path
+        listed = [(path, tolerations) for path, tolerations in tolerations_of(item) if tolerations]
+        assert listed == [(place.path.removesuffix("[0]"), (Toleration("mine", "Exists"),))], place.path
 
 
 @every_kind
@@ -59,8 +59,8 @@ def test_an_empty_object_holds_none(kind: Kind) -> None:
     assert not list(terms_of(item))
 
 
-def found(kind: str, data: Data) -> tuple[list[str], list[str]]:
-    item = convert(data, next(each.struct for each in KINDS if each.kind == kind))
+def paths_of(kind: str, data: Data) -> tuple[list[str], list[str]]:
+    item = convert(data, next(row.struct for row in KINDS if row.kind == kind))
     return [path for path, _ in tolerations_of(item)], [path for path, _ in terms_of(item)]
 
 
@@ -69,7 +69,7 @@ def test_each_request_and_each_way_to_satisfy_it_has_its_own_path() -> None:
         {"name": "a", "exactly": {"tolerations": [TOLERATION]}},
         {"name": "b", "firstAvailable": [{"tolerations": [TOLERATION]}, {"tolerations": [TOLERATION]}]},
     ]
-    tolerations, terms = found("ResourceClaim", {"spec": {"devices": {"requests": requests}}})
+    tolerations, terms = paths_of("ResourceClaim", {"spec": {"devices": {"requests": requests}}})
     assert tolerations == [
         "spec.devices.requests[0].exactly.tolerations",
         "spec.devices.requests[1].firstAvailable[0].tolerations",
@@ -83,7 +83,7 @@ def test_every_term_of_a_pod_has_its_own_path() -> None:
         "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [TERM, TERM]},
         "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": TERM}, {"preference": TERM}],
     }
-    _, terms = found("Pod", {"spec": {"affinity": {"nodeAffinity": affinity}}})
+    _, terms = paths_of("Pod", {"spec": {"affinity": {"nodeAffinity": affinity}}})
     here = "spec.affinity.nodeAffinity."
     assert terms == [
         here + "requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]",

@@ -106,7 +106,7 @@ GPU_ATTRIBUTES = {"memory": DeviceAttribute(string="32Gi"), "compute-capability"
 
 
 def read(text: str) -> list[Object | None]:
-    return [from_manifest(each) for each in yaml.safe_load_all(text)]
+    return [from_manifest(document) for document in yaml.safe_load_all(text)]
 
 
 def manifest(kind: str, spec: Any, version: str = "v1") -> Data:

@@ -17,15 +17,15 @@ Connect = Callable[[APIServer], Client]
 @pytest.fixture(params=["in the same process", "over HTTPS"])
 async def connect(request: pytest.FixtureRequest) -> AsyncIterator[Connect]:
     """Makes clients of a server, and closes them in the end."""
-    made: list[Client] = []
+    clients: list[Client] = []
 
     def to(server: APIServer) -> Client:
         if request.param == "over HTTPS":
-            made.append(Client(HTTPSTransport(load(server.kubeconfig), "test")))
+            clients.append(Client(HTTPSTransport(load(server.kubeconfig), "test")))
         else:
-            made.append(server.client("test"))
-        return made[-1]
+            clients.append(server.client("test"))
+        return clients[-1]
 
     yield to
-    for client in made:
+    for client in clients:
         await client.close()

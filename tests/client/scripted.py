@@ -55,7 +55,7 @@ class Scripted:
 @asynccontextmanager
 async def scripted(directory: Path, serve: Serve, clock: Clock | None = None) -> AsyncIterator[Scripted]:
     """Serve each connection with a function; the connection ends when it returns."""
-    made = certificates.prepare(directory)
+    material = certificates.prepare(directory)
     visits: list[Visit] = []
     tasks: set[asyncio.Task[None]] = set()
 
@@ -71,10 +71,12 @@ async def scripted(directory: Path, serve: Serve, clock: Clock | None = None) ->
         finally:
             writer.transport.abort()
 
-    server = await asyncio.start_server(visited, "127.0.0.1", 0, ssl=made.tls())
+    server = await asyncio.start_server(visited, "127.0.0.1", 0, ssl=material.tls())
     port = server.sockets[0].getsockname()[1]
     file = directory / "kubeconfig"
-    file.write_text(certificates.kubeconfig(f"https://127.0.0.1:{port}", made.authority.certificate_pem, "the-token"))
+    file.write_text(
+        certificates.kubeconfig(f"https://127.0.0.1:{port}", material.authority.certificate_pem, "the-token")
+    )
     transport = HTTPSTransport(load(file), "moorage-test", clock)
     try:
         yield Scripted(transport, visits)

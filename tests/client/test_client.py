@@ -41,11 +41,11 @@ def _config(name: str, **data: str) -> Data:
 async def test_objects_are_made_read_changed_and_deleted(tmp_path: Path, connect: Connect) -> None:
     async with api_server(tmp_path) as server:
         client = connect(server)
-        made = msgspec.json.decode(await client.create(_CONFIG_MAP, {"metadata": {"name": "a"}}, "default"))
-        assert made["kind"] == "ConfigMap"
-        made["data"] = {"one": "1"}
-        changed = msgspec.json.decode(await client.update(_CONFIG_MAP, made))
-        assert changed["metadata"]["resourceVersion"] != made["metadata"]["resourceVersion"]
+        config = msgspec.json.decode(await client.create(_CONFIG_MAP, {"metadata": {"name": "a"}}, "default"))
+        assert config["kind"] == "ConfigMap"
+        config["data"] = {"one": "1"}
+        changed = msgspec.json.decode(await client.update(_CONFIG_MAP, config))
+        assert changed["metadata"]["resourceVersion"] != config["metadata"]["resourceVersion"]
         await client.patch(_CONFIG_MAP, "default", "a", {"data": {"two": "2"}})
         await client.patch(_CONFIG_MAP, "default", "a", {"data": {"three": "3"}}, form=STRATEGIC)
         await client.patch(_CONFIG_MAP, "default", "a", [{"op": "remove", "path": "/data/one"}], form=JSON_PATCH)
@@ -102,8 +102,8 @@ async def test_a_pod_is_bound_to_a_node_once(tmp_path: Path, connect: Connect) -
     async with api_server(tmp_path) as server:
         client = connect(server)
         await create(client, node("n"))
-        made = await create(client, pod("p"))
-        uid = made["metadata"]["uid"]
+        created = await create(client, pod("p"))
+        uid = created["metadata"]["uid"]
         await client.bind("default", "p", uid, "n")
         assert (await read(client, "Pod", "p"))["spec"]["nodeName"] == "n"
         with pytest.raises(Conflict):
@@ -113,12 +113,12 @@ async def test_a_pod_is_bound_to_a_node_once(tmp_path: Path, connect: Connect) -
 async def test_an_object_is_deleted_only_when_it_is_the_one_that_was_meant(tmp_path: Path, connect: Connect) -> None:
     async with api_server(tmp_path) as server:
         client = connect(server)
-        made = (await create(client, pod("p")))["metadata"]
+        metadata = (await create(client, pod("p")))["metadata"]
         with pytest.raises(Conflict):
             await client.delete(_POD, "default", "p", uid="another")
         with pytest.raises(Conflict):
             await client.delete(_POD, "default", "p", revision="1")
-        await client.delete(_POD, "default", "p", uid=made["uid"], revision=made["resourceVersion"], grace=0)
+        await client.delete(_POD, "default", "p", uid=metadata["uid"], revision=metadata["resourceVersion"], grace=0)
         with pytest.raises(Missing):
             await client.delete(_POD, "default", "p")
 
@@ -147,12 +147,12 @@ async def test_a_pod_is_evicted_and_a_status_written_through_their_own_doors(tmp
 async def test_what_the_server_refuses_is_an_error_of_its_kind(tmp_path: Path, connect: Connect) -> None:
     async with api_server(tmp_path) as server:
         client = connect(server)
-        made = await create(client, _config("a"))
+        config = await create(client, _config("a"))
         with pytest.raises(Exists, match='configmaps "a" already exists'):
             await client.create(_CONFIG_MAP, _config("a"), "default")
         await client.patch(_CONFIG_MAP, "default", "a", {"data": {"x": "y"}})
         with pytest.raises(Conflict, match="the object has been modified"):
-            await client.update(_CONFIG_MAP, made)
+            await client.update(_CONFIG_MAP, config)
         with pytest.raises(Invalid, match=r"metadata\.name"):
             await client.create(_CONFIG_MAP, {"metadata": {"name": "Not A Name"}}, "default")
         with pytest.raises(Missing, match='namespaces "nowhere" not found'):
@@ -191,11 +191,11 @@ class Canned:
 
     @asynccontextmanager
     async def stream(self, target: str) -> AsyncIterator[AsyncIterator[bytes]]:
-        async def given() -> AsyncIterator[bytes]:
+        async def prepared() -> AsyncIterator[bytes]:
             for chunk in self._chunks:
                 yield chunk
 
-        yield given()
+        yield prepared()
 
     async def close(self) -> None:
         return None
@@ -212,9 +212,9 @@ _GONE = b'{"kind":"Status","message":"too old","reason":"Expired","code":410}'
     ],
 )  # fmt: skip
 def test_a_code_is_an_error(code: int, error: type[ApiError]) -> None:
-    told = errors.of(code, b'{"message":"why","reason":"R","details":{"retryAfterSeconds":3}}', 9)
-    assert type(told) is error
-    assert (str(told), told.code, told.reason, told.retry_after) == ("why", code, "R", 3)
+    caught = errors.of(code, b'{"message":"why","reason":"R","details":{"retryAfterSeconds":3}}', 9)
+    assert type(caught) is error
+    assert (str(caught), caught.code, caught.reason, caught.retry_after) == ("why", code, "R", 3)
 
 
 @pytest.mark.parametrize(
@@ -222,8 +222,8 @@ def test_a_code_is_an_error(code: int, error: type[ApiError]) -> None:
     [(b"", "the server answered 503"), (b"<html>", "<html>"), (b"{}", "the server answered 503"), (b"\xff", "�")],
 )
 def test_an_answer_that_is_no_status_is_told_as_it_is(body: bytes, message: str) -> None:
-    told = errors.of(503, body, 2)
-    assert (str(told), told.retry_after) == (message, 2)
+    caught = errors.of(503, body, 2)
+    assert (str(caught), caught.retry_after) == (message, 2)
 
 
 async def test_a_list_whose_pages_take_too_long_is_asked_for_in_one_piece() -> None:

@@ -132,7 +132,7 @@ async def test_an_event_of_a_node_is_in_the_default_namespace(tmp_path: Path) ->
             recorder.event(about, NORMAL, "NodeReady", "ready")
 
             async def there() -> bool:
-                return any(each["reason"] == "NodeReady" for each in await read_all(client, "Event", "default"))
+                return any(event["reason"] == "NodeReady" for event in await read_all(client, "Event", "default"))
 
             await eventually(there)
 
@@ -145,7 +145,7 @@ async def test_the_same_event_again_counts_up(tmp_path: Path, connect: Connect) 
                 recorder.event(_pod(), NORMAL, "Pulled", "image")
 
                 async def counted(count: int = count) -> bool:
-                    return [each["count"] for each in await read_all(client, "Event", "default")] == [count]
+                    return [event["count"] for event in await read_all(client, "Event", "default")] == [count]
 
                 await eventually(counted)
                 clock.advance(60)

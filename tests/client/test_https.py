@@ -34,14 +34,14 @@ async def _asked(server: Scripted, method: str = "GET", body: bytes = b"") -> st
 
 async def test_a_request_says_who_asks_and_what(tmp_path: Path) -> None:
     async with scripted(tmp_path, _polite) as server:
-        said = await _asked(server, "POST", b'{"a":1}')
-        assert said.startswith("POST /api HTTP/1.1\r\nHost: 127.0.0.1:")
+        sent = await _asked(server, "POST", b'{"a":1}')
+        assert sent.startswith("POST /api HTTP/1.1\r\nHost: 127.0.0.1:")
         for line in (
             "User-Agent: moorage-test", "Authorization: Bearer the-token", "Accept: application/json",
             "Content-Type: application/json", "Content-Length: 7",
         ):  # fmt: skip
-            assert f"\r\n{line}\r\n" in said
-        assert said.endswith('\r\n\r\n{"a":1}')
+            assert f"\r\n{line}\r\n" in sent
+        assert sent.endswith('\r\n\r\n{"a":1}')
 
 
 async def test_one_after_the_other_shares_a_connection(tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ async def test_all_places_are_free_again_after_failures(tmp_path: Path) -> None:
 
     async with scripted(tmp_path, serve) as server:
         failed = await asyncio.gather(*(_asked(server) for _ in range(100)), return_exceptions=True)
-        assert all(isinstance(each, Unavailable) for each in failed)
+        assert all(isinstance(error, Unavailable) for error in failed)
         await asyncio.gather(*(_asked(server) for _ in range(64)))
         assert len(server.visits) == 164
 

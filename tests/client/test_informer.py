@@ -60,9 +60,9 @@ class Mirror:
             self.known[name] = new
 
     async def equals(self, client: Client) -> bool:
-        found = [msgspec.json.decode(item, type=Pod) for item in (await client.list(_POD)).items]
-        there = {each.metadata.name: each for each in found}
-        return self.known == there == {each.metadata.name: each for each in self.pods}
+        listed = [msgspec.json.decode(item, type=Pod) for item in (await client.list(_POD)).items]
+        there = {item.metadata.name: item for item in listed}
+        return self.known == there == {item.metadata.name: item for item in self.pods}
 
 
 async def test_an_informer_follows_additions_changes_and_deletions(tmp_path: Path, connect: Connect) -> None:
@@ -72,10 +72,10 @@ async def test_an_informer_follows_additions_changes_and_deletions(tmp_path: Pat
         informers = Informers(client)
         pods = informers.of(Pod)
         assert informers.of(Pod) is pods
-        pods.index("app", lambda each: [each.metadata.labels.get("app", "")])
+        pods.index("app", lambda item: [item.metadata.labels.get("app", "")])
         heard = _told(pods)
         await informers.start()
-        assert [each.metadata.name for each in pods] == ["before"]
+        assert [item.metadata.name for item in pods] == ["before"]
 
         await create(client, pod("after", labels={"app": "web"}))
 
@@ -83,7 +83,7 @@ async def test_an_informer_follows_additions_changes_and_deletions(tmp_path: Pat
             return pods.get("default", "after") is not None
 
         await eventually(there)
-        assert [each.metadata.name for each in pods.by("app", "web")] == ["after"]
+        assert [item.metadata.name for item in pods.by("app", "web")] == ["after"]
         await client.patch(_POD, "default", "after", {"metadata": {"labels": {"app": "db"}}})
 
         async def moved() -> bool:
@@ -118,8 +118,8 @@ async def test_one_who_has_written_can_wait_until_it_is_seen(tmp_path: Path, con
         await informers.start()
 
         async def write(number: int) -> None:
-            made = await create(client, pod(f"p{number}"))
-            assert await pods.caught_up(made["metadata"]["resourceVersion"])
+            created = await create(client, pod(f"p{number}"))
+            assert await pods.caught_up(created["metadata"]["resourceVersion"])
             assert pods.get("default", f"p{number}")
 
         await asyncio.gather(*(write(number) for number in range(50)))
@@ -344,7 +344,7 @@ async def test_fields_that_are_null_count_as_absent() -> None:
     server = Played()
     server.objects = [_object("a", 5, metadata={"labels": None}, spec={"tolerations": None})]
     pods, _ = await _played(server)
-    assert [each.spec.tolerations for each in pods] == [()]
+    assert [item.spec.tolerations for item in pods] == [()]
 
 
 async def test_an_index_holds_what_is_there_and_nothing_else() -> None:
@@ -358,7 +358,7 @@ async def test_an_index_holds_what_is_there_and_nothing_else() -> None:
         _event("DELETED", "b", 14, **labelled("other")),
     ])  # fmt: skip
     pods, _ = await _played(server, app=lambda item: list(item.metadata.labels))
-    assert {key: [_name(each) for each in pods.by("app", key)] for key in ("x", "y", "z", "other")} == {
+    assert {key: [_name(item) for item in pods.by("app", key)] for key in ("x", "y", "z", "other")} == {
         "x": [], "y": ["a"], "z": ["a"], "other": [],
     }  # fmt: skip
     assert set(pods.index_keys("app")) == {"y", "z"}

@@ -18,13 +18,13 @@ from moorage.client.kubeconfig import KubeconfigError, load
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+def material(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return certificates.prepare(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture
-def config(made: Certificates) -> Data:
-    authority = base64.b64encode(made.authority.certificate_pem).decode()
+def config(material: Certificates) -> Data:
+    authority = base64.b64encode(material.authority.certificate_pem).decode()
     return {
         "apiVersion": "v1",
         "kind": "Config",
@@ -60,10 +60,10 @@ def test_a_named_context_is_read_instead(tmp_path: Path, config: Data) -> None:
     assert (known.namespace, known.token(), known.server_name) == ("default", "", "api.example.com")
 
 
-def test_files_are_found_beside_the_kubeconfig(tmp_path: Path, config: Data, made: Certificates) -> None:
-    pair = made.client("jane")
+def test_files_are_found_beside_the_kubeconfig(tmp_path: Path, config: Data, material: Certificates) -> None:
+    pair = material.client("jane")
     for name, content in (
-        ("ca.crt", made.authority.certificate_pem), ("jane.crt", pair.certificate_pem), ("jane.key", pair.key_pem),
+        ("ca.crt", material.authority.certificate_pem), ("jane.crt", pair.certificate_pem), ("jane.key", pair.key_pem),
         ("token", b"  from-a-file\n"),
     ):  # fmt: skip
         (tmp_path / name).write_bytes(content)
@@ -79,8 +79,8 @@ def test_files_are_found_beside_the_kubeconfig(tmp_path: Path, config: Data, mad
     assert known.token() == "renewed"
 
 
-def test_a_client_certificate_may_be_inline(tmp_path: Path, config: Data, made: Certificates) -> None:
-    pair = made.client("jane")
+def test_a_client_certificate_may_be_inline(tmp_path: Path, config: Data, material: Certificates) -> None:
+    pair = material.client("jane")
     config["users"][0]["user"] = {
         "client-certificate-data": base64.b64encode(pair.certificate_pem).decode(),
         "client-key-data": base64.b64encode(pair.key_pem).decode(),
@@ -184,10 +184,10 @@ def test_a_file_that_is_not_there_is_named(
     assert str(caught.value) == f"{file}: {sentence}: {tmp_path / 'none.pem'}: No such file or directory"
 
 
-def test_a_certificate_of_another_key_is_refused(tmp_path: Path, config: Data, made: Certificates) -> None:
+def test_a_certificate_of_another_key_is_refused(tmp_path: Path, config: Data, material: Certificates) -> None:
     config["users"][0]["user"] = {
-        "client-certificate-data": base64.b64encode(made.client("jane").certificate_pem).decode(),
-        "client-key-data": base64.b64encode(made.client("joe").key_pem).decode(),
+        "client-certificate-data": base64.b64encode(material.client("jane").certificate_pem).decode(),
+        "client-key-data": base64.b64encode(material.client("joe").key_pem).decode(),
     }
     with pytest.raises(KubeconfigError, match=r"client-certificate-data: does not hold .* belongs to client-key-data"):
         load(_written(tmp_path, config))

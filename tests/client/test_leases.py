@@ -369,15 +369,15 @@ class Remembering:
     async def request(self, method: str, target: str, body: bytes = b"", content_type: str = "") -> Answer:
         if method == "GET":
             return Answer(200, msgspec.json.encode(self.lease)) if self.lease else Answer(404, b"{}")
-        given = msgspec.json.decode(body)
+        lease = msgspec.json.decode(body)
         if method == "POST" and self.lease:
             return Answer(409, b'{"reason":"AlreadyExists"}')
-        if method == "PUT" and given["metadata"]["resourceVersion"] != str(self.revision):
+        if method == "PUT" and lease["metadata"]["resourceVersion"] != str(self.revision):
             return Answer(409, b"{}")
         self.revision += 1
-        given["metadata"] = {"name": _NAME, "namespace": "kube-system", "resourceVersion": str(self.revision)}
-        self.lease = given
-        return Answer(200, msgspec.json.encode(given))
+        lease["metadata"] = {"name": _NAME, "namespace": "kube-system", "resourceVersion": str(self.revision)}
+        self.lease = lease
+        return Answer(200, msgspec.json.encode(lease))
 
     def stream(self, target: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         raise NotImplementedError

@@ -65,12 +65,12 @@ async def test_a_kind_in_an_older_version_is_found_and_written_there(other: Othe
     rules: Informer[DeviceTaintRule] = Informer(client, RULES)
     task = asyncio.create_task(rules.run())
     await rules.synced.wait()
-    assert [each.metadata.name for each in rules] == ["broken"]
+    assert [rule.metadata.name for rule in rules] == ["broken"]
     await client.patch(RULES, "", "broken", {"metadata": {"labels": {"seen": "yes"}}})
 
     async def is_told() -> bool:
-        found = rules.get("", "broken")
-        return found is not None and found.metadata.labels == {"seen": "yes"}
+        rule = rules.get("", "broken")
+        return rule is not None and rule.metadata.labels == {"seen": "yes"}
 
     await eventually(is_told)
     task.cancel()

@@ -75,8 +75,8 @@ class Proxy:
                 both.create_task(self._pump(reader, requests, self.requests))
                 both.create_task(self._pump(answers, writer, self.answers))
         finally:
-            for each in writers:
-                each.transport.abort()
+            for writer in writers:
+                writer.transport.abort()
 
     async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, flows: asyncio.Event) -> None:
         with contextlib.suppress(ConnectionError):

@@ -62,7 +62,7 @@ class Writers:
         assert answers
         print(where, root, after, f"{turn:02}", file=requests, flush=True)
         report = Report()
-        said, process = 0, 0
+        count, process = 0, 0
         for line in answers:
             if line == "ended\n":
                 return report
@@ -70,8 +70,8 @@ class Writers:
                 process = int(line.split()[1])
             else:
                 report.add(line)
-                said += 1
-            if process and said >= lines:
+                count += 1
+            if process and count >= lines:
                 os.kill(process, signal.SIGKILL)
                 lines = sys.maxsize
         raise AssertionError("the parent of the writers has ended")
@@ -101,11 +101,11 @@ def after_operations(prefix: str, revisions: list[int]) -> dict[str, Item]:
     return state
 
 
-def check_acknowledged(report: Report, prefix: str, found: dict[str, Item]) -> None:
+def check_acknowledged(report: Report, prefix: str, items: dict[str, Item]) -> None:
     """All that was acknowledged is there, and of each task at most the next operation besides."""
     for task, revisions in report.done.items():
         mine = f"{prefix}{task:02}-"
-        there = {key: item for key, item in found.items() if key.startswith(mine)}
+        there = {key: item for key, item in items.items() if key.startswith(mine)}
         if there == after_operations(mine[:-1], revisions):
             continue
         verb, key, _ = next(islice(operations(mine[:-1]), len(revisions), None))
@@ -130,21 +130,21 @@ async def check_watcher(store: Store, root: str, report: Report, start: Page, no
     """A watcher that comes back goes on where it was, or is told to list again; in between nothing is missing."""
     state, last = watched(report, start)
     assert last <= now.revision
-    found = {item.key: item.revision for item in now.items}
+    listed = {item.key: item.revision for item in now.items}
     async with store.watch(root, last) as batches:
         try:
             events = await take(batches, now.revision - last)
         except Compacted:
             assert last < now.revision
-            differing = {key for key in state.keys() | found.keys() if state.get(key) != found.get(key)}
-            assert all(found.get(key, now.revision) > last for key in differing)
+            differing = {key for key in state.keys() | listed.keys() if state.get(key) != listed.get(key)}
+            assert all(listed.get(key, now.revision) > last for key in differing)
             assert len(differing) <= now.revision - last
             return
     for event in events:
         assert state.pop(event.item.key, 0) == (event.previous.revision if event.previous else 0)
         if event.change is not Change.DELETED:
             state[event.item.key] = event.revision
-    assert state == found
+    assert state == listed
 
 
 async def test_a_killed_process_loses_nothing(backend: Backend, root: str, writers: Writers) -> None:
@@ -196,9 +196,9 @@ async def test_members_that_are_killed_take_nothing_with_them(three: Cluster, ro
                 progress.notify_all()
 
     async def more(count: int) -> None:
-        wanted = len(acknowledged) + count
+        target = len(acknowledged) + count
         async with progress:
-            await asyncio.wait_for(progress.wait_for(lambda: len(acknowledged) >= wanted), 30)
+            await asyncio.wait_for(progress.wait_for(lambda: len(acknowledged) >= target), 30)
 
     async with watcher.watch(root, start) as batches:
         tasks = [asyncio.create_task(write(task)) for task in range(8)]
@@ -216,8 +216,8 @@ async def test_members_that_are_killed_take_nothing_with_them(three: Cluster, ro
             events += await asyncio.wait_for(anext(batches), 20)
     revisions = [event.revision for event in events]
     assert revisions == sorted(set(revisions))
-    told = {event.revision: event for event in events}
-    assert {revision: told.get(revision) for revision in acknowledged} == acknowledged
+    seen = {event.revision: event for event in events}
+    assert {revision: seen.get(revision) for revision in acknowledged} == acknowledged
     assert sorted(replayed([], events).values()) == (await watcher.list(root, revision=events[-1].revision)).items
     await writers.close()
     await watcher.close()

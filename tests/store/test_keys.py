@@ -19,18 +19,18 @@ def test_sorted_keys_are_a_sorted_set(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(keys, "RUN", 2)
-        found, known = SortedKeys(start), set(start)
+        ordered, known = SortedKeys(start), set(start)
         for add, key in changes:
             if add and key not in known:
-                found.add(key)
+                ordered.add(key)
                 known.add(key)
             elif not add and key in known:
-                found.remove(key)
+                ordered.remove(key)
                 known.remove(key)
         for prefix, after, limit in [*queries, ("", "", 0)]:
-            wanted = [key for key in sorted(known) if key.startswith(prefix) and key > after]
-            assert found.first(prefix, after, limit) == wanted[: limit or None]
-            assert found.count(prefix, after) == len(wanted)
+            expected = [key for key in sorted(known) if key.startswith(prefix) and key > after]
+            assert ordered.first(prefix, after, limit) == expected[: limit or None]
+            assert ordered.count(prefix, after) == len(expected)
 
 
 @given(texts, texts)

@@ -36,11 +36,11 @@ async def fill(store: Store, root: str, count: int) -> list[Item]:
 
 async def pages(store: Store, prefix: str, limit: int) -> list[Page]:
     """Walk a list as clients do: the later pages at the revision of the first."""
-    found = [await store.list(prefix, limit=limit)]
-    while found[-1].remaining:
-        last = found[-1]
-        found.append(await store.list(prefix, revision=last.revision, limit=limit, after=last.items[-1].key))
-    return found
+    collected = [await store.list(prefix, limit=limit)]
+    while collected[-1].remaining:
+        last = collected[-1]
+        collected.append(await store.list(prefix, revision=last.revision, limit=limit, after=last.items[-1].key))
+    return collected
 
 
 def names(page: Page, root: str) -> list[str]:
@@ -61,11 +61,11 @@ async def test_a_prefix_is_a_prefix_of_characters(backend: Backend, root: str, p
     async with opened(backend) as store:
         for name in NAMES:
             await store.create(root + name, value(name))
-        wanted = sorted(name for name in NAMES if name.startswith(prefix))
-        assert names(await store.list(root + prefix), root) == wanted
+        expected = sorted(name for name in NAMES if name.startswith(prefix))
+        assert names(await store.list(root + prefix), root) == expected
         for after in ("", "a", *NAMES, "z"):
             page = await store.list(root + prefix, after=root + after, limit=2)
-            rest = [name for name in wanted if name > after]
+            rest = [name for name in expected if name > after]
             assert (names(page, root), page.remaining) == (rest[:2], len(rest[2:]))
 
 
@@ -82,13 +82,13 @@ async def test_what_is_not_there_is_an_empty_list(backend: Backend, root: str) -
 
 
 @pytest.mark.parametrize("limit", [1, 7, 24, 25, 26])
-async def test_pages_add_up_to_the_list(backend: Backend, root: str, limit: int) -> None:
+async def test_collectedadd_up_to_the_list(backend: Backend, root: str, limit: int) -> None:
     async with opened(backend) as store:
         items = await fill(store, root, 25)
-        found = await pages(store, root, limit)
-        assert [item for page in found for item in page.items] == items
-        assert [page.remaining for page in found] == [max(0, 25 - limit * (index + 1)) for index in range(len(found))]
-        assert {page.revision for page in found} == {await store.revision()}
+        parts = await pages(store, root, limit)
+        assert [item for page in parts for item in page.items] == items
+        assert [page.remaining for page in parts] == [max(0, 25 - limit * (index + 1)) for index in range(len(parts))]
+        assert {page.revision for page in parts} == {await store.revision()}
 
 
 async def test_a_list_longer_than_etcd_should_send_at_once(
@@ -126,7 +126,7 @@ async def test_an_older_revision_is_listed_as_it_was(backend: Backend, root: str
                 assert part == Page(rest[:limit], page.revision, max(0, len(rest) - limit))
 
 
-async def test_pages_agree_while_others_write(backend: Backend, root: str) -> None:
+async def test_collectedagree_while_others_write(backend: Backend, root: str) -> None:
     async with opened(backend) as store:
         items = await fill(store, root, 60)
         before = await store.revision()
@@ -139,10 +139,10 @@ async def test_pages_agree_while_others_write(backend: Backend, root: str) -> No
         walk = asyncio.create_task(pages(store, root, 5))
         await asyncio.sleep(0)
         await asyncio.gather(*(disturb(item) for item in items))
-        found = await walk
-        (revision,) = {page.revision for page in found}
+        parts = await walk
+        (revision,) = {page.revision for page in parts}
         whole = await store.list(root, revision=revision)
-        assert [item for page in found for item in page.items] == whole.items
+        assert [item for page in parts for item in page.items] == whole.items
         assert revision >= before
         assert (await store.list(root, revision=before)).items == items
 

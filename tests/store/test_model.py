@@ -55,8 +55,8 @@ class Model:
 
     def page(self, revision: int, prefix: str, limit: int, after: str) -> Page:
         then = self.past[revision]
-        found = [then[key] for key in sorted(then) if key.startswith(prefix) and key > after]
-        return Page(found[: limit or None], revision, len(found[limit:]) if limit else 0)
+        matching = [then[key] for key in sorted(then) if key.startswith(prefix) and key > after]
+        return Page(matching[: limit or None], revision, len(matching[limit:]) if limit else 0)
 
 
 @dataclass(frozen=True)
@@ -213,12 +213,12 @@ async def at_once(backend: Backend, series: Sequence[Step]) -> None:
 
     async with stores[0].watch(root, start) as live:
         await asyncio.gather(*map(client, range(3)))
-        told = await take(live, len(answers))
+        events = await take(live, len(answers))
     answers.sort(key=lambda answer: answer.item.revision)
     assert [answer.item.revision for answer in answers] == list(range(start + 1, start + 1 + len(answers)))
-    assert [(event.change.value, event.item) for event in told] == [(answer.verb, answer.item) for answer in answers]
-    assert [replaced(event) for event in told] == [answer.replaced for answer in answers]
-    assert sorted(replayed([], told).values()) == (await stores[0].list(root)).items
+    assert [(event.change.value, event.item) for event in events] == [(answer.verb, answer.item) for answer in answers]
+    assert [replaced(event) for event in events] == [answer.replaced for answer in answers]
+    assert sorted(replayed([], events).values()) == (await stores[0].list(root)).items
     await asyncio.gather(*(store.close() for store in stores))
 
 

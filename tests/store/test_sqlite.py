@@ -60,7 +60,7 @@ async def test_nobody_hears_of_a_change_before_it_is_on_disk(path: Path, monkeyp
         assert await store.get("/a") is None
         assert (await store.list("/")).items == []
         assert await store.revision() == start
-        assert not any(each.done() for each in (watching, creating, again, updating, other))
+        assert not any(task.done() for task in (watching, creating, again, updating, other))
         gate.open.set()
         item = await creating
         assert await store.get("/a") == item

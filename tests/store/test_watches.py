@@ -194,7 +194,7 @@ async def test_watchers_of_one_prefix_share_what_they_read(backend: Backend, roo
     async with opened(backend) as store:
         start = await store.revision()
         async with store.watch(root, start) as one, store.watch(root, start) as other:
-            readers = [asyncio.ensure_future(first_change(each)) for each in (one, other)]
+            readers = [asyncio.ensure_future(first_change(watcher)) for watcher in (one, other)]
             await asyncio.sleep(0)
             await store.create(root + "a", value("one"))
             mine, theirs = await asyncio.gather(*readers)

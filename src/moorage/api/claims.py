@@ -1,4 +1,4 @@
-"""What claims, volumes and classes say: the annotations by which components meet, and who is meant for whom."""
+"""PersistentVolumeClaims with their volumes and classes: the annotations that components share, and what is bound."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ClaimUse(NamedTuple):
     """The name of the pod's volume."""
     claim: str
     ephemeral: bool = False
-    """Whether the claim is made for the pod and goes with it."""
+    """Whether the claim is created for the pod and deleted with it."""
 
 
 def claims_of(pod: Pod) -> Iterator[ClaimUse]:
@@ -38,14 +38,14 @@ def claims_of(pod: Pod) -> Iterator[ClaimUse]:
 
 def not_made_for(pod: Pod, claim: Object) -> str:
     """Why a claim is not the one of a pod's ephemeral volume, empty when it is."""
-    if any(each.controller and each.uid == pod.metadata.uid for each in claim.metadata.owner_references):
+    if any(owner.controller and owner.uid == pod.metadata.uid for owner in claim.metadata.owner_references):
         return ""
-    here, there = claim.metadata, pod.metadata
-    return f"PVC {here.namespace}/{here.name} was not created for pod {there.namespace}/{there.name} (pod is not owner)"
+    own, other = claim.metadata, pod.metadata
+    return f"PVC {own.namespace}/{own.name} was not created for pod {other.namespace}/{other.name} (pod is not owner)"
 
 
 def class_of(claim: PersistentVolumeClaim) -> str:
-    """The storage class that a claim asks for, empty when it wants none."""
+    """The storage class of a claim, empty when it has none."""
     return claim.spec.storage_class_name or ""
 
 
@@ -55,27 +55,27 @@ def mode_of(item: PersistentVolume | PersistentVolumeClaim) -> str:
 
 
 def size_of(volume: PersistentVolume) -> Quantity:
-    """How big a volume is."""
+    """The capacity of a volume."""
     return Quantity.of(volume.spec.capacity.get("storage", 0))
 
 
 def request_of(claim: PersistentVolumeClaim) -> Quantity:
-    """How big a volume a claim wants."""
+    """The storage that a claim requests."""
     return Quantity.of(claim.spec.resources.requests.get("storage", 0))
 
 
 def waits_for_consumer(storage_class: StorageClass | None) -> bool:
-    """Whether claims of a class are bound only when a pod that uses them is placed."""
+    """Whether claims of a class are bound only when a pod that uses them is scheduled."""
     return storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
 
 def is_bound(claim: PersistentVolumeClaim) -> bool:
-    """Whether a claim has its volume, and both know."""
+    """Whether a claim is bound to its volume, and the binding is complete."""
     return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.metadata.annotations
 
 
 def is_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether a volume is promised to a claim, by name at least."""
+    """Whether a volume's claimRef names a claim, with the uid of that claim or none."""
     reference = volume.spec.claim_ref
     return (
         reference is not None

@@ -1,4 +1,4 @@
-"""The small objects around workloads: namespaces, services, events and leases."""
+"""Namespaces, services, events and leases."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from moorage.api.meta import Condition, Int32, Object, ObjectReference, Time, Wi
 
 
 class NamespaceSpec(Wire):
-    """What keeps a namespace from ending."""
+    """The finalizers of a namespace."""
 
     finalizers: tuple[str, ...] = ()
 
 
 class NamespaceStatus(Wire):
-    """Whether a namespace is ending."""
+    """Whether a namespace is being deleted."""
 
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
 
 
 class Namespace(Object):
-    """A room of names."""
+    """A scope for names."""
 
     spec: NamespaceSpec = NamespaceSpec()
     status: NamespaceStatus = NamespaceStatus()
@@ -80,6 +80,6 @@ class LeaseSpec(Wire):
 
 
 class Lease(Object):
-    """A claim that must be renewed: a node's heartbeat, a leader's seat."""
+    """A claim that must be renewed: the heartbeat of a node, or a leadership."""
 
     spec: LeaseSpec = LeaseSpec()

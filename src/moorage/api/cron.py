@@ -140,9 +140,9 @@ class _Times:
         for number in range(366 * _YEARS):
             day = first + timedelta(days=number)
             if self._has(day):
-                found = next((moment for moment in self._moments(day, after) if moment > after), None)
-                if found is not None:
-                    return found
+                moment = next((moment for moment in self._moments(day, after) if moment > after), None)
+                if moment is not None:
+                    return moment
         return None
 
     def _has(self, day: date) -> bool:
@@ -156,7 +156,7 @@ class _Times:
     def _moments(self, day: date, after: datetime) -> Iterator[datetime]:
         """The times of a day in their order; whole hours that are over may be left out."""
         midnight = datetime(day.year, day.month, day.day, tzinfo=self.zone)
-        offsets = {each.utcoffset() for each in (midnight, midnight.replace(fold=1), midnight + timedelta(days=1))}
+        offsets = {time.utcoffset() for time in (midnight, midnight.replace(fold=1), midnight + timedelta(days=1))}
         if len(offsets) > 1:
             readings = product(self.hours.values, self.minutes.values)
             yield from sorted({moment for reading in readings for moment in self._readings(midnight, *reading)})
@@ -177,8 +177,8 @@ class _Times:
 
 def _field(text: str, bounds: _Bounds) -> _Field:
     ranges = [_range(part, bounds) for part in filter(None, text.split(","))]
-    values = sorted({value for each in ranges for value in each.values})
-    return _Field(tuple(values), any(each.is_open for each in ranges))
+    values = sorted({value for part in ranges for value in part.values})
+    return _Field(tuple(values), any(part.is_open for part in ranges))
 
 
 def _range(text: str, bounds: _Bounds) -> _Field:

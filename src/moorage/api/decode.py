@@ -1,4 +1,4 @@
-"""From bytes or parsed data to typed objects, with the path of whatever does not fit."""
+"""Decoding of bytes or parsed data into typed objects; errors carry the path of the field."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WORDS = {
 
 
 class DecodeError(ValueError):
-    """A field holds what it cannot hold. `path` is spelled as in Kubernetes' messages."""
+    """A field has a value of the wrong type. `path` is spelled as in Kubernetes' messages."""
 
     def __init__(self, path: str, message: str) -> None:
         super().__init__(f"{path}: {message}" if path else message)
@@ -87,7 +87,7 @@ def without_nulls(data: Any) -> Any:
 def _without_nulls(name: str, value: Any) -> Any:
     # A pod's nodeSelector is a map of strings; that of a device inventory is not.
     if name in _STRING_MAPS and isinstance(value, dict) and "nodeSelectorTerms" not in value:
-        return {key: "" if each is None else without_nulls(each) for key, each in value.items()}
+        return {key: "" if entry is None else without_nulls(entry) for key, entry in value.items()}
     return without_nulls(value)
 
 

@@ -1,4 +1,4 @@
-"""The table of kinds: one row for each sort of object; a new kind is a row, not a module."""
+"""The table of kinds: a row for each kind of object, which routing, discovery and decoding use."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from moorage.api.pod import PodSpec
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A sort of object: how it is named, where it lives, how it is read and what can be done with it."""
+    """A kind of object: its names, group and version, its struct and its subresources."""
 
     group: str
     version: str
     kind: str
     plural: str
     struct: type[Object] = Object
-    """What reads the fields that placement depends on; a kind with none of those is only an object."""
+    """The struct with the fields that components read; plain Object when they read none."""
     short_names: tuple[str, ...] = ()
     namespaced: bool = True
     subresources: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     older_versions: tuple[str, ...] = ()
-    """Versions that are read too, through `upgrade`."""
+    """Older versions that are accepted too, and converted by `upgrade`."""
     alike_versions: tuple[str, ...] = ()
-    """Those of them in which objects look the same: other servers may serve no other."""
+    """Older versions with the same fields, which other servers may serve instead."""
     upgrade: Callable[[Data], Data] | None = None
     pod_spec: str = ""
     """The path of the pod specification that objects of this kind hold, empty when they hold none."""
@@ -136,7 +136,7 @@ KINDS = (
 
 
 BINDING = _core("Binding", "bindings")
-"""It is created to assign a pod to a node, and never kept."""
+"""It is created to assign a pod to a node, and never stored."""
 
 REVIEWS = (
     Kind("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", namespaced=False),
@@ -163,15 +163,15 @@ _UNKNOWN = Kind("", "v1", "Object", "objects")
 
 
 def find(api_version: str, kind: str) -> Kind | None:
-    """The row of a kind, by what an object says of itself."""
+    """The row of a kind by the apiVersion and kind of an object, None when there is none."""
     return _BY_NAME.get((api_version, kind))
 
 
 def row(api_version: str, kind: str) -> Kind:
-    """The row of a kind that is known to be there."""
+    """The row of a kind that is known to exist."""
     return _BY_NAME[api_version, kind]
 
 
 def of(item: Object) -> Kind:
-    """The row of an object that was decoded by this table, by its struct or by what it says of itself."""
+    """The row of a decoded object, by its struct or by its own apiVersion and kind."""
     return _BY_STRUCT.get(type(item)) or _BY_NAME.get((item.api_version, item.kind)) or _UNKNOWN

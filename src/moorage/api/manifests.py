@@ -1,4 +1,4 @@
-"""Manifests from files, folders and standard input: one document an object, each knowing its file and lines."""
+"""Manifests from files, folders and standard input: a document for each object, with its file and lines."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Document:
 
     def line_of(self, path: str) -> int:
         """The line of a field such as `spec.taints[0].key`, or of the nearest field around it that exists."""
-        # Positions of every field would take more memory than the data, so the few that are asked for are read again.
+        # Keeping the position of every field would take more memory than the data, so the text is parsed again.
         return _line(self.text, self.span, f"{self.prefix}.{path}")
 
 
@@ -83,7 +83,7 @@ def _files(path: str) -> list[str]:
     try:
         if path == "-" or not Path(path).is_dir():
             return [path]
-        found = [
+        files = [
             str(Path(folder, name))
             for folder, _, names in os.walk(path, onerror=_raise)
             for name in names
@@ -91,9 +91,9 @@ def _files(path: str) -> list[str]:
         ]
     except (OSError, ValueError) as error:
         raise ManifestError(_reason(error), getattr(error, "filename", None) or path) from None
-    if not found:
+    if not files:
         raise ManifestError(f"no {', '.join(_SUFFIXES)} files in this folder", path)
-    return sorted(found)
+    return sorted(files)
 
 
 def _raise(error: OSError) -> None:
@@ -178,7 +178,7 @@ def _is_list(data: Any) -> bool:
 
 
 def _name_items(envelope: Data, items: Iterable[Any]) -> None:
-    """Say what the entries are: those of a PodList need not, as the API server leaves it out."""
+    """Fill in apiVersion and kind of the entries: the API server leaves them out in a PodList."""
     kind = envelope["kind"].removesuffix("List")
     if kind and "apiVersion" in envelope:
         for item in items:
@@ -188,14 +188,14 @@ def _name_items(envelope: Data, items: Iterable[Any]) -> None:
 
 
 class _Head(msgspec.Struct):
-    """As much of a JSON object as tells whether it is a List; its entries stay text until their turn comes."""
+    """The part of a JSON object that tells whether it is a List; its entries are decoded one by one, later."""
 
     kind: Any = None
     items: msgspec.Raw = msgspec.Raw(b"null")
 
 
 def _json_objects(text: str) -> list[Span] | None:
-    """The places of the JSON objects that a text is made of, or None when it is not only JSON."""
+    """The spans of the JSON objects in a text, or None when it is not only JSON."""
     start = _start_of(text, 0)
     try:
         msgspec.json.decode(text, type=_Head)
@@ -225,12 +225,12 @@ def _json_roots(file: str, text: str, objects: Sequence[Span]) -> Iterator[tuple
 
 
 def _json_entries(text: str, span: Span) -> Iterator[Root]:
-    """The object at a place, or the entries of a List one by one, so that a long List takes no memory."""
+    """The object in a span, or the entries of a List one by one, so that a long List takes little memory."""
     entries = _json_items(text, span)
     if not entries:
         yield Root(_json(text, span), span, ())
         return
-    # What is left when the entries are cut out is the List itself, empty; it keeps its lines.
+    # Without its entries the text is an empty List; the line breaks stay, so that errors have the right line.
     first, end = entries[0].start, entries[-1].end
     rest = text[span.start : first] + "\n" * text.count("\n", first, end) + text[end : span.end]
     envelope = _json(rest, Span(0, len(rest), span.line, 0))
@@ -262,7 +262,7 @@ def _json_items(text: str, span: Span) -> list[Span]:
 
 
 def _json(text: str, span: Span) -> Any:
-    """The value at a place. Whatever is wrong with it, the YAML reader finds too, and knows the line."""
+    """The value in a span. Errors are left to the YAML parser, which knows the line."""
     part = text[span.start : span.end]
     if sum(map(part.count, ",:{[")) > MAX_EVENTS:
         raise too_many_values(span.line)
@@ -286,15 +286,15 @@ def _depth_exceeds(data: Any, limit: int) -> bool:
     level = [data]
     for _ in range(limit):
         deeper: list[Any] = []
-        for each in level:
-            if isinstance(each, dict):
-                deeper += each.values()
-            elif isinstance(each, list):
-                deeper += each
+        for value in level:
+            if isinstance(value, dict):
+                deeper += value.values()
+            elif isinstance(value, list):
+                deeper += value
         if not deeper:
             return False
         level = deeper
-    return any(isinstance(each, (dict, list)) for each in level)
+    return any(isinstance(value, (dict, list)) for value in level)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> Data:

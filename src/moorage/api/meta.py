@@ -1,4 +1,4 @@
-"""What every object has: type, metadata, owners, and the selectors that pick objects by label."""
+"""What every object has: type, metadata and owners; and label selectors, conditions and references."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Time = Annotated[datetime, msgspec.Meta(tz=True)]
 IntOrString = Int32 | str
 QuantityText = str | int | float
-"""A quantity as it was given; `Quantity.of` reads it."""
+"""A quantity as JSON has it; `Quantity.of` parses it."""
 ResourceList = dict[str, QuantityText]
 
 _ACRONYMS = {"cel": "CEL", "cidr": "CIDR", "ip": "IP", "ips": "IPs", "id": "ID", "uid": "UID"}
@@ -80,7 +80,7 @@ class LabelSelectorRequirement(Wire):
 
 
 class LabelSelector(Wire):
-    """All of these labels and conditions; an empty selector picks everything."""
+    """Labels and conditions that must all match; an empty selector matches everything."""
 
     match_labels: dict[str, str] = {}
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()

@@ -1,4 +1,4 @@
-"""Nodes and what they repel: taints, and the selectors that pick nodes."""
+"""Nodes, their taints, and the selectors that match nodes."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class NodeCondition(Wire):
 
 
 class NodeSpec(Wire):
-    """What a node is told to be."""
+    """The desired state of a node."""
 
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False

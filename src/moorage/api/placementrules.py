@@ -39,8 +39,8 @@ def request_tolerations(path: str, requests: Iterable[DeviceRequest]) -> Tolerat
     for index, request in enumerate(requests):
         if request.exactly:
             yield f"{path}[{index}].exactly.tolerations", request.exactly.tolerations
-        for way, sub_request in enumerate(request.first_available):
-            yield f"{path}[{index}].firstAvailable[{way}].tolerations", sub_request.tolerations
+        for number, sub_request in enumerate(request.first_available):
+            yield f"{path}[{index}].firstAvailable[{number}].tolerations", sub_request.tolerations
 
 
 def terms_of(item: Object) -> TermFields:

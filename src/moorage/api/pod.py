@@ -38,7 +38,7 @@ class NodeAffinity(Wire):
 
 
 class PodAffinityTerm(Wire):
-    """Pods that a pod wants near or far, and what near means."""
+    """The pods that a pod wants near or far, and the node label that defines near."""
 
     label_selector: LabelSelector | None = None
     namespaces: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class PodAffinity(Wire):
 
 
 class Affinity(Wire):
-    """All that draws a pod to nodes and other pods."""
+    """The node and pod affinities of a pod."""
 
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
@@ -121,7 +121,7 @@ class LifecycleHandler(Wire):
 
 
 class Lifecycle(Wire):
-    """What is done before a container is told to stop."""
+    """What is run before a container is stopped."""
 
     pre_stop: LifecycleHandler | None = None
 
@@ -222,7 +222,7 @@ class PodSchedulingGate(Wire):
 
 
 class PodReadinessGate(Wire):
-    """A condition, told by somebody else, without which a pod is not ready."""
+    """A condition, set by another controller, without which a pod is not ready."""
 
     condition_type: str = ""
 
@@ -234,7 +234,7 @@ class PodOS(Wire):
 
 
 class PodSpec(Wire):
-    """What a pod is told to be."""
+    """The desired state of a pod."""
 
     tolerations: tuple[Toleration, ...] = ()
     node_selector: dict[str, str] = {}
@@ -275,7 +275,7 @@ class PodCondition(Wire):
 
 
 class PodResourceClaimStatus(Wire):
-    """Which claim was made for a claim template."""
+    """The claim that was created from a claim template."""
 
     name: str = ""
     resource_claim_name: str | None = None
@@ -295,7 +295,7 @@ class ContainerState(Wire):
 
 
 class ContainerStatus(Wire):
-    """What is known of a container."""
+    """The observed state of a container."""
 
     name: str = ""
     restart_count: Int32 = 0
@@ -303,7 +303,7 @@ class ContainerStatus(Wire):
 
 
 class PodStatus(Wire):
-    """What is known of a pod."""
+    """The observed state of a pod."""
 
     phase: str = ""
     reason: str = ""
@@ -336,7 +336,7 @@ class PodTemplateSpec(Wire):
 
 
 class PodTemplate(Object):
-    """A pod to make copies of, kept for whoever wants to."""
+    """A template of a pod, stored as an object of its own."""
 
     template: PodTemplateSpec = PodTemplateSpec()
 
@@ -383,7 +383,7 @@ class Scheduling(Wire):
 
 
 class RuntimeClass(Object):
-    """A way to run containers, and what it takes."""
+    """A container runtime, its overhead and the nodes that have it."""
 
     handler: str = ""
     overhead: Overhead | None = None

@@ -1,4 +1,4 @@
-"""What a pod takes of a node: resources, added up over its containers as Kubernetes does, and ports."""
+"""What a pod takes of a node: the resource requests of its containers, added up as in Kubernetes, and host ports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Amounts = dict[str, int]
 
 
 def amounts(resources: ResourceList) -> Amounts:
-    """Quantities as integers; what does not parse counts as nothing."""
+    """Quantities as integers; one that cannot be parsed is 0."""
     return {name: amount(name, value) for name, value in resources.items()}
 
 
@@ -95,7 +95,7 @@ _ANY_ADDRESS = "0.0.0.0"
 
 def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
     """The ports that a pod takes of its node."""
-    sidecars = (each for each in spec.init_containers if each.restart_policy == "Always")
+    sidecars = (container for container in spec.init_containers if container.restart_policy == "Always")
     return tuple(
         HostPort(port.protocol or "TCP", port.host_ip or _ANY_ADDRESS, port.host_port)
         for container in (*spec.containers, *sidecars)

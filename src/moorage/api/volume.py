@@ -96,7 +96,7 @@ class TopologySelectorTerm(Wire):
 
 
 class StorageClass(Object):
-    """A way to make volumes."""
+    """How volumes of a class are provisioned and bound."""
 
     provisioner: str = ""
     parameters: dict[str, str] = {}

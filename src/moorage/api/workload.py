@@ -36,7 +36,7 @@ class Strategy(Wire):
 
 
 class WorkloadStatus(Wire):
-    """How far a workload has come."""
+    """The observed state of a workload."""
 
     observed_generation: Int64 = 0
     replicas: Int32 = 0
@@ -47,7 +47,7 @@ class WorkloadStatus(Wire):
 
 
 class DeploymentSpec(Wire):
-    """What a Deployment is told to be."""
+    """The desired state of a Deployment."""
 
     replicas: Int32 | None = None
     selector: LabelSelector | None = None
@@ -67,7 +67,7 @@ class Deployment(Object):
 
 
 class ReplicaSetSpec(Wire):
-    """What a ReplicaSet is told to be."""
+    """The desired state of a ReplicaSet."""
 
     replicas: Int32 | None = None
     selector: LabelSelector | None = None
@@ -76,7 +76,7 @@ class ReplicaSetSpec(Wire):
 
 
 class ReplicationControllerSpec(Wire):
-    """What a ReplicationController is told to be."""
+    """The desired state of a ReplicationController."""
 
     replicas: Int32 | None = None
     labels: dict[str, str] = msgspec.field(name="selector", default_factory=dict)
@@ -85,25 +85,25 @@ class ReplicationControllerSpec(Wire):
 
     @property
     def selector(self) -> LabelSelector | None:
-        """Its labels in the form in which younger workloads say which pods are theirs."""
+        """Its selector as a LabelSelector, as other workloads have it."""
         return LabelSelector(match_labels=self.labels) if self.labels else None
 
 
 class ReplicationControllerStatus(WorkloadStatus):
-    """How far a ReplicationController has come."""
+    """The observed state of a ReplicationController."""
 
     fully_labeled_replicas: Int32 = 0
 
 
 class ReplicationController(Object):
-    """A number of interchangeable pods, as they were called before there were ReplicaSets."""
+    """A number of interchangeable pods; the predecessor of ReplicaSets."""
 
     spec: ReplicationControllerSpec = ReplicationControllerSpec()
     status: ReplicationControllerStatus = ReplicationControllerStatus()
 
 
 class ReplicaSetStatus(ReplicationControllerStatus):
-    """How far a ReplicaSet has come."""
+    """The observed state of a ReplicaSet."""
 
     terminating_replicas: Int32 | None = None
 
@@ -129,7 +129,7 @@ class ClaimRetention(Wire):
 
 
 class StatefulSetSpec(Wire):
-    """What a StatefulSet is told to be."""
+    """The desired state of a StatefulSet."""
 
     replicas: Int32 | None = None
     selector: LabelSelector | None = None
@@ -145,7 +145,7 @@ class StatefulSetSpec(Wire):
 
 
 class StatefulSetStatus(WorkloadStatus):
-    """How far a StatefulSet has come."""
+    """The observed state of a StatefulSet."""
 
     current_replicas: Int32 = 0
     current_revision: str = ""
@@ -161,7 +161,7 @@ class StatefulSet(Object):
 
 
 class DaemonSetSpec(Wire):
-    """What a DaemonSet is told to be."""
+    """The desired state of a DaemonSet."""
 
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
@@ -240,7 +240,7 @@ class SuccessPolicy(Wire):
 
 
 class JobSpec(Wire):
-    """What a Job is told to do."""
+    """The desired state of a Job."""
 
     parallelism: Int32 | None = None
     completions: Int32 | None = None
@@ -260,14 +260,14 @@ class JobSpec(Wire):
 
 
 class UncountedTerminatedPods(Wire):
-    """Pods that have ended and are not yet in the counts."""
+    """Pods that have ended and are not counted yet."""
 
     succeeded: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
 
 
 class JobStatus(Wire):
-    """How far a Job has come."""
+    """The observed state of a Job."""
 
     active: Int32 = 0
     succeeded: Int32 = 0
@@ -318,7 +318,7 @@ class CronJobStatus(Wire):
 
 
 class CronJob(Object):
-    """Jobs by the clock."""
+    """Jobs on a schedule."""
 
     spec: CronJobSpec = CronJobSpec()
     status: CronJobStatus = CronJobStatus()

@@ -1,4 +1,4 @@
-"""YAML text to data, document by document, within bounds of depth and size, and where in the text a field stands."""
+"""The YAML parser: documents as data within limits of depth and size, and the lines of their fields."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_DEPTH = 100
 MAX_EVENTS = 20_000_000
 """Scalars and the starts and ends of maps and lists in one document: about 100 MB of manifests, 1 GB of memory."""
 MAX_ALIASED = 400_000
-"""How many values aliases may add to a document: Kubernetes stops there too."""
+"""How many values aliases may add to a document, as in Kubernetes."""
 
 _BAD_YAML = "bad YAML: "
 _MAX_DIRECTIVES = 100
@@ -27,12 +27,12 @@ _KEY_IS_NO_STRING = "a key is a map or a list; it must be a string"
 _NO_KEY: Any = object()
 _MERGE: Any = object()
 _STEP = re.compile(r"\[([^\]]*)\]|([^.\[]+)")
-# The pure parser reads the same, only slowly, where PyYAML was built without libyaml.
+# Without libyaml, PyYAML's own parser gives the same events, only slowly.
 _Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class YAMLTextError(Exception):
-    """The text cannot be read; `line` counts from 1."""
+    """The text cannot be parsed; `line` counts from 1."""
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(message)
@@ -45,12 +45,12 @@ class YAMLFileError(Exception):
 
 
 def too_many_values(line: int) -> YAMLTextError:
-    """What to say of a document that would take too much memory."""
+    """The error for a document that would take too much memory."""
     return YAMLTextError(line, f"more than {MAX_EVENTS:,} values in one document; give it in parts")
 
 
 class Span(NamedTuple):
-    """The part of a text that one value takes up, and the place in the file where it starts."""
+    """The part of a text that one value takes, and the line and column where it starts."""
 
     start: int
     end: int
@@ -59,31 +59,11 @@ class Span(NamedTuple):
 
 
 class Root(NamedTuple):
-    """One document: its data, its place, and the places of the entries of its `items`."""
+    """One document: its data, its span, and the spans of the entries of its `items`."""
 
     data: Any
     span: Span
     items: Sequence[Span]
-
-
-def read_file(path: Path) -> Any:
-    """The first document of a YAML file, None when it is empty. Raises YAMLFileError."""
-    try:
-        root = next(parse(decode_text(path.read_bytes())), None)
-    except OSError as error:
-        raise YAMLFileError(f"{path}: {error.strerror or error}") from None
-    except YAMLTextError as error:
-        raise YAMLFileError(f"{path}:{error.line}: not YAML: {error.message.removeprefix(_BAD_YAML)}") from None
-    return root and root.data
-
-
-def decode_text(data: bytes) -> str:
-    """The text that bytes hold. Raises YAMLTextError."""
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise YAMLTextError(line, "not text in UTF-8; is it a binary file?") from None
 
 
 class RepeatedKey(NamedTuple):
@@ -125,11 +105,31 @@ def line_of(text: str, span: Span, path: str) -> int:
     """The line of the field at a path such as `spec.taints[0].key`, or of the nearest field around it."""
     lines = text[span.start : span.end]
     finder = _Finder([step[1] if step[1] is not None else step[2] for step in _STEP.finditer(path)], span.line)
-    # A block map that is cut out keeps its shape only if its first line is as far to the right as the others.
+    # The first line of a block map must be indented like its others.
     for event in _events(" " * span.column + lines, span.line):
         if finder.is_done_after(event):
             break
     return finder.line
+
+
+def read_file(path: Path) -> Any:
+    """The first document of a YAML file, None when it is empty. Raises YAMLFileError."""
+    try:
+        root = next(parse(decode_text(path.read_bytes())), None)
+    except OSError as error:
+        raise YAMLFileError(f"{path}: {error.strerror or error}") from None
+    except YAMLTextError as error:
+        raise YAMLFileError(f"{path}:{error.line}: not YAML: {error.message.removeprefix(_BAD_YAML)}") from None
+    return root and root.data
+
+
+def decode_text(data: bytes) -> str:
+    """The text that bytes hold. Raises YAMLTextError."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise YAMLTextError(line, "not text in UTF-8; is it a binary file?") from None
 
 
 def _events(text: str, line: int) -> Iterator[Any]:
@@ -151,7 +151,7 @@ def _character(error: ReaderError) -> str:
 
 
 def _explained(error: yaml.MarkedYAMLError, text: str, line: int) -> YAMLTextError:
-    """One sentence for what libyaml found, with the place that it points to."""
+    """Libyaml's error in one sentence, with the line that it points to."""
     mark = error.problem_mark or error.context_mark
     at = mark.line if mark else 0
     problem = error.problem or "it cannot be read"
@@ -165,7 +165,7 @@ def _explained(error: yaml.MarkedYAMLError, text: str, line: int) -> YAMLTextErr
 
 
 class _Builder:
-    """Makes data of events with a stack of its own: no depth of nesting reaches Python's stack or C's."""
+    """Builds data from events with an explicit stack, so that deep nesting cannot overflow Python's or C's."""
 
     __slots__ = (
         "aliased", "anchors", "here", "items", "key", "line", "merged", "repeated", "root", "span", "stack", "starts",
@@ -233,7 +233,7 @@ class _Builder:
         self.key = sys.intern(key)
 
     def put(self, event: Any, value: Any) -> None:
-        """Hand a finished value to whatever it stands in."""
+        """Put a complete value into the map, list or document that contains it."""
         here = self.here
         if type(here) is list:
             here.append(value)
@@ -249,14 +249,14 @@ class _Builder:
             self.key = _NO_KEY
 
     def merge(self, event: Any, value: Any) -> None:
-        """Add the entries of other maps. As in Kubernetes, they replace what stands above and yield to what follows."""
+        """Add the entries of other maps. As in Kubernetes, they replace earlier keys and yield to later ones."""
         maps = value if type(value) is list else [value]
-        if not all(type(each) is dict for each in maps):
+        if not all(type(source) is dict for source in maps):
             raise self.error(event, "<< wants a map or a list of maps")
         merged = self.merged = self.merged or set()
-        for each in reversed(maps):
-            merged.update(each.keys() - self.here.keys())
-            self.here.update(each)
+        for source in reversed(maps):
+            merged.update(source.keys() - self.here.keys())
+            self.here.update(source)
 
     def start_map(self, event: Any) -> None:
         self.start(event, {})
@@ -306,18 +306,18 @@ class _Builder:
         self.place(event, value)
 
     def measure(self, event: Any, value: Any) -> None:
-        """Count what an alias repeats: data share it, but whoever prints or walks them meets every copy."""
+        """Count the values that an alias repeats: they are shared in memory, but visited once for each alias."""
         waiting = [(value, len(self.stack))]
         while waiting:
-            each, depth = waiting.pop()
+            part, depth = waiting.pop()
             self.aliased += 1
-            if isinstance(each, str):
-                self.aliased += len(each) // 100
-            elif isinstance(each, (dict, list)):
+            if isinstance(part, str):
+                self.aliased += len(part) // 100
+            elif isinstance(part, (dict, list)):
                 if depth == MAX_DEPTH:
                     raise self.error(event, _TOO_DEEP)
-                self.aliased += sum(map(len, each)) // 100 if isinstance(each, dict) else 0
-                waiting += [(part, depth + 1) for part in (each.values() if isinstance(each, dict) else each)]
+                self.aliased += sum(map(len, part)) // 100 if isinstance(part, dict) else 0
+                waiting += [(inner, depth + 1) for inner in (part.values() if isinstance(part, dict) else part)]
             if self.aliased > MAX_ALIASED:
                 raise self.error(event, f"aliases repeat more than {MAX_ALIASED:,} values")
 
@@ -326,7 +326,7 @@ class _Builder:
 
 
 class _Finder:
-    """Follows a path through events and remembers the line of the last step that exists."""
+    """Follows a path through events, up to the line of the last step that exists."""
 
     def __init__(self, steps: list[str], line: int) -> None:
         self.steps = steps

@@ -1,4 +1,4 @@
-"""The API as components use it: objects by kind, namespace and name."""
+"""The client of the API: objects by kind, namespace and name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MERGE, STRATEGIC, JSON_PATCH = (
 _PODS = kinds.row("v1", "Pod")
 _PAGE_SIZE = 5000
 _PLAIN = re.compile(r"[-.a-z0-9]+", re.ASCII)
-"""A name that can stand in a path as it is."""
+"""A name that needs no quoting in a path."""
 
 
 class Listing(NamedTuple):
@@ -73,7 +73,7 @@ def _collection(group: str, version: str, plural: str, namespace: str) -> str:
 
 
 class Client:
-    """Reads and writes objects. Bodies are JSON; what is read is given as bytes, to be decoded as far as needed.
+    """Reads and writes objects. Bodies are JSON; answers are returned as bytes, for callers to decode what they need.
 
     Every method raises an ApiError of `client.errors`.
     """

@@ -13,7 +13,7 @@ from moorage.client.errors import Unavailable
 from moorage.client.transport import Answer
 
 _HELD = 1 << 20
-"""How much of a stream may wait for its reader before the server has to wait too."""
+"""How many bytes of a stream may wait for their reader before reading from the socket is paused."""
 _ALIVE = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15),

@@ -1,4 +1,4 @@
-"""What an API server may answer instead of what was asked for."""
+"""The errors of an API server, by the codes and reasons of its Status answers."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from moorage.api.meta import Wire
 
 
 class Details(Wire):
-    """What a Status says beside its message."""
+    """The details of a Status."""
 
     retry_after_seconds: int = 0
 
 
 class Status(Wire):
-    """A failure as the server tells it."""
+    """A failure as the server describes it."""
 
     message: str = ""
     reason: str = ""
@@ -26,7 +26,7 @@ read_status = msgspec.json.Decoder(Status).decode
 
 
 class ApiError(Exception):
-    """The server refused; the message is its own."""
+    """The request failed; the message is the server's."""
 
     def __init__(self, code: int, reason: str, message: str, retry_after: float = 0) -> None:
         super().__init__(message)
@@ -44,7 +44,7 @@ class Exists(ApiError):
 
 
 class Conflict(ApiError):
-    """The object is not as it was when it was read."""
+    """The object has changed since it was read."""
 
 
 class Invalid(ApiError):
@@ -52,15 +52,15 @@ class Invalid(ApiError):
 
 
 class Forbidden(ApiError):
-    """The client may not, or the server will not now: the message says which."""
+    """The client lacks permission, or admission denied the request: the message says which."""
 
 
 class Expired(ApiError):
-    """What happened since that revision is no longer known: list again."""
+    """The events after that revision are no longer known: list again."""
 
 
 class TooManyRequests(ApiError):
-    """Not now: the server is busy, or a disruption budget is used up."""
+    """The server is busy, or a disruption budget does not allow the eviction now."""
 
 
 class Unavailable(ApiError):
@@ -74,11 +74,11 @@ _BY_CODE: dict[int, type[ApiError]] = {
 
 
 def of(code: int, body: bytes, retry_after: float = 0) -> ApiError:
-    """The error that an answer is; what its body says counts before what its headers say."""
+    """The error for an answer; the delay that its body names takes precedence over that of its headers."""
     try:
         status = read_status(body)
     except (msgspec.DecodeError, UnicodeError):
         status = Status(message=body.decode(errors="replace").strip())
     kind = Exists if status.reason == "AlreadyExists" else _BY_CODE.get(code, ApiError)
-    told = status.details.retry_after_seconds if status.details else 0
-    return kind(code, status.reason, status.message or f"the server answered {code}", told or retry_after)
+    delay = status.details.retry_after_seconds if status.details else 0
+    return kind(code, status.reason, status.message or f"the server answered {code}", delay or retry_after)

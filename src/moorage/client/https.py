@@ -1,4 +1,4 @@
-"""The way to an API server over HTTPS, with what a kubeconfig says."""
+"""The transport over HTTPS, with the address and credentials of a kubeconfig."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _SILENCE = 30.0
 """How many seconds a server may send nothing while a request waits for its answer."""
 _SWEEP = _SILENCE / 16
 _KEPT = 45.0
-"""How long an unused connection is kept: less than servers do, so that no request meets one that is being closed."""
+"""How long an unused connection is kept: less than servers keep it, so that no request meets one being closed."""
 _TOKEN_AGE = 60.0
 
 
 class HTTPSTransport:
-    """Carries a component's requests over connections that are kept. Watches have connections of their own."""
+    """Sends requests over a pool of connections. Each watch has a connection of its own."""
 
     def __init__(self, kubeconfig: Kubeconfig, component: str, clock: Clock | None = None) -> None:
         self._config = kubeconfig
@@ -56,7 +56,7 @@ class HTTPSTransport:
                 try:
                     return await self._ask(kept, message)
                 except Unanswered:
-                    # The server had closed it, or died after it had read the request: only a read may be tried again.
+                    # The server may have processed the request before it closed the connection: only reads are retried.
                     if method != "GET":
                         raise
             return await self._ask(await self._connect(), message)
@@ -79,7 +79,7 @@ class HTTPSTransport:
             connection.abort()
 
     async def close(self) -> None:
-        """End all connections; what is still being asked fails."""
+        """Close all connections; requests under way fail."""
         self._closed = True
         if self._sweep is not None:
             self._sweep.cancel()
@@ -110,7 +110,7 @@ class HTTPSTransport:
         return answer
 
     def _take(self) -> ClientConnection | None:
-        """A connection that is open and was used a moment ago."""
+        """An open connection that was used recently."""
         while self._idle:
             connection = self._idle.pop()
             if connection.reusable and self._clock.monotonic() - connection.heard < _KEPT:

@@ -32,7 +32,7 @@ class Kubeconfig:
     host: str
     port: int
     base: str
-    """The path in front of every path, mostly empty."""
+    """The path that is put in front of every request's, mostly empty."""
     server_name: str
     """The name that the server's certificate must have."""
     namespace: str
@@ -40,7 +40,7 @@ class Kubeconfig:
     _token: str = field(repr=False)
     _token_file: Path | None
     trusted: str = field(default="", repr=False)
-    """The certificates, in PEM form, of those who may sign the server's own; empty when the machine's list counts."""
+    """The certificate authorities of the server, in PEM form; empty when the system's are trusted."""
 
     @property
     def url(self) -> str:
@@ -93,11 +93,11 @@ class _Context(msgspec.Struct, rename="kebab"):
     namespace: str = ""
 
 
-_SPOKEN = "a token or a client certificate is"
+_SUPPORTED = "a token or a client certificate is"
 _UNSUPPORTED = {
-    "exec": f"exec plugins are not supported; {_SPOKEN}",
-    "auth-provider": f"auth providers are not supported; {_SPOKEN}",
-    "username": f"user names with passwords are not supported; {_SPOKEN}",
+    "exec": f"exec plugins are not supported; {_SUPPORTED}",
+    "auth-provider": f"auth providers are not supported; {_SUPPORTED}",
+    "username": f"user names with passwords are not supported; {_SUPPORTED}",
     "as": "acting as somebody else is not supported",
     "proxy-url": "proxies are not supported",
 }
@@ -201,7 +201,7 @@ class _Reader:
         if not certificate or not key:
             missing = key_name if certificate else name
             self._fail(f"{where}.{missing}", "is missing: a client certificate and its key come together")
-        # Python reads these from files only; this one is readable by us alone, and gone at once.
+        # Python loads these from files only; this one is readable by its owner only, and removed at once.
         with tempfile.NamedTemporaryFile() as both:
             both.write(certificate + b"\n" + key)
             both.flush()
@@ -210,16 +210,16 @@ class _Reader:
             except (ssl.SSLError, ValueError):
                 self._fail(f"{where}.{name}", f"does not hold a certificate in PEM form that belongs to {key_name}")
 
-    def _bytes(self, where: str, given: msgspec.Struct, attribute: str) -> tuple[str, bytes]:
-        """What a pair of fields holds, one with base64 and one with the name of a file, and which of them it was."""
+    def _bytes(self, where: str, part: msgspec.Struct, attribute: str) -> tuple[str, bytes]:
+        """The name and the content of the field that is set: one in base64, or one that names a file."""
         name = attribute.replace("_", "-")
-        inline: str = getattr(given, f"{attribute}_data")
+        inline: str = getattr(part, f"{attribute}_data")
         if inline:
             try:
                 return f"{name}-data", base64.b64decode("".join(inline.split()), validate=True)
             except (binascii.Error, ValueError):
                 self._fail(f"{where}.{name}-data", "is not base64")
-        path: str = getattr(given, attribute)
+        path: str = getattr(part, attribute)
         if not path:
             return name, b""
         try:

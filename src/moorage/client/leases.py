@@ -1,4 +1,4 @@
-"""Leader election by leases: of several processes one works, and another takes over when it stops or vanishes."""
+"""Leader election by leases: one of several processes works, and another takes over when it stops or crashes."""
 
 from __future__ import annotations
 
@@ -24,52 +24,55 @@ _NAMESPACE = "kube-system"
 LEASE_DURATION = 15
 """Seconds without a renewal after which others may take over."""
 RENEW_DEADLINE = 10.0
-"""Seconds without a successful renewal after which a leader stops: the rest of the lease is for winding up."""
+"""Seconds without a successful renewal after which a leader stops; in the rest of the lease it ends its work."""
 RETRY_PERIOD = 2.0
 _JITTER = 1.2
 
 
 class LeadershipLost(Exception):
-    """Somebody else leads now, or may: what was running is cancelled."""
+    """Another process leads now, or may: the work was cancelled."""
 
 
 def identity() -> str:
-    """A name for this process that no other has."""
+    """A name that no other process has."""
     return f"{socket.gethostname()}_{uuid4()}"
 
 
 async def lead(client: Client, name: str, identity: str, clock: Clock, run: Callable[[], Awaitable[None]]) -> None:
-    """Wait for a lease, run something while it is held, and give it back when that ends or this is cancelled.
+    """Wait for a lease, run something while it is held, and release it when that ends or this is cancelled.
 
-    When the lease is lost, what runs is cancelled, and once it has ended LeadershipLost is raised.
+    When the lease is lost, the work is cancelled, and once it has ended LeadershipLost is raised.
     """
-    seat = _Seat(client, name, identity, clock)
-    await seat.acquire()
+    candidacy = _Candidacy(client, name, identity, clock)
+    await candidacy.acquire()
     _LOG.info("%s leads as %s", identity, name)
-    keeping = asyncio.create_task(seat.keep(), name=f"lease {name}")
-    losing = asyncio.create_task(seat.lost.wait())
+    keeping = asyncio.create_task(candidacy.keep(), name=f"lease {name}")
+    losing = asyncio.create_task(candidacy.lost.wait())
     working = asyncio.ensure_future(run())
     try:
         try:
             await asyncio.wait({working, losing}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            # The lease is renewed until the work has ended: nobody may begin before.
+            # The lease is renewed until the work has ended: no other process may begin before.
             working.cancel()
             await asyncio.wait({working})
     finally:
         keeping.cancel()
         losing.cancel()
-        if working.done() and not seat.lost.is_set():
+        if working.done() and not candidacy.lost.is_set():
             await asyncio.wait({keeping})
-            await seat.release()
+            await candidacy.release()
     if not working.cancelled():
         working.result()
-    if seat.lost.is_set():
+    if candidacy.lost.is_set():
         raise LeadershipLost(f"{identity} leads no longer as {name}")
 
 
-class _Seat:
-    """A lease as one candidate sees it. It expires by how long it was seen unchanged: no two clocks are compared."""
+class _Candidacy:
+    """A lease as one candidate sees it.
+
+    It has expired once it was seen unchanged for its duration: clocks of different machines are never compared.
+    """
 
     def __init__(self, client: Client, name: str, identity: str, clock: Clock) -> None:
         self._client = client
@@ -77,16 +80,16 @@ class _Seat:
         self._identity = identity
         self._clock = clock
         self._data: Data = {}
-        """The lease as it was last seen; empty when there was none."""
+        """The lease as it was last read; empty when there was none."""
         self._seen = 0.0
-        """When it was first seen like this."""
+        """When it was first read in this state."""
         self._deadline = 0.0
-        """When we lead no longer unless the lease is renewed."""
+        """Until when the lease must have been renewed, or the leadership is lost."""
         self.lost = asyncio.Event()
-        """Set when this candidate leads no longer."""
+        """Set when the leadership is lost."""
 
     async def acquire(self) -> None:
-        """Wait until the lease is ours."""
+        """Wait until this candidate holds the lease."""
         while True:
             try:
                 if await self._try():
@@ -96,7 +99,7 @@ class _Seat:
             await self._clock.sleep(RETRY_PERIOD * random.uniform(1, 1 + _JITTER))
 
     async def keep(self) -> None:
-        """Renew the lease again and again, until it is lost."""
+        """Renew the lease until it is lost."""
         while not self.lost.is_set():
             timer = self._clock.call_later(self._deadline - self._clock.monotonic(), self.lost.set)
             try:
@@ -108,14 +111,14 @@ class _Seat:
                 timer.cancel()
 
     async def release(self) -> None:
-        """Give the lease back, so that the next can take it at once."""
+        """Release the lease, so that the next candidate can take it at once."""
         try:
             async with asyncio.timeout(RENEW_DEADLINE):
                 while True:
                     try:
                         return await self._write("", 1, self._transitions)
                     except Conflict:
-                        # A renewal that was cancelled may have been done all the same.
+                        # A renewal that was cancelled may have reached the server all the same.
                         await self._look()
                     if self._holder != self._identity:
                         return None
@@ -155,15 +158,15 @@ class _Seat:
 
     async def _look(self) -> None:
         try:
-            found: Data = msgspec.json.decode(await self._client.get(_LEASE, _NAMESPACE, self._name))
+            lease: Data = msgspec.json.decode(await self._client.get(_LEASE, _NAMESPACE, self._name))
         except Missing:
-            found = {}
-        if found.get("spec") != self._data.get("spec"):
+            lease = {}
+        if lease.get("spec") != self._data.get("spec"):
             self._seen = self._clock.monotonic()
-        self._data = found
+        self._data = lease
 
     async def _hold(self) -> None:
-        # We count from before the request, others from when they see it: so we are always the first to give up.
+        # The holder counts from before its request, others from when they see it: the holder gives up first.
         deadline = self._clock.monotonic() + RENEW_DEADLINE
         changes = self._data and self._holder != self._identity
         await self._write(self._identity, LEASE_DURATION, self._transitions + bool(changes))

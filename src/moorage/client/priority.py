@@ -1,4 +1,4 @@
-"""Who goes first: work that can wait steps aside while somebody outside of this process waits for an answer."""
+"""Priority of requests: work that can wait yields while a client outside of this process waits for an answer."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from contextlib import contextmanager
 _PAUSE = 0.02
 
 
-class _Waiting:
-    """How many are waiting for an answer."""
+class _Requests:
+    """How many requests wait for their answers."""
 
     def __init__(self) -> None:
         self.count = 0
 
 
-_WAITING = _Waiting()
+_WAITING = _Requests()
 
 
 @contextmanager
 def urgent() -> Iterator[None]:
-    """Somebody waits for what is done here."""
+    """Mark the work inside as something that a client waits for."""
     _WAITING.count += 1
     try:
         yield
@@ -30,7 +30,7 @@ def urgent() -> Iterator[None]:
 
 
 async def let_others_go_first(patience: float) -> None:
-    """Wait until nobody waits for an answer, though no longer than some seconds."""
+    """Wait until no request waits for its answer, for some seconds at most."""
     loop = asyncio.get_running_loop()
     end = loop.time() + patience
     while _WAITING.count and loop.time() < end:

@@ -1,4 +1,4 @@
-"""What carries requests: the same process, or HTTPS."""
+"""The transport of a client's requests: within the process, or over HTTPS."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import NamedTuple, Protocol
 
 
 class Answer(NamedTuple):
-    """What came back."""
+    """The answer to a request."""
 
     status: int
     body: bytes
     retry_after: float = 0
-    """How many seconds to wait before asking again, when the server says so."""
+    """How many seconds to wait before the next attempt, 0 when the server does not say."""
 
 
 class Transport(Protocol):
-    """A way to an API server. Every method raises client.Unavailable when there is none at the moment."""
+    """A connection to an API server. Every method raises client.Unavailable while the server cannot be reached."""
 
     async def request(self, method: str, target: str, body: bytes = b"", content_type: str = "") -> Answer:
         """The answer to one request; `target` is path and query, percent-encoded."""

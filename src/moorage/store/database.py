@@ -44,7 +44,7 @@ _SENTENCES = {
 
 
 class Row(NamedTuple):
-    """One change. A deleted object is a row without a value until a later change is safe on disk."""
+    """One change. A deletion is a row without a value, kept until a later change is on disk."""
 
     revision: int
     key: str
@@ -52,7 +52,7 @@ class Row(NamedTuple):
 
 
 class Database:
-    """A database file that belongs to this process alone."""
+    """A database file that only this process has open."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -78,15 +78,15 @@ class Database:
 
     def commit(self, rows: Sequence[Row]) -> None:
         """Write changes, all or none; when this returns they are on disk."""
-        # One statement is one transaction and gives up the interpreter once: one for each row would wait for the
-        # event loop as many times.
+        # One statement is one transaction and releases the interpreter lock once; a statement for each row would wait
+        # for the event loop's thread each time.
         self._untidy_bytes += sum(PAGE + len(row.value or b"") for row in rows)
         self._deletions += sum(row.value is None for row in rows)
         self.connection.execute(_PUT + ",".join(["(?,?,?)"] * len(rows)) + _OVER, list(chain.from_iterable(rows)))
 
     def tidy(self, *, now: bool = False) -> None:
-        """Forget deleted objects and empty the write-ahead log, when there is enough of either."""
-        # What fails here has harmed nothing, and is tried again after the next batch.
+        """Remove the rows of deleted objects and checkpoint the write-ahead log, when there is enough of either."""
+        # A failure here loses nothing, and is retried after the next batch.
         with contextlib.suppress(sqlite3.Error):
             if self._deletions >= TIDY_DELETIONS:
                 self.connection.execute(_FORGET_DELETED)
@@ -96,7 +96,7 @@ class Database:
                 self._untidy_bytes = 0
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
         self.connection.close()
 
     def _prepare(self) -> None:
@@ -126,7 +126,7 @@ class Database:
 
 @contextlib.contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Turn what the system says into a sentence for the person who starts the server."""
+    """Turn errors of the system into a sentence for the person who starts the server."""
     try:
         yield
     except OSError as error:

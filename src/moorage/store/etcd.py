@@ -1,4 +1,4 @@
-"""The store of several servers: objects in an etcd cluster, keys and values as they are given."""
+"""The store that several servers share: objects in an etcd cluster."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _NO_REVISION = -1
 
 
 class EtcdStore:
-    """Objects in etcd. Reads are answered by a majority, so that all servers see the same."""
+    """Objects in etcd. Reads are linearizable, so that all servers see the same."""
 
     def __init__(self, members: Members, *, max_events: int = MAX_EVENTS, max_bytes: int = MAX_BYTES) -> None:
         self._members = members
@@ -81,7 +81,7 @@ class EtcdStore:
         return response.header.revision
 
     async def get(self, key: str) -> Item | None:
-        """What is under a key now."""
+        """The item under a key now."""
         response = await self._members.read(RANGE, RangeRequest(key=key.encode()))
         return _item(response.kvs[0]) if response.kvs else None
 
@@ -90,9 +90,9 @@ class EtcdStore:
         first, end = _range(prefix)
         items: list[Item] = []
         while True:
-            wanted = min(limit - len(items), PAGE_ITEMS) if limit else PAGE_ITEMS
+            count = min(limit - len(items), PAGE_ITEMS) if limit else PAGE_ITEMS
             start = max(first, after.encode() + b"\0") if after else first
-            request = RangeRequest(key=start, range_end=end, limit=wanted, revision=revision)
+            request = RangeRequest(key=start, range_end=end, limit=count, revision=revision)
             response = await self._members.read(RANGE, request)
             revision = revision or response.header.revision
             items += map(_item, response.kvs)
@@ -102,7 +102,7 @@ class EtcdStore:
             after = items[-1].key
 
     async def create(self, key: str, value: bytes) -> Item:
-        """Put a new object; returns once it is durable."""
+        """Create an object; returns once it is durable."""
         return await self._change(key, _NO_OBJECT, value)
 
     async def update(self, key: str, value: bytes, revision: int) -> Item:
@@ -118,7 +118,7 @@ class EtcdStore:
         """All changes below a prefix after a revision, in order, in batches."""
         if self._closed:
             raise StoreUnavailable("the store is closed")
-        stream = next((each for each in self._streams if each.serves(prefix, after)), None)
+        stream = next((stream for stream in self._streams if stream.serves(prefix, after)), None)
         if stream is None:
             history = History(after, max_events=self._max_events, max_bytes=self._max_bytes)
             stream = _Stream(self._members, prefix, history)
@@ -133,8 +133,8 @@ class EtcdStore:
                 await stream.stop()
 
     async def compact(self, revision: int) -> None:
-        """Forget what happened before a revision; the present state stays."""
-        # Forgotten already is as good.
+        """Forget the changes before a revision; the present state stays."""
+        # It may have been compacted already.
         with contextlib.suppress(Compacted):
             await self._members.read(COMPACT, CompactionRequest(revision=revision))
         for stream in self._streams:
@@ -157,15 +157,15 @@ class EtcdStore:
         try:
             response = await self._members.write(TXN, request)
         except Lost as lost:
-            return await self._found(key, revision, value, lost)
-        outcome = response.responses[0]
+            return await self._outcome(key, revision, value, lost)
+        result = response.responses[0]
         if not response.succeeded:
-            raise _refusal(key, revision, outcome.response_range.kvs)
-        kept = outcome.response_delete_range.prev_kvs[0].value if value is None else value
-        return Item(key, kept, response.header.revision)
+            raise _refusal(key, revision, result.response_range.kvs)
+        last = result.response_delete_range.prev_kvs[0].value if value is None else value
+        return Item(key, last, response.header.revision)
 
-    async def _found(self, key: str, revision: int, value: bytes | None, lost: Lost) -> Item:
-        """What a write without an answer has left: its own value under the key says that it was done."""
+    async def _outcome(self, key: str, revision: int, value: bytes | None, lost: Lost) -> Item:
+        """The item of a write without an answer: the write was done when its own value is under the key."""
         current = await self.get(key)
         if current and current.value == value and current.revision > revision:
             return current
@@ -173,7 +173,7 @@ class EtcdStore:
 
 
 class _Stream:
-    """One watch of etcd for all watchers of a prefix. It outlives lost connections and dead members."""
+    """One watch of etcd for all watchers of a prefix. It is resumed when a connection or a member is lost."""
 
     def __init__(self, members: Members, prefix: str, history: History) -> None:
         self.history = history
@@ -183,7 +183,7 @@ class _Stream:
         self._task = asyncio.create_task(self._follow(), name=f"etcd watch {prefix}")
 
     def serves(self, prefix: str, after: int) -> bool:
-        """Whether all changes below a prefix after a revision come from here."""
+        """Whether this stream has all changes below a prefix after a revision."""
         return prefix == self._prefix and self.history.start <= after and not self._task.done()
 
     async def stop(self) -> None:
@@ -204,8 +204,8 @@ class _Stream:
 
     async def _follow_one_member(self) -> None:
         key, end = _range(self._prefix)
-        # Beginning with the last revision seen, etcd says when it has forgotten anything after it. Beginning with the
-        # next one it would not, and a deletion at that very revision may be gone.
+        # Watched from the last seen revision, etcd reports when it has compacted anything after it. Watched from the
+        # next one it would not, and a deletion at that very revision may have been compacted.
         start = max(1, self.history.revision)
         create = WatchCreateRequest(key=key, range_end=end, start_revision=start, prev_kv=True, progress_notify=True)
         async with contextlib.aclosing(self._members.watch(WatchRequest(create_request=create))) as responses:
@@ -216,14 +216,14 @@ class _Stream:
                     return
                 if not response.created:
                     self._take(response)
-                # The quickest watcher sets the pace: as long as nobody reads, what is to come may stay in etcd.
+                # Read no faster than the fastest watcher: what none of them has read stays in etcd.
                 await self.history.read.wait()
 
     def _take(self, response: WatchResponse) -> None:
         seen = self.history.revision
         events = [_event(event) for event in response.events if event.kv.mod_revision > seen]
         if events:
-            # The header may be ahead of the events: etcd sends what it has in stock in several responses.
+            # The header may be ahead of the events: etcd sends a backlog in several responses.
             self.history.append(events, events[-1].revision)
         elif not response.events:
             self.history.append([], max(seen, response.header.revision))
@@ -247,12 +247,12 @@ def _event(event: EtcdEvent) -> WatchEvent:
 
 
 def _range(prefix: str) -> tuple[bytes, bytes]:
-    """The first key with a prefix, and the first one beyond; no byte of UTF-8 is the highest there is."""
+    """The first key with a prefix and the first one after; UTF-8 has no byte 0xff, so adding 1 cannot overflow."""
     key = prefix.encode()
     return (key, key[:-1] + bytes([key[-1] + 1])) if key else (b"\0", b"\0")
 
 
-def _refusal(key: str, revision: int, found: Sequence[KeyValue]) -> StoreError:
-    if not found:
+def _refusal(key: str, revision: int, current: Sequence[KeyValue]) -> StoreError:
+    if not current:
         return KeyMissing(f"{key} does not exist")
-    return RevisionConflict(_item(found[0])) if revision else KeyExists(f"{key} exists")
+    return RevisionConflict(_item(current[0])) if revision else KeyExists(f"{key} exists")

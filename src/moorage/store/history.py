@@ -1,4 +1,4 @@
-"""The latest changes of a store, and the watchers that wait for the next ones."""
+"""The latest changes of a store, and the watchers that follow them."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _revision = attrgetter("item.revision")
 
 
 class History:
-    """A bounded log of changes. Watchers read it at their own pace: one that is slower than the log is told so."""
+    """A bounded log of changes. Watchers read it at their own pace; one that falls behind its start gets Compacted."""
 
     def __init__(self, revision: int, *, max_events: int = MAX_EVENTS, max_bytes: int = MAX_BYTES) -> None:
         self.start = revision
-        """Everything that happened after this revision is here."""
+        """The log has all changes after this revision."""
         self.revision = revision
         """The revision of the latest change."""
         self.read = asyncio.Event()
-        """Whether somebody has read everything that is here."""
+        """Set while some watcher has read the whole log."""
         self.read.set()
         self._max_events, self._max_bytes = max_events, max_bytes
         self._events: list[WatchEvent] = []
@@ -37,7 +37,7 @@ class History:
         self._failure: StoreError | None = None
 
     def append(self, events: list[WatchEvent], revision: int) -> None:
-        """Add changes that have become durable, and hand them to those who wait for them."""
+        """Add changes that have become durable, and wake the watchers of their prefixes."""
         self._events += events
         self._bytes += sum(len(event.item.value) for event in events)
         self.revision = revision
@@ -61,14 +61,14 @@ class History:
         if batch is None:
             changes = (event for event in self._since(revision) if event.item.key.startswith(prefix))
             batch = Batch(changes, max(revision, self.revision))
-            # Those who follow ask for the same few changes; those who come back after a while ask for many, and alone.
+            # Watchers that keep up ask for the same few changes; one that was away asks for many that no other needs.
             if len(batch) < MAX_SHARED_EVENTS and len(self._shared) < MAX_SHARED:
                 self._shared[prefix, revision] = batch
         self.read.set()
         return batch
 
     def undone(self, prefix: str, revision: int) -> dict[str, Item | None]:
-        """What those keys below a prefix held at a revision that have changed since. Raises Compacted."""
+        """The items at a revision of the keys below a prefix that have changed since. Raises Compacted."""
         held: dict[str, Item | None] = {}
         for event in self._since(revision):
             if event.item.key.startswith(prefix):
@@ -80,23 +80,23 @@ class History:
         return Watcher(self, prefix, after)
 
     def compact(self, revision: int) -> None:
-        """Forget what happened up to a revision."""
+        """Forget the changes up to a revision."""
         self._drop(bisect_right(self._events, revision, key=_revision))
         self.start = max(self.start, min(revision, self.revision))
         self._shared.clear()
 
     def report(self) -> None:
-        """Tell all who wait that nothing happened."""
+        """Wake all watchers with an empty batch: nothing happened up to now."""
         for prefix in list(self._idle):
             self._wake(prefix, nothing=True)
 
     def fail(self, failure: StoreError) -> None:
-        """End all watches, present and future, with an error: the first that is given."""
+        """End all watches, present and future, with an error; only the first one counts."""
         self._failure = self._failure or failure
         self.report()
 
     async def change(self, watcher: Watcher) -> bool:
-        """Wait for a change below a watcher's prefix, or for word that there is none: then the answer is True."""
+        """Wait for a change below a watcher's prefix; True when it was woken by a report that there is none."""
         watchers = self._idle.setdefault(watcher.prefix, set())
         watchers.add(watcher)
         watcher.woken = asyncio.get_running_loop().create_future()
@@ -108,7 +108,7 @@ class History:
                 del self._idle[watcher.prefix]
 
     def _wake(self, prefix: str, *, nothing: bool) -> None:
-        # Who is woken is no longer idle: what comes before it reads must not count as seen.
+        # A watcher that was woken must leave `_idle`: changes that come before it reads would be marked as seen.
         for watcher in self._idle.pop(prefix):
             if watcher.woken and not watcher.woken.done():
                 watcher.woken.set_result(nothing)
@@ -119,10 +119,10 @@ class History:
         return self._events[bisect_right(self._events, revision, key=_revision) :]
 
     def _trim(self, old: int) -> None:
-        """Make the log shorter if it is too long, by some of its old changes: the newest nobody has read yet."""
+        """Drop old changes when the log is too long, but none of the newest, which no watcher has read yet."""
         if len(self._events) <= self._max_events and self._bytes <= self._max_bytes:
             return
-        # Room is made for many changes at once: to move the rest of the list for each of them would be slow.
+        # Many are dropped at once, because each drop moves the rest of the list.
         most_events, most_bytes = self._max_events * 9 // 10, self._max_bytes * 9 // 10
         events, size, count = len(self._events), self._bytes, 0
         while count < old and (events - count > most_events or size > most_bytes):
@@ -138,7 +138,7 @@ class History:
 
 
 class Watcher:
-    """One watch: a context manager, and the iterator that it gives."""
+    """One watch: a context manager, and its own iterator."""
 
     __slots__ = ("_history", "prefix", "seen", "woken")
 

@@ -1,4 +1,4 @@
-"""Keys in order, in short runs: adding one among a million moves a few hundred of them, not all."""
+"""Sorted keys in runs of limited length: adding one to a million moves a few hundred of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SortedKeys:
         self._firsts = [run[0] for run in self._runs]
 
     def add(self, key: str) -> None:
-        """Put in a key that is not there."""
+        """Add a key that is not in the set."""
         if not self._runs:
             self._runs.append([key])
             self._firsts.append(key)
@@ -33,7 +33,7 @@ class SortedKeys:
             self._firsts.insert(index + 1, run[RUN])
 
     def remove(self, key: str) -> None:
-        """Take out a key that is there."""
+        """Remove a key that is in the set."""
         index = self._run_of(key)
         run = self._runs[index]
         del run[bisect_left(run, key)]
@@ -48,12 +48,12 @@ class SortedKeys:
 
     def first(self, prefix: str, after: str, limit: int) -> list[str]:
         """The first keys that begin with a prefix and come after a key; all of them for limit 0."""
-        found: list[str] = []
+        keys: list[str] = []
         for run, start, stop in self._spans(prefix, after):
-            found += run[start:stop]
-            if limit and len(found) >= limit:
-                return found[:limit]
-        return found
+            keys += run[start:stop]
+            if limit and len(keys) >= limit:
+                return keys[:limit]
+        return keys
 
     def _spans(self, prefix: str, after: str) -> Iterator[tuple[list[str], int, int]]:
         end = beyond(prefix)

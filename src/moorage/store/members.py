@@ -1,4 +1,4 @@
-"""The members of an etcd cluster: every call goes to one that is connected, and to another when that one fails."""
+"""The members of an etcd cluster: each call goes to a connected one, and to the next one when that fails."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OPTIONS = (
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2_000),
 )
-# A member that is cut off from the others says so at once instead of waiting for them.
+# A member without a leader refuses the call at once instead of waiting for one.
 _METADATA = (("hasleader", "true"),)
 
 _TROUBLE = {
@@ -56,7 +56,7 @@ _FINAL: dict[str, tuple[type[StoreError], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Files in PEM: whom to trust (the system's authorities when None), and who we are."""
+    """PEM files: the authority to trust (the system's when None), and the client's certificate and key."""
 
     ca: Path | None = None
     cert: Path | None = None
@@ -73,7 +73,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Method(Generic[RequestT, ResponseT]):
-    """A call that etcd answers once."""
+    """A unary call of etcd."""
 
     path: str
     request: type[RequestT]
@@ -86,7 +86,7 @@ COMPACT = Method("/etcdserverpb.KV/Compact", messages.CompactionRequest, message
 
 
 class Lost(Exception):
-    """A call was sent and its answer did not come: it may or may not have been done."""
+    """A call was sent and not answered: it may or may not have been done."""
 
 
 class Members:
@@ -101,15 +101,15 @@ class Members:
         self._closed = False
 
     async def read(self, method: Method[RequestT, ResponseT], request: RequestT) -> ResponseT:
-        """Call a method that changes nothing, or that may be done twice; repeat it until the time is up."""
+        """Call an idempotent method; retry it until the timeout."""
         return await self._call(method, request, repeat=True)
 
     async def write(self, method: Method[RequestT, ResponseT], request: RequestT) -> ResponseT:
-        """Call a method that must be done once at most. Raises Lost."""
+        """Call a method that is not idempotent, at most once. Raises Lost."""
         return await self._call(method, request, repeat=False)
 
     async def watch(self, request: messages.WatchRequest) -> AsyncGenerator[messages.WatchResponse, None]:
-        """What a member says about a watch, until it fails or lets go."""
+        """The responses of a member to a watch, until the member fails or ends it."""
         member = await self._connected(self._now() + self._timeout)
         call = member.watch(metadata=_METADATA)
         try:
@@ -125,7 +125,7 @@ class Members:
             call.cancel()
 
     async def close(self) -> None:
-        """Wait for the calls that are under way, and hang up."""
+        """Wait for the calls under way, and disconnect."""
         self._closed = True
         await asyncio.gather(*(member.channel.close(self._timeout) for member in self._members))
 
@@ -134,7 +134,7 @@ class Members:
         while True:
             member = await self._connected(deadline)
             try:
-                # A member that hangs must leave time for another.
+                # A member that hangs must leave time to ask another.
                 return await member.call(method)(request, timeout=self._timeout / 3, metadata=_METADATA)
             except aio.AioRpcError as error:
                 details = error.details() or ""
@@ -173,7 +173,7 @@ class Members:
         return (index % len(self._members) for index in range(self._preferred, self._preferred + len(self._members)))
 
     def _leave(self, member: _Member) -> None:
-        # Of many calls that fail together only the first moves on: the rest would skip the members after it.
+        # Of many calls that fail together only the first switches members: the others would skip healthy ones.
         if self._members[self._preferred] is member:
             self._preferred = (self._preferred + 1) % len(self._members)
 
@@ -182,7 +182,7 @@ class Members:
 
 
 class _Member:
-    """A connection to one member, made when it is needed and again when it is lost."""
+    """A connection to one member, opened when it is needed and reopened when it is lost."""
 
     def __init__(self, endpoint: str, credentials: grpc.ChannelCredentials | None) -> None:
         self.channel = (
@@ -200,7 +200,7 @@ class _Member:
         return self.channel.get_state(try_to_connect=True) is grpc.ChannelConnectivity.READY
 
     def call(self, method: Method[RequestT, ResponseT]) -> aio.UnaryUnaryMultiCallable[RequestT, ResponseT]:
-        """How to call a method of this member."""
+        """A method of this member, to be called."""
         if method.path not in self._calls:
             self._calls[method.path] = self.channel.unary_unary(method.path, _encode, _decoder(method.response))
         return self._calls[method.path]

@@ -1,4 +1,4 @@
-"""The part of etcd's v3 API that Moorage speaks. Numbers are etcd's; fields that nobody reads are left out."""
+"""The messages of etcd's v3 API that Moorage uses. Numbers are etcd's; unused fields are left out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SCALARS = {bytes: _FIELD.TYPE_BYTES, int: _FIELD.TYPE_INT64, bool: _FIELD.TYPE_
 
 
 def number(field: int) -> Any:
-    """The number of a field. It stands where a default stands: a field that is not given is zero, false or empty."""
+    """The number of a field, in the place of its default: a field that is not set is zero, false or empty."""
     return field
 
 
@@ -42,7 +42,7 @@ def message(declaration: type[Declared]) -> type[Declared]:
 
 @message
 class KeyValue:
-    """A key as it is at a revision."""
+    """A key and its value at a revision."""
 
     key: bytes = number(1)
     create_revision: int = number(2)
@@ -52,7 +52,7 @@ class KeyValue:
 
 @message
 class Header:
-    """What every answer begins with."""
+    """The header of every response."""
 
     revision: int = number(3)
 
@@ -95,7 +95,7 @@ class DeleteRequest:
 
 @message
 class DeleteResponse:
-    """What was removed."""
+    """The keys that were removed, with their last values."""
 
     prev_kvs: list[KeyValue] = number(3)
 
@@ -111,7 +111,7 @@ class RequestOp:
 
 @message
 class ResponseOp:
-    """What a step of a transaction gave."""
+    """The result of one step of a transaction."""
 
     response_range: RangeResponse = number(1)
     response_delete_range: DeleteResponse = number(3)
@@ -193,7 +193,7 @@ class EtcdEvent:
 
 @message
 class WatchResponse:
-    """What a member says on a watch stream; without events it tells how far the watch has come."""
+    """A response on a watch stream; without events it reports the revision that the watch has reached."""
 
     header: Header = number(1)
     created: bool = number(3)

@@ -1,4 +1,4 @@
-"""What a store is: objects under keys, one revision a change, and a watch that misses none."""
+"""The protocol of stores: objects by key, a revision for each change, and watches that miss none."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Item(NamedTuple):
 
     @property
     def body(self) -> bytes:
-        """The JSON with the revision filled in: what clients get, byte for byte."""
+        """The JSON with the revision filled in, as clients get it."""
         return b"%b%d%b" % (HEAD, self.revision, self.value[len(HEAD) :])
 
 
@@ -39,7 +39,7 @@ class WatchEvent(NamedTuple):
     change: Change
     item: Item
     previous: Item | None
-    """What was there before; None for an addition."""
+    """The item before the change; None for an addition."""
 
     @property
     def revision(self) -> int:
@@ -55,7 +55,7 @@ class Batch(list[WatchEvent]):
     def __init__(self, events: Iterable[WatchEvent], revision: int) -> None:
         super().__init__(events)
         self.revision = revision
-        """The revision up to which the watcher has now seen everything: from here it may resume."""
+        """The revision up to which the watcher has seen everything, and from which it may resume."""
 
 
 class Page(NamedTuple):
@@ -68,11 +68,11 @@ class Page(NamedTuple):
 
 
 class StoreError(Exception):
-    """The store did not do what was asked."""
+    """An operation of the store failed."""
 
 
 class CannotOpen(StoreError):
-    """The store cannot be used at all: the sentence says what is wrong with its file or its address."""
+    """The store cannot be opened: the message says what is wrong with its file or address."""
 
 
 class KeyExists(StoreError):
@@ -84,7 +84,7 @@ class KeyMissing(StoreError):
 
 
 class RevisionConflict(StoreError):
-    """The object has changed since it was read. `current` is what it is now."""
+    """The object has changed since it was read. `current` is its present state."""
 
     def __init__(self, current: Item) -> None:
         super().__init__(f"{current.key} is at revision {current.revision}")
@@ -92,13 +92,13 @@ class RevisionConflict(StoreError):
 
 
 class Compacted(StoreError):
-    """The revision is too old: what happened since then is no longer known. List again."""
+    """The revision is too old: the changes since then are no longer known. List again."""
 
 
 class StoreUnavailable(StoreError):
-    """The store cannot answer now: its disk is full, its cluster has no leader.
+    """The store cannot answer now: its disk is full, or its cluster has no leader.
 
-    What was asked may or may not be done.
+    A write may or may not have been done.
     """
 
 
@@ -109,7 +109,7 @@ class Store(Protocol):
         """The revision of the latest change."""
 
     async def get(self, key: str) -> Item | None:
-        """What is under a key now."""
+        """The item under a key now."""
 
     async def list(self, prefix: str, *, revision: int = 0, limit: int = 0, after: str = "") -> Page:
         """The items whose keys begin with a prefix, as of a revision (0: now), those after a key, a limited number.
@@ -118,7 +118,7 @@ class Store(Protocol):
         """
 
     async def create(self, key: str, value: bytes) -> Item:
-        """Put a new object; returns once it is durable. Raises KeyExists."""
+        """Create an object; returns once it is durable. Raises KeyExists."""
 
     async def update(self, key: str, value: bytes, revision: int) -> Item:
         """Replace an object that is still at a revision; returns once it is durable.
@@ -136,11 +136,11 @@ class Store(Protocol):
         """All changes below a prefix after a revision, in order, in batches, each change once and only when durable.
 
         The iterator raises Compacted when the revision is too old or the watcher too slow; an empty batch says that
-        nothing happened up to now.
+        nothing happened until now.
         """
 
     async def compact(self, revision: int) -> None:
-        """Forget what happened before a revision; the present state stays."""
+        """Forget the changes before a revision; the present state stays."""
 
     async def close(self) -> None:
         """Finish what was begun and release everything."""

@@ -1,4 +1,4 @@
-"""The store of a single server: all of it in memory, and every change in an SQLite file before anyone hears of it."""
+"""The store of a single server: all objects in memory, and every change in an SQLite file before it is visible."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FAILURES = (sqlite3.Error, OverflowError, MemoryError)
 
 @dataclass(frozen=True, slots=True)
 class _Write:
-    """A change on its way to the disk."""
+    """A change that is not on disk yet."""
 
     key: str
     value: bytes | None
@@ -42,7 +42,7 @@ class _Write:
     done: asyncio.Future[Item]
 
     def event(self, revision: int) -> WatchEvent:
-        """The change, once it has happened."""
+        """The event of the change, once it has its revision."""
         if self.value is None:
             assert self.previous is not None
             return WatchEvent(Change.DELETED, self.previous._replace(revision=revision), self.previous)
@@ -53,8 +53,8 @@ class _Write:
 class SqliteStore:
     """Objects in memory and in a file. Reads and checks happen in the event loop, commits in a thread.
 
-    A key has at most one change on its way; who wants to change it again waits and then sees what became of the first.
-    So nobody learns of a change that is not durable, and a batch that fails takes no other with it.
+    A key has at most one pending change; the next one waits for it and then sees its outcome. So a change becomes
+    visible only when it is durable, and a batch that fails affects no other.
     """
 
     def __init__(self, database: Database, items: dict[str, Item], history: History) -> None:
@@ -85,7 +85,7 @@ class SqliteStore:
         return self._history.revision
 
     async def get(self, key: str) -> Item | None:
-        """What is under a key now."""
+        """The item under a key now."""
         return self._items.get(key)
 
     async def list(self, prefix: str, *, revision: int = 0, limit: int = 0, after: str = "") -> Page:
@@ -105,7 +105,7 @@ class SqliteStore:
         return Page(items, revision or self._history.revision, total - len(items))
 
     async def create(self, key: str, value: bytes) -> Item:
-        """Put a new object; returns once it is durable."""
+        """Create an object; returns once it is durable."""
         if await self._current(key):
             raise KeyExists(f"{key} exists")
         return await self._write(key, value, None)
@@ -123,7 +123,7 @@ class SqliteStore:
         return self._history.watch(prefix, after)
 
     async def compact(self, revision: int) -> None:
-        """Forget what happened before a revision; the present state stays."""
+        """Forget the changes before a revision; the present state stays."""
         self._check_reached(revision)
         self._history.compact(revision)
 
@@ -156,14 +156,14 @@ class SqliteStore:
     async def _write(self, key: str, value: bytes | None, previous: Item | None) -> Item:
         if self._closed:
             raise StoreUnavailable(_CLOSED)
-        key.encode()  # what SQLite would refuse is refused here: there it would fail the whole batch
+        key.encode()  # a key that SQLite cannot store would fail the whole batch
         done: asyncio.Future[Item] = self._loop.create_future()
         self._pending[key] = []
         self._queue.put(_Write(key, value, previous, done))
         return await done
 
     def _write_batches(self, database: Database, revision: int) -> None:
-        """The writer thread: commit what has gathered while the last batch was being committed."""
+        """The writer thread: commit the changes that have come in while the last batch was being committed."""
         while writes := self._gathered():
             rows = [Row(revision + place, write.key, write.value) for place, write in enumerate(writes, 1)]
             try:
@@ -194,7 +194,7 @@ class SqliteStore:
         return writes
 
     def _apply(self, writes: Sequence[_Write], revision: int) -> None:
-        """Make a batch that is on disk visible to reads, to watchers, to its callers and to those who wait for them."""
+        """Make a batch that is on disk visible to readers and watchers, and wake its callers and the next ones."""
         events = [write.event(revision + place) for place, write in enumerate(writes, 1)]
         for event in events:
             item = event.item
