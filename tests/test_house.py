@@ -43,7 +43,8 @@ def _types(path: Path) -> list[str]:
 def test_a_name_of_a_type_is_defined_in_one_module() -> None:
     homes: defaultdict[str, list[str]] = defaultdict(list)
     for path in MODULES:
-        for name in _types(path):
+        # Plugins have the names that Kubernetes gives them.
+        for name in _types(path) if path.parent.name != "plugins" else ():
             homes[name].append(str(path.relative_to(SOURCE)))
     assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
 

@@ -280,7 +280,7 @@ async def test_who_gives_up_waiting_leaves_no_answer_to_the_next(tmp_path: Path)
 
     async with scripted(tmp_path, serve) as server:
         first = asyncio.create_task(_asked(server))
-        await asyncio.wait_for(asked.wait(), 5)
+        await asyncio.wait_for(asked.wait(), 120)
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
         go.set()
@@ -381,7 +381,7 @@ async def test_a_stream_nobody_reads_makes_the_server_wait(tmp_path: Path) -> No
         await visit.reader.read()
 
     async with scripted(tmp_path, serve) as server, server.transport.stream("/watch") as chunks:
-        await asyncio.wait_for(full.wait(), 10)
+        await asyncio.wait_for(full.wait(), 120)
         assert sent < size
         assert sum([len(chunk) async for chunk in chunks]) == size
 
@@ -398,7 +398,7 @@ async def test_streams_take_no_place_from_requests(tmp_path: Path) -> None:
         streams = [server.transport.stream("/watch") for _ in range(70)]
         for stream in streams:
             await stream.__aenter__()
-        await asyncio.wait_for(_asked(server), 5)
+        await asyncio.wait_for(_asked(server), 120)
         for stream in streams:
             await stream.__aexit__(None, None, None)
 
@@ -460,7 +460,7 @@ async def test_closing_ends_what_is_being_asked(tmp_path: Path) -> None:
 
     async with scripted(tmp_path, serve) as server:
         asking = asyncio.create_task(_asked(server))
-        await asyncio.wait_for(asked.wait(), 5)
+        await asyncio.wait_for(asked.wait(), 120)
         await server.transport.close()
         with pytest.raises(Unavailable):
             await asking

@@ -257,7 +257,7 @@ async def _played(
         pods.index(name, keys)
     heard = _told(pods)
     task = asyncio.create_task(pods.run())
-    await asyncio.wait_for(server.played.wait(), 10)
+    await asyncio.wait_for(server.played.wait(), 120)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     return pods, heard
@@ -377,7 +377,7 @@ async def test_a_handler_that_fails_keeps_the_news_from_nobody(caplog: pytest.Lo
     heard = _told(pods)
     pods.on_batch(lambda: batches.append(len(pods)))
     task = asyncio.create_task(pods.run())
-    await asyncio.wait_for(server.played.wait(), 10)
+    await asyncio.wait_for(server.played.wait(), 120)
     task.cancel()
     assert heard == [(None, "a")]
     assert batches == [0, 1]

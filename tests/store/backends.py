@@ -73,7 +73,7 @@ def value(text: object) -> bytes:
 async def take(batches: AsyncIterator[Batch], count: int) -> list[WatchEvent]:
     """The next events of a watch, whatever its batches; no more than were asked for may come."""
     events: list[WatchEvent] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while len(events) < count:
             events += await anext(batches)
     assert len(events) == count

@@ -198,7 +198,7 @@ async def test_members_that_are_killed_take_nothing_with_them(three: Cluster, ro
     async def more(count: int) -> None:
         target = len(acknowledged) + count
         async with progress:
-            await asyncio.wait_for(progress.wait_for(lambda: len(acknowledged) >= target), 30)
+            await asyncio.wait_for(progress.wait_for(lambda: len(acknowledged) >= target), 120)
 
     async with watcher.watch(root, start) as batches:
         tasks = [asyncio.create_task(write(task)) for task in range(8)]
@@ -213,7 +213,7 @@ async def test_members_that_are_killed_take_nothing_with_them(three: Cluster, ro
         await asyncio.gather(*tasks)
         events: list[WatchEvent] = []
         while (events[-1].revision if events else start) < max(acknowledged):
-            events += await asyncio.wait_for(anext(batches), 20)
+            events += await asyncio.wait_for(anext(batches), 120)
     revisions = [event.revision for event in events]
     assert revisions == sorted(set(revisions))
     seen = {event.revision: event for event in events}

@@ -51,7 +51,7 @@ async def test_watches_and_writes_outlive_the_member_they_went_to(three: Cluster
 
 async def settled(store: Store, key: str) -> Item:
     """Create an object; whether a create without an answer was done is for its caller to find out."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while True:
             with contextlib.suppress(StoreUnavailable, KeyExists):
                 return await store.create(key, value(key))
@@ -81,7 +81,7 @@ async def test_without_a_majority_the_store_is_unavailable_and_then_again_availa
             store.update(root + "a", value("two"), item.revision),
             store.compact(item.revision),
         )
-        results = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 10)
+        results = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 120)
         assert [type(result) for result in results] == [StoreUnavailable] * 4
         for member in three.members[:2]:
             member.start()

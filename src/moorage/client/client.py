@@ -10,12 +10,11 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from moorage.api import kinds, meta
+from moorage.api import kinds
 from moorage.api.kinds import Kind
+from moorage.api.meta import Data
 from moorage.client import errors
 from moorage.client.transport import Transport
-
-Data = meta.Data
 
 MERGE, STRATEGIC, JSON_PATCH = (
     "application/merge-patch+json",
