@@ -65,7 +65,8 @@ def test_a_taken_port_is_said(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         message = refusal("--data-dir", str(tmp_path), "--port", str(port))
-    assert message.strip() == f"moorage: 127.0.0.1:{port}: Address already in use"
+    remedy = "stop what listens there, or choose another port"
+    assert message.strip() == f"moorage: 127.0.0.1:{port}: Address already in use: {remedy}"
 
 
 def test_a_directory_that_is_a_file_or_a_store_that_is_none_is_said(tmp_path: Path) -> None:
