@@ -19,6 +19,8 @@ from moorage.controllers.owners.templatehash import controller_revision_hash
 
 _REVISION = kinds.row("apps/v1", "ControllerRevision")
 _LONGEST_PREFIX = 223
+_DEFAULT_LIMIT = 10
+"""How many revisions are kept when an owner does not set revisionHistoryLimit."""
 
 
 class Revisions:
@@ -112,10 +114,11 @@ class Revisions:
         await self._revisions.caught_up(revision.metadata.resource_version)
         return revision
 
-    async def truncate(self, owner: Object, limit: int, live: Collection[str]) -> None:
+    async def truncate(self, owner: Object, limit: int | None, live: Collection[str]) -> None:
         """Delete the oldest revisions that are not in use (`live` are names), beyond a limit."""
         unused = [each for each in self.of(owner) if each.metadata.name not in live]
-        for each in unused[: max(0, len(unused) - limit)]:
+        kept = _DEFAULT_LIMIT if limit is None else limit
+        for each in unused[: max(0, len(unused) - kept)]:
             with suppress(Missing):
                 await self._client.delete(_REVISION, each.metadata.namespace, each.metadata.name, uid=each.metadata.uid)
 

@@ -26,7 +26,6 @@ from moorage.controllers.workloads.daemonplacement import NOWHERE, DaemonFit, Da
 from moorage.controllers.workloads.daemonupdate import GENERATION, HASH, DaemonSetUpdate
 
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
-_KEPT_REVISIONS = 10
 _BURST = 250
 _PATIENCE_PER_NODE, _LONGEST_PATIENCE = 0.0002, 1.0
 _REPLACEMENTS = Backoff(first=1.0, last=900.0)
@@ -117,8 +116,7 @@ class DaemonSets(PodOwner[DaemonSet]):
         await self._write_status(work, pods, collisions)
         hashes = {pod.metadata.labels.get(HASH, "") for pod in self.owned(owner)} | {work.hash}
         live = {each.metadata.name for each in self._revisions.of(owner) if self._revisions.hash_of(each) in hashes}
-        limit = owner.spec.revision_history_limit
-        await self._revisions.truncate(owner, _KEPT_REVISIONS if limit is None else limit, live)
+        await self._revisions.truncate(owner, owner.spec.revision_history_limit, live)
 
     def _by_node(self, owner: DaemonSet) -> dict[str, list[Pod]]:
         """The pods of a DaemonSet by the node that they are made for, without those that only wait for deletion."""

@@ -23,7 +23,6 @@ _HASH = "controller.kubernetes.io/hash"
 _REVISION = "controller-revision-hash"
 _POD_NAME, _POD_INDEX = "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"
 _NUMBERED = re.compile(r"(.*)-(\d+)", re.ASCII)
-_KEPT_REVISIONS = 10
 
 
 def _ordinal(owner: StatefulSet, name: str) -> int | None:
@@ -133,8 +132,7 @@ class StatefulSets(PodOwner[StatefulSet]):
             await self._write_status(work, collisions)
         live = {pod.metadata.labels.get(_REVISION, "") for pod in self.owned(owner)}
         live |= {current.metadata.name, update.metadata.name, owner.status.current_revision}
-        limit = owner.spec.revision_history_limit
-        await self._revisions.truncate(owner, _KEPT_REVISIONS if limit is None else limit, live)
+        await self._revisions.truncate(owner, owner.spec.revision_history_limit, live)
 
     async def _advance(self, work: _Work, pods: list[Pod]) -> None:
         numbered = {_ordinal(work.owner, pod.metadata.name): pod for pod in pods}
