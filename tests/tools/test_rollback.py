@@ -91,7 +91,7 @@ def test_a_running_pod_that_another_toleration_keeps_for_a_while_is_told_how_lon
     running = pod("web", FAMILY, other, node_name="n1", phase="Running", owner="web-1")
     finding = findings(Gate.WILDCARD, node("n1", taint("x")), running)[0]
     assert finding.reason.endswith("which it tolerates only with the gate: evicted after 60 seconds")
-    assert finding.command == "kubectl delete pod web --ignore-not-found"
+    assert finding.command == "kubectl delete pod web --ignore-not-found --wait=false"
 
 
 def test_pods_that_are_over_or_leaving_are_left_out() -> None:
@@ -251,7 +251,7 @@ def test_a_claim_that_was_made_for_a_pod_goes_with_it() -> None:
         {"apiVersion": "v1", "kind": "Pod", "name": "trainer", "uid": "1", "controller": True}
     ]
     (finding,) = findings(Gate.CEL, owned)
-    assert finding.command == "kubectl delete pod trainer --ignore-not-found"
+    assert finding.command == "kubectl delete pod trainer --ignore-not-found --wait=false"
 
 
 def test_device_inventories_are_changed_by_their_driver() -> None:

@@ -271,8 +271,9 @@ def _renew_claim(item: ClusterObject) -> str:
 
 
 def _delete(item: ClusterObject, *pods: str) -> str:
-    # A workload whose template was changed may have deleted the pod already.
-    return f"kubectl delete pod {' '.join(pods)}{_where(item)} --ignore-not-found"
+    # A workload whose template was changed may have deleted the pod already. Where a StatefulSet replaces it at once,
+    # kubectl would wait for the new pod of the same name.
+    return f"kubectl delete pod {' '.join(pods)}{_where(item)} --ignore-not-found --wait=false"
 
 
 def _when(seconds: int) -> str:

@@ -56,6 +56,25 @@ async def test_what_is_not_served_is_named(ask: Asked, path: str, missing: str) 
     assert (code, told["message"]) == (404, f"the server could not find the requested resource{words}")
 
 
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/apis/authorization.k8s.io/v9/selfsubjectaccessreviews"),
+        ("POST", "/apis/authentication.k8s.io/v1/subjectaccessreviews"),
+        ("POST", "/apis/authorization.k8s.io/v1/x/y/selfsubjectaccessreviews"),
+        ("POST", "/apis/authorization.k8s.io/v1/localsubjectaccessreviews"),
+        ("POST", "/apis/authorization.k8s.io/v1/namespaces/default/subjectaccessreviews"),
+        ("GET", "/version/x"),
+        ("GET", "/metrics/x"),
+    ],
+)
+async def test_reviews_and_documents_are_where_discovery_says_and_nowhere_else(
+    ask: Asked, method: str, path: str
+) -> None:
+    code, status = await ask.told(method, path, {} if method == "POST" else None)
+    assert (code, status["reason"]) == (404, "NotFound")
+
+
 def test_everything_that_discovery_names_has_a_handler() -> None:
     reviews = {kind.plural for kind in all_kinds() if kind.plural.endswith("reviews")}
     for kind in all_kinds():

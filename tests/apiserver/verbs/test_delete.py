@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ import pytest
 from moorage.api import kinds
 from moorage.apiserver.request.options import read_delete_options
 from moorage.apiserver.verbs import delete
+from moorage.store.protocol import Item
 from tests.apiserver.asked import Asked, Data
+from tests.plane import api_server
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 MAP, POD, JOB = kinds.row("v1", "ConfigMap"), kinds.row("v1", "Pod"), kinds.row("batch/v1", "Job")
@@ -136,3 +139,23 @@ async def test_a_second_deletion_changes_what_becomes_of_dependents(ask: Asked) 
         assert told["metadata"]["finalizers"] == [finalizer]
     assert (await ask("DELETE", f"{maps}/x?propagationPolicy=Background")).status == 200
     assert (await ask("GET", f"{maps}/x")).status == 404
+
+
+async def test_a_collection_whose_objects_change_faster_than_they_can_be_deleted_is_a_conflict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = "/api/v1/namespaces/default/configmaps"
+    async with api_server(tmp_path) as server:
+        ask = Asked(server.transport("tests"))
+        await ask("POST", path, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "busy"}})
+        remove = server.store.delete
+
+        async def changed_before(where: str, revision: int) -> Item:
+            item = await server.store.get(where)
+            assert item is not None
+            await server.store.update(where, item.value, item.revision)
+            return await remove(where, revision)
+
+        monkeypatch.setattr(server.store, "delete", changed_before)
+        code, status = await ask.told("DELETE", path)
+        assert (code, status["reason"]) == (409, "Conflict")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from moorage.api.kinds import BINDING, KINDS, REVIEWS, Kind, row
@@ -13,8 +12,7 @@ _NAMESPACE = row("v1", "Namespace")
 _VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _COLLECTION_VERBS = {"GET": "list", "HEAD": "list", "POST": "create", "DELETE": "deletecollection"}
 _NO_KIND = Kind("", "", "", "")
-_REVIEWS = {kind.plural: kind for kind in REVIEWS}
-_REVIEW_GROUPS = frozenset(kind.group for kind in REVIEWS)
+_REVIEWS = {(kind.group, kind.version, kind.plural): kind for kind in REVIEWS}
 
 
 def _served() -> dict[tuple[str, str, str], Kind]:
@@ -58,15 +56,17 @@ def find(request: Request) -> Route:
 
 
 def _review(request: Request) -> Route | None:
-    segments = request.segments
-    if request.method != "POST" or len(segments) < 4 or segments[0] != "apis":
+    match request.segments:
+        case ["apis", group, version, resource]:
+            namespace = ""
+        case ["apis", group, version, "namespaces", namespace, resource]:
+            pass
+        case _:
+            return None
+    kind = _REVIEWS.get((group, version, resource))
+    if kind is None or request.method != "POST" or kind.namespaced != bool(namespace):
         return None
-    group, resource = segments[1], segments[-1]
-    if group not in _REVIEW_GROUPS or resource not in _REVIEWS:
-        return None
-    namespace = segments[4] if len(segments) == 6 and segments[3] == "namespaces" else ""
-    kind = replace(_REVIEWS[resource], group=group)
-    return Route("create", kind, segments[2], namespace, endpoint=resource, path=request.path)
+    return Route("create", kind, version, namespace, endpoint=resource, path=request.path)
 
 
 def _document(request: Request) -> Route:

@@ -68,7 +68,7 @@ async def delete_collection(backend: Backend, route: Route, request: Request) ->
 
 
 async def delete_latest(backend: Backend, route: Route, request: Request, item: Item, options: DeleteOptions) -> None:
-    """Remove an object, whatever has happened to it since it was read; Missing when it is gone."""
+    """Remove an object, whatever has happened to it since it was read; KeyMissing when it is gone."""
     for _ in range(ATTEMPTS):
         try:
             await _delete_item(backend, route, request, item, options)
@@ -76,6 +76,7 @@ async def delete_latest(backend: Backend, route: Route, request: Request, item: 
             item = error.current
         else:
             return
+    raise conflict(route.kind, route.name)
 
 
 async def _delete_item(

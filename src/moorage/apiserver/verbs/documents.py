@@ -15,12 +15,12 @@ async def _health(backend: Backend, _: Route, request: Request) -> Response:
     return _served(await health.answer(backend.store, request), request)
 
 
-async def _version(_: Backend, _route: Route, _request: Request) -> Response:
-    return Response(200, version.document())
+async def _version(_: Backend, _route: Route, request: Request) -> Response:
+    return _alone(Response(200, version.document()), request)
 
 
-async def _metrics(backend: Backend, _: Route, _request: Request) -> Response:
-    return Response(200, backend.metrics(), _METRICS_TYPE)
+async def _metrics(backend: Backend, _: Route, request: Request) -> Response:
+    return _alone(Response(200, backend.metrics(), _METRICS_TYPE), request)
 
 
 async def _openapi(_: Backend, _route: Route, request: Request) -> Response:
@@ -29,6 +29,11 @@ async def _openapi(_: Backend, _route: Route, request: Request) -> Response:
 
 async def _discovery(_: Backend, _route: Route, request: Request) -> Response:
     return _served(discovery.answer(request), request)
+
+
+def _alone(response: Response, request: Request) -> Response:
+    """The response to a path that has nothing below it."""
+    return _served(response if len(request.segments) == 1 else None, request)
 
 
 def _served(response: Response | None, request: Request) -> Response:

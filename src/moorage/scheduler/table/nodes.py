@@ -79,7 +79,6 @@ class NodeTable:
         self.places = 0
         """Changes when a node comes or goes, or when its labels or taints change."""
         self._labels: dict[str, Column[str | None]] = {}
-        self._label_sets: Column[frozenset[tuple[str, str]]] | None = None
         self.free_rows = list(range(FIRST_SIZE - 1, -1, -1))
         self._log: list[int] = []
         self._log_start = 0
@@ -124,8 +123,6 @@ class NodeTable:
             self.places += 1
             for key, column in self._labels.items():
                 column.set(row, node.metadata.labels.get(key))
-            if self._label_sets is not None:
-                self._label_sets.set(row, frozenset(node.metadata.labels.items()))
         if old is None or old.status.allocatable != node.status.allocatable:
             self._set_allocatable(row, amounts(node.status.allocatable))
         if (old.status.images if old else ()) != node.status.images:
@@ -151,8 +148,6 @@ class NodeTable:
         self.taints.set(row, ())
         for column in self._labels.values():
             column.set(row, None)
-        if self._label_sets is not None:
-            self._label_sets.set(row, frozenset())
         self.touch(row)
         self._release(name, row)
         return row
@@ -184,8 +179,6 @@ class NodeTable:
         for key in [key for key, column in self._labels.items() if column.is_stale(self.size)]:
             del self._labels[key]
             self.epoch += 1
-        if self._label_sets is not None and self._label_sets.is_stale(self.size):
-            self._label_sets = None
             self.epoch += 1
 
     def labels(self, key: str) -> Column[str | None]:
@@ -197,15 +190,6 @@ class NodeTable:
                 node = self.nodes[row]
                 column.set(row, node.metadata.labels.get(key) if node else None)
         return column
-
-    def label_sets(self) -> Column[frozenset[tuple[str, str]]]:
-        """All labels of a node as one value."""
-        if self._label_sets is None:
-            self._label_sets = Column(self.size, frozenset())
-            for row in self.rows.values():
-                node = self.nodes[row]
-                self._label_sets.set(row, frozenset(node.metadata.labels.items()) if node else frozenset())
-        return self._label_sets
 
     def column_of(self, resource: str) -> int:
         """The column of a resource in the matrices; a new one gets a new column."""
@@ -309,8 +293,6 @@ class NodeTable:
         self.taints.grow(self.size)
         for column in self._labels.values():
             column.grow(self.size)
-        if self._label_sets is not None:
-            self._label_sets.grow(self.size)
         for observer in self.observers:
             observer.table_grown(self.size)
         self.epoch += 1
