@@ -128,7 +128,7 @@ def test_a_certificate_of_another_authority_or_past_its_end_proves_nothing(tmp_p
 def test_a_certificate_without_a_name_proves_nothing() -> None:
     subject = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, "system:masters")])
     key = ec.generate_private_key(ec.SECP256R1())
-    pair = certificates._leaf(made().authority, subject, key, ExtendedKeyUsageOID.CLIENT_AUTH, timedelta(days=1))
+    pair = certificates.leaf(made().authority, subject, key, ExtendedKeyUsageOID.CLIENT_AUTH, timedelta(days=1))
     request = Request.of("GET", "/api")
     request.certificate = pair.certificate.public_bytes(Encoding.DER)
     assert refusal(lambda: World().authenticator().authenticate(request))["code"] == 401

@@ -11,7 +11,7 @@ import pytest
 from moorage.apiserver.access import reviews
 from moorage.apiserver.access.defaultroles import DEFAULTS
 from moorage.apiserver.access.rbac import Rbac
-from moorage.apiserver.base.users import MASTERS, User
+from moorage.apiserver.base.users import User
 from moorage.apiserver.http.messages import Refused, Request
 from tests.apiserver.access.test_authorization import ANN, ROOT, binding, user
 from tests.apiserver.edge import told
@@ -117,5 +117,5 @@ async def test_there_is_no_table_of_a_review(tmp_path: Path) -> None:
     async with api_server(tmp_path) as server:
         for accept, code in (("application/json", 201), ("application/json;as=Table;v=v1;g=meta.k8s.io", 406)):
             request = Request.of("POST", path, [("Accept", accept)], body)
-            answer = await server._app.handle_as(User("tests", (MASTERS,)), request)
+            answer = await server.transport("tests").respond(request)
             assert answer.status == code

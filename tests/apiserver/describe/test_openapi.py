@@ -177,7 +177,7 @@ def test_fields_say_how_they_merge(path: str, name: str, field: str, extensions:
 def fields_by_type() -> dict[str, set[str]]:
     table = msgspec.json.decode(files("moorage.registry").joinpath("fields.json").read_bytes())
     found: dict[str, set[str]] = {}
-    for code, fields in {**table["types"], **models._ANSWERS}.items():
+    for code, fields in {**table["types"], **models.ANSWERS}.items():
         found.setdefault(code.rpartition(".")[2], set()).update(fields)
     return found
 

@@ -10,7 +10,6 @@ import msgspec
 import pytest
 import yaml
 
-from moorage.apiserver.base.users import MASTERS, User
 from moorage.apiserver.http.messages import Request, Response
 from tests.apiserver.asked import JSON, YAML
 from tests.plane import api_server
@@ -28,7 +27,7 @@ async def ask(tmp_path: Path) -> AsyncIterator[Asking]:
         async def asked(method: str, path: str, accept: str = YAML, sent: Any = None) -> Response:
             body = msgspec.json.encode(sent) if sent is not None else b""
             headers = [("Accept", accept), ("Content-Type", JSON)]
-            return await server._app.handle_as(User("tests", (MASTERS,)), Request.of(method, path, headers, body))
+            return await server.transport("tests").respond(Request.of(method, path, headers, body))
 
         await asked("POST", MAPS, sent={"metadata": {"name": "texts"}, "data": TEXTS})
         yield asked

@@ -19,7 +19,7 @@ GT = {"key": "sla", "operator": "Gt", "value": "900"}
 
 async def warned(admission: Admission, value: str) -> list[str]:
     node: Data = {"kind": "Node", "spec": {"taints": [{"key": "sla", "value": value, "effect": "NoSchedule"}]}}
-    return [each async for each in admission._taint_warnings(node, None)]
+    return [each async for each in admission.taint_warnings(node, None)]
 
 
 async def put(store: Store, name: str, tolerations: list[Data]) -> Item:
@@ -48,13 +48,13 @@ async def test_the_answer_follows_the_pods(tmp_path: Path) -> None:
 
 async def test_pods_are_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
-    compares = module._compares
+    compares = module.compared_by
 
     def counting(item: Item, taint_key: str) -> str:
         looked.append(item.key)
         return compares(item, taint_key)
 
-    monkeypatch.setattr(module, "_compares", counting)
+    monkeypatch.setattr(module, "compared_by", counting)
     store = await open_store("sqlite", tmp_path, (None, None, None))
     admission = Admission(store, ALL_ON)
     for number in range(20):

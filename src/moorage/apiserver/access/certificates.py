@@ -92,7 +92,7 @@ class Certificates:
         names = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
         subject = x509.Name([*names, x509.NameAttribute(NameOID.COMMON_NAME, user)])
         key = ec.generate_private_key(ec.SECP256R1())
-        return _leaf(self.authority, subject, key, ExtendedKeyUsageOID.CLIENT_AUTH, life)
+        return leaf(self.authority, subject, key, ExtendedKeyUsageOID.CLIENT_AUTH, life)
 
 
 def prepare(
@@ -170,7 +170,7 @@ def _server(directory: Path, authority: Pair, names: tuple[str, ...], now: datet
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "moorage-apiserver")])
     # The key stays here too: only one file changes, so that a crash cannot leave a pair that does not match.
     key = pair.key if pair else ec.generate_private_key(ec.SECP256R1())
-    pair = _leaf(authority, subject, key, ExtendedKeyUsageOID.SERVER_AUTH, LIFE, names, now)
+    pair = leaf(authority, subject, key, ExtendedKeyUsageOID.SERVER_AUTH, LIFE, names, now)
     _store(directory, "apiserver", pair)
     return pair
 
@@ -264,7 +264,7 @@ def _self_signed(key: PrivateKey, now: datetime) -> Pair:
     return Pair(builder.sign(key, hashes.SHA256()), key)
 
 
-def _leaf(
+def leaf(
     authority: Pair,
     subject: x509.Name,
     key: PrivateKey,
@@ -273,6 +273,7 @@ def _leaf(
     names: tuple[str, ...] = (),
     now: datetime | None = None,
 ) -> Pair:
+    """A certificate for one purpose, signed by an authority and valid no longer than that is."""
     now = now or datetime.now(UTC)
     issuer = authority.certificate
     end = min(now + life, issuer.not_valid_after_utc)

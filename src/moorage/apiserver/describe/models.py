@@ -61,7 +61,7 @@ _SCALARS: Mapping[str, Schema] = {
     },
 }
 
-_ANSWERS: Mapping[str, Mapping[str, str]] = {
+ANSWERS: Mapping[str, Mapping[str, str]] = {
     "v1.ListMeta": {"continue": "s", "remainingItemCount": "?l", "resourceVersion": "s", "selfLink": "s"},
     "v1.Status": {
         "apiVersion": "s", "code": "i", "details": "?v1.StatusDetails", "kind": "s", "message": "s",
@@ -96,7 +96,7 @@ class Models:
 
     def __init__(self, kinds: Iterable[Kind]) -> None:
         table = field_table()
-        self._types: dict[str, Mapping[str, str]] = {**table["types"], **_ANSWERS}
+        self._types: dict[str, Mapping[str, str]] = {**table["types"], **ANSWERS}
         self._kinds: dict[str, str] = table["kinds"]
         self._names: dict[str, str] = {}
         self._merging: dict[str, Schema] = {}
@@ -106,7 +106,7 @@ class Models:
             group, _, kind = spelling.partition("/")
             self._names[self._kinds[spelling]] = name_of(group, "v1", kind)
             self._name_parts(self._kinds[spelling], group)
-        for answer in _ANSWERS:
+        for answer in ANSWERS:
             self._names[answer] = name_of("", *answer.split("."))
         for group, kind in rows:
             self._merge(self._kinds[f"{group}/{kind}"], shape_of(group, kind), set())

@@ -73,7 +73,7 @@ class Admission:
     ) -> list[str]:
         """The warnings about an object of `size` bytes; Refused (422) with all its errors when it has any."""
         warned = await offload(size, self._validated, kind, new, old, subresource)
-        return warned + [warning async for warning in self._taint_warnings(new, old)]
+        return warned + [warning async for warning in self.taint_warnings(new, old)]
 
     def _validated(self, kind: Kind, new: Data, old: Data | None, subresource: str) -> list[str]:
         typed, before = _typed(kind, new), None if old is None else _typed(kind, old)
@@ -181,7 +181,7 @@ class Admission:
             if annotations.get(_DEFAULT_CLASS) == "true":
                 new["spec"]["storageClassName"] = storage_class["metadata"]["name"]
 
-    async def _taint_warnings(self, new: Data, old: Data | None) -> AsyncIterator[str]:
+    async def taint_warnings(self, new: Data, old: Data | None) -> AsyncIterator[str]:
         """Warn of taints whose values are not the numbers or versions as which some pod compares them."""
         if new.get("kind") != "Node":
             return
@@ -201,10 +201,10 @@ class Admission:
     async def _comparison_of(self, taint_key: str) -> str:
         """The operator with which some pod compares a taint key. Only pods that changed since last time are read."""
         seen, where = self._compared.get(taint_key) or (0, "")
-        if where and (item := await self.store.get(where)) and (operator := _compares(item, taint_key)):
+        if where and (item := await self.store.get(where)) and (operator := compared_by(item, taint_key)):
             return operator
         page = await self.store.list(prefix(_POD))
-        comparisons = ((item.key, _compares(item, taint_key)) for item in page.items if item.revision > seen)
+        comparisons = ((item.key, compared_by(item, taint_key)) for item in page.items if item.revision > seen)
         where, operator = next((comparison for comparison in comparisons if comparison[1]), ("", ""))
         self._compared.put(taint_key, (seen, where) if where else (page.revision, ""))
         return operator
@@ -218,7 +218,7 @@ def _judged_pod(
     return tuple(admission_errors(pod, gates)), tuple(_advice(pod, gates))
 
 
-def _compares(pod: Item, taint_key: str) -> str:
+def compared_by(pod: Item, taint_key: str) -> str:
     """The operator with which a pod compares the values of a taint key as numbers or versions."""
     if f'"{taint_key}"'.encode() in pod.value:
         for toleration in decoded(pod)["spec"].get("tolerations") or ():

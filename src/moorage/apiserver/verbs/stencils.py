@@ -89,6 +89,10 @@ class Stencils:
         self._stencils: Bounded[Outline, Stencil] = Bounded(_STENCILS)
         self._seen: Bounded[int, bool] = Bounded(_SEEN)
 
+    def __len__(self) -> int:
+        """How many templates are remembered, as stencils or as having been used once."""
+        return len(self._stencils) + len(self._seen)
+
     def get(self, outline: Outline, classes: Sequence[Item]) -> Stencil | None:
         """The stencil of an outline, if there is one and it is still valid."""
         stencil = self._stencils.get(outline)
