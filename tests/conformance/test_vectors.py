@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from moorage.api.decode import convert
+from moorage.api.kinds import KINDS, Kind
 from moorage.api.node import Node, Taint
 from moorage.api.pod import NodeAffinity, Toleration
 from moorage.cel.cost.estimate import NO_BOUND
@@ -24,9 +25,14 @@ from moorage.match.glob import compile_glob
 from moorage.match.selector import compile_preferences, compile_selector
 from moorage.match.tolerations import Tolerations
 from moorage.semver import Version, VersionError, parse_constraint, parse_tolerant
+from moorage.validation import admission_errors
+from moorage.validation.field import FieldError
 from moorage.validation.tolerations import toleration_errors
+from tests.conformance.conftest import VECTORS
 
 Data = dict[str, Any]
+
+TEMPLATES = [kind for kind in KINDS if kind.pod_spec not in ("", "spec")]
 
 
 def _gates(case: Data) -> Gates:
@@ -40,13 +46,16 @@ def tolerates(case: Data) -> Data:
 
 def validation(case: Data) -> Data:
     tolerations = [convert(toleration, Toleration) for toleration in case["tolerations"]]
-    rules = _gates(case)
-    errors = []
-    for error in toleration_errors("spec.tolerations", tolerations, rules, "spec"):
-        errors.append({"type": error.type.reason, "field": error.field, "detail": error.detail})
+    return {"errors": _described(toleration_errors("spec.tolerations", tolerations, _gates(case), "spec"))}
+
+
+def _described(errors: Iterable[FieldError]) -> list[Data]:
+    described = []
+    for error in errors:
+        described.append({"type": error.type.reason, "field": error.field, "detail": error.detail})
         if error.type.reason == "FieldValueNotSupported":
-            del errors[-1]["detail"]
-    return {"errors": errors}
+            del described[-1]["detail"]
+    return described
 
 
 def affinity(case: Data) -> Data:
@@ -167,3 +176,17 @@ def test_every_recorded_answer_is_ours(vector_file: Path) -> None:
             wrong.append(f"line {number}: {recorded['case']}\n  want {want}\n  got  {got}")
     assert lines
     assert not wrong, f"{len(wrong)} of {len(lines)} differ:\n" + "\n".join(wrong[:10])
+
+
+@pytest.mark.parametrize("kind", TEMPLATES, ids=lambda kind: kind.kind)
+def test_what_is_recorded_of_pods_holds_in_the_template_of_every_workload(kind: Kind) -> None:
+    """The same errors, with the path of the template in front."""
+    for line in (VECTORS / "validation.jsonl").read_text(encoding="utf-8").splitlines():
+        recorded = json.loads(line)
+        workload: Data = {"tolerations": recorded["case"]["tolerations"]}
+        for name in reversed(kind.pod_spec.split(".")):
+            workload = {name: workload}
+        errors = _described(admission_errors(convert(workload, kind.struct), _gates(recorded["case"])))
+        for error in errors:
+            error["field"] = error["field"].removeprefix(kind.pod_spec.removesuffix("spec"))
+        assert errors == recorded["want"]["errors"], recorded["case"]

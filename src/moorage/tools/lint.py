@@ -9,7 +9,7 @@ from moorage.api.meta import Object
 from moorage.api.node import Node
 from moorage.features import Gates
 from moorage.tools.cluster import Cluster, ClusterObject
-from moorage.validation import admission_errors, template_errors
+from moorage.validation import admission_errors
 from moorage.validation.advice import ADVICE, Breaches, Rule, RuleContext, Severity, context_of
 
 IGNORE_ANNOTATION = "lint.moorage.dev/ignore"
@@ -34,8 +34,7 @@ class LintFinding:
 
 
 def _refused(item: Object, context: RuleContext) -> Breaches:
-    judged = item, context.gates
-    for error in (*admission_errors(*judged), *template_errors(*judged)):
+    for error in admission_errors(item, context.gates):
         yield error.field, error.body
 
 
@@ -49,7 +48,7 @@ UNREADABLE = Rule(
 ADMISSION = Rule(
     "admission",
     Severity.ERROR,
-    "the API server refuses the object, or the pods that are made from its template",
+    "the API server refuses the object",
     "correct the field, or turn on the gate that it needs",
     _refused,
 )

@@ -24,7 +24,7 @@ from moorage.match.tolerations import NO_EXECUTE, NO_SCHEDULE, Tolerations
 from moorage.tools.cluster import Cluster, ClusterObject
 from moorage.tools.nodes import UNSCHEDULABLE, GroupTable, Marks, NodeGroup, Nodes, NodeView
 from moorage.tools.remedy import Remedy, smallest_change
-from moorage.validation import admission_errors, template_errors
+from moorage.validation import admission_errors
 from moorage.validation.gates import gates_needed
 
 TAINT_WEIGHT, AFFINITY_WEIGHT, MAX_SCORE = 3, 2, 100
@@ -162,8 +162,7 @@ class Explainer:
     def _explain(self, item: ClusterObject) -> Explanation:
         spec = kinds.of(item.object).pod_spec_of(item.object)
         assert spec is not None  # only items with a pod specification are kept
-        check = admission_errors if isinstance(item.object, Pod) else template_errors
-        errors = check(item.object, self._gates)
+        errors = admission_errors(item.object, self._gates)
         leaves, after = self._stay(spec)
         answer = self._answer(spec, item.object.metadata.namespace or "default")
         return Explanation(item, answer, [str(error) for error in errors], spec.node_name, leaves, after)

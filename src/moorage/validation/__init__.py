@@ -8,7 +8,7 @@ from moorage.api import kinds
 from moorage.api.meta import Object
 from moorage.api.node import Node
 from moorage.api.placementrules import request_tolerations
-from moorage.api.pod import Pod, PodSpec, RuntimeClass
+from moorage.api.pod import NodeAffinity, Pod, PodSpec, RuntimeClass
 from moorage.api.resource import (
     DeviceTaintRule,
     ResourceClaim,
@@ -34,19 +34,10 @@ from moorage.validation.update import pod_update_errors, volume_update_errors
 def admission_errors(item: Object, gates: Gates, old: Object | None = None) -> list[FieldError]:
     """What the API server refuses a new object for, or an update of `old`.
 
-    What the old object already uses stays allowed when its gate is off. A pod template is stored as it is given;
-    `template_errors` says what its controller will meet.
+    What the old object already uses stays allowed when its gate is off. What an update of a pod template leaves as it
+    is stays allowed too: the template may have been stored when the rules were less strict.
     """
     return _once(_errors(item, gates.including(gates_needed(old)) if old else gates, old))
-
-
-def template_errors(item: Object, gates: Gates) -> list[FieldError]:
-    """What the API server will refuse the pods of a workload for; nothing when the object holds no pod template."""
-    kind = kinds.of(item)
-    spec = kind.pod_spec_of(item)
-    if spec is None or isinstance(item, Pod):
-        return []
-    return _once(_pod_spec(kind.pod_spec, spec, gates))
 
 
 def _errors(item: Object, gates: Gates, old: Object | None) -> Iterator[FieldError]:
@@ -70,12 +61,34 @@ def _errors(item: Object, gates: Gates, old: Object | None) -> Iterator[FieldErr
             yield from _claim("spec.spec.devices.requests", item.spec, gates)
         case DeviceTaintRule():
             yield from device_taint_errors("spec.taint", item.spec.taint)
+        case _:
+            yield from _template(item, gates, old)
+
+
+def _template(item: Object, gates: Gates, old: Object | None) -> Iterator[FieldError]:
+    """The template of a workload is judged like a pod, in what an update changes."""
+    kind = kinds.of(item)
+    spec, before = kind.pod_spec_of(item), None if old is None else kind.pod_spec_of(old)
+    if spec is None:
+        return
+    if before is None or _node_affinity(spec) != _node_affinity(before):
+        yield from _affinity_errors(kind.pod_spec, spec, gates)
+    if before is None or spec.tolerations != before.tolerations:
+        yield from toleration_errors(f"{kind.pod_spec}.tolerations", spec.tolerations, gates, kind.pod_spec)
 
 
 def _pod_spec(path: str, spec: PodSpec, gates: Gates) -> Iterator[FieldError]:
-    if affinity := spec.affinity and spec.affinity.node_affinity:
-        yield from node_affinity_errors(f"{path}.affinity.nodeAffinity", affinity, gates, path)
+    yield from _affinity_errors(path, spec, gates)
     yield from toleration_errors(f"{path}.tolerations", spec.tolerations, gates, path)
+
+
+def _affinity_errors(path: str, spec: PodSpec, gates: Gates) -> Iterator[FieldError]:
+    if affinity := _node_affinity(spec):
+        yield from node_affinity_errors(f"{path}.affinity.nodeAffinity", affinity, gates, path)
+
+
+def _node_affinity(spec: PodSpec) -> NodeAffinity | None:
+    return spec.affinity.node_affinity if spec.affinity else None
 
 
 def _volume(volume: PersistentVolume, gates: Gates, old: Object | None) -> Iterator[FieldError]:

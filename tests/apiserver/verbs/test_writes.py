@@ -131,3 +131,38 @@ async def test_pods_of_one_template_get_other_names_when_theirs_are_taken(
     assert names == ["web-b", "web-c", "web-d"]
     code, answer = await ask.told("POST", PODS, pod)
     assert (code, answer["message"]) == (409, 'pods "web-d" already exists')
+
+
+def deployment(*tolerations: Data) -> Data:
+    labels = {"app": "web"}
+    pod = {"containers": [{"name": "main", "image": "pause:3.10"}], "tolerations": [*tolerations]}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("toleration", "field"),
+    [
+        ({"key": "a", "operator": "Foo"}, "operator"),
+        ({}, "operator"),
+        ({"key": "a", "operator": "Gt", "value": "0950"}, "value"),
+        ({"expression": "taint.nothing == 1"}, "expression"),
+    ],
+)
+async def test_a_workload_is_refused_for_the_tolerations_of_its_template(
+    ask: Asked, toleration: Data, field: str
+) -> None:
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    code, status = await ask.told("POST", path, deployment(toleration))
+    causes = [cause["field"] for cause in status["details"]["causes"]]
+    assert (code, causes) == (422, [f"spec.template.spec.tolerations[0].{field}"])
+    assert (await ask("POST", path, deployment({"key": "a", "operator": "Exists"}))).status == 201
+    code, status = await ask.told("PUT", f"{path}/web", deployment(toleration))
+    assert (code, [cause["field"] for cause in status["details"]["causes"]]) == (422, causes)
