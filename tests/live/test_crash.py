@@ -261,5 +261,5 @@ async def test_a_server_that_is_killed_loses_nothing_that_it_acknowledged(server
             writers = await written_until_killed(client, server, turn, enough)
             acknowledged += sum(len(writer.revisions) for writer in writers)
     assert acknowledged >= sum(writes)
-    # SQLite keeps the objects, not the history of changes; etcd keeps both.
-    assert (watcher.listed_again > ROUNDS // 4) is (server.store == "sqlite")
+    # SQLite keeps the objects, not the history of changes: a watcher that was behind lists again. etcd keeps both.
+    assert (watcher.listed_again > 0) is (server.store == "sqlite")

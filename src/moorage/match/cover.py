@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from moorage.api.pod import Toleration
 from moorage.match.glob import compile_glob
-from moorage.match.tolerations import EQUAL, EXISTS, NUMERIC, SEMANTIC
-from moorage.names import canonical_int64
-from moorage.semver import VersionError, parse_tolerant
+from moorage.match.operators import COMPARISONS
+from moorage.match.tolerations import EQUAL, EXISTS
 
 
 def covers(wide: Toleration, narrow: Toleration) -> bool:
@@ -31,9 +29,8 @@ def overlap(one: Toleration, other: Toleration) -> bool:
 
 def threshold(toleration: Toleration) -> Any:
     """The number or version that a toleration compares with; None when it does not compare or does not parse."""
-    if toleration.operator in NUMERIC:
-        return canonical_int64(toleration.value)
-    return _version(toleration.value) if toleration.operator in SEMANTIC else None
+    compared = COMPARISONS.get(toleration.operator)
+    return compared and compared.values.value(toleration.value)
 
 
 def _key_covers(wide: str, narrow: str) -> bool:
@@ -43,27 +40,12 @@ def _key_covers(wide: str, narrow: str) -> bool:
 
 
 def _value_covers(wide: Toleration, narrow: Toleration) -> bool:
-    operator = wide.operator or EQUAL
-    other = narrow.operator or EQUAL
-    if operator == EQUAL:
-        return other == EQUAL and wide.value == narrow.value
-    bound = threshold(wide)
-    if bound is None:
+    compared, other = COMPARISONS.get(wide.operator), COMPARISONS.get(narrow.operator)
+    is_equal = (narrow.operator or EQUAL) == EQUAL
+    if compared is None:
+        return is_equal and (wide.operator or EQUAL) == EQUAL and wide.value == narrow.value
+    bound = compared.values.value(wide.value)
+    value = compared.values.value(narrow.value) if is_equal else threshold(narrow)
+    if bound is None or value is None:
         return False
-    compare: Callable[[Any, Any], bool] = NUMERIC.get(operator) or SEMANTIC[operator]
-    if other == EQUAL:
-        value = canonical_int64(narrow.value) if operator in NUMERIC else _version(narrow.value)
-        return value is not None and compare(value, bound)
-    value = threshold(narrow)
-    if value is None or (operator in NUMERIC) != (other in NUMERIC):
-        return False
-    if other == "SemverEq":
-        return compare(value, bound)
-    return operator == other and (value == bound or compare(value, bound))
-
-
-def _version(text: str) -> Any:
-    try:
-        return parse_tolerant(text)
-    except VersionError:
-        return None
+    return compared.holds(value, bound) if is_equal else other is not None and compared.covers(bound, other, value)

@@ -10,14 +10,10 @@ from moorage.api.pod import Toleration
 from moorage.features import Gate, Gates
 from moorage.match.expressions import TaintExpression
 from moorage.match.glob import compile_glob
+from moorage.match.operators import COMPARISONS
 from moorage.match.selector import SelectorCondition
-from moorage.match.tolerations import EQUAL, GATE_OF_OPERATOR, Tolerations
+from moorage.match.tolerations import EQUAL, Tolerations
 from moorage.match.verdict import Verdict
-
-_RELATIONS = {
-    "Gt": "not greater than", "SemverGt": "not greater than", "Lt": "not less than", "SemverLt": "not less than",
-    "SemverEq": "not equal to",
-}  # fmt: skip
 
 
 def toleration_text(toleration: Toleration) -> str:
@@ -65,7 +61,8 @@ class _Complainant:
         self._toleration = toleration
         self._text = f"`{toleration_text(toleration)}`"
         self._is_about = _subject(toleration)
-        self._relation = _RELATIONS.get(toleration.operator)
+        compared = COMPARISONS.get(toleration.operator)
+        self._relation = compared and compared.fails
         self._settled = _gate_that_is_off(toleration, gates)
 
     def lack(self, taint: Taint, verdict: Verdict) -> Lack | None:
@@ -100,8 +97,8 @@ def _gate_that_is_off(toleration: Toleration, gates: Gates) -> Lack | None:
         what, gate = toleration.expression, Gate.CEL
     elif "*" in toleration.key and not gates.enabled(Gate.WILDCARD):
         what, gate = toleration.key, Gate.WILDCARD
-    elif toleration.operator in GATE_OF_OPERATOR:
-        what, gate = toleration.operator, GATE_OF_OPERATOR[toleration.operator]
+    elif compared := COMPARISONS.get(toleration.operator):
+        what, gate = compared.name, compared.gate
     else:
         return None
     sentence = gate_off(f"`{what}`", gate)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from operator import eq, gt, lt
+from operator import gt, lt
 
 from moorage.api.labels import Labels
 from moorage.api.node import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PreferredSchedulingTerm
@@ -12,11 +12,10 @@ from moorage.api.pod import PodSpec
 from moorage.features import Gate, Gates
 from moorage.gotext import quote
 from moorage.match.expressions import NodeExpression
+from moorage.match.operators import Comparison, selector_comparison
 from moorage.match.verdict import MATCH, NO_MATCH, Verdict
 from moorage.names import label_key_errors, label_value_errors, lenient_int64
-from moorage.semver import VersionError, parse_tolerant
 
-SEMANTIC = {"SemverEq": eq, "SemverGt": gt, "SemverLt": lt}
 _NUMERIC = {"Gt": gt, "Lt": lt}
 NAME_FIELD = "metadata.name"
 
@@ -203,8 +202,8 @@ def requirement_errors(requirement: NodeSelectorRequirement) -> list[str]:
             errors.append("for 'Gt', 'Lt' operators, exactly one value is required")
         if any(lenient_int64(value) is None for value in values):
             errors.append("for 'Gt', 'Lt' operators, the value must be an integer")
-    elif operator in SEMANTIC:
-        errors += _semver_errors(values)
+    elif compared := selector_comparison(operator):
+        errors += _threshold_errors(compared, values)
     else:
         errors.append(f"{quote(operator)} is not a valid selector operator")
     for value in values:
@@ -212,14 +211,10 @@ def requirement_errors(requirement: NodeSelectorRequirement) -> list[str]:
     return [f"{_text(requirement)}: {error}" for error in errors]
 
 
-def _semver_errors(values: tuple[str, ...]) -> list[str]:
+def _threshold_errors(compared: Comparison, values: tuple[str, ...]) -> list[str]:
     if len(values) != 1:
         return ["semver operators take exactly one value"]
-    try:
-        parse_tolerant(values[0])
-    except VersionError as error:
-        return [str(error)]
-    return []
+    return compared.values.refusals(values[0])
 
 
 def _field_errors(requirement: NodeSelectorRequirement) -> list[str]:
@@ -232,9 +227,10 @@ def _field_errors(requirement: NodeSelectorRequirement) -> list[str]:
 
 def _label_condition(requirement: NodeSelectorRequirement, gates: Gates) -> SelectorCondition:
     key, text = requirement.key, _text(requirement)
-    if requirement.operator in SEMANTIC and not gates.enabled(Gate.SEMVER):
-        return SelectorCondition(text, frozenset(), _never, gate=Gate.SEMVER)
-    test = _label_test(requirement)
+    compared = selector_comparison(requirement.operator)
+    if compared is not None and not gates.enabled(compared.gate):
+        return SelectorCondition(text, frozenset(), _never, gate=compared.gate)
+    test = _label_test(requirement) if compared is None else _comparison_test(requirement, compared)
     return SelectorCondition(text, frozenset([key]), lambda labels, _: test(labels.get(key)))
 
 
@@ -252,9 +248,7 @@ def _label_test(requirement: NodeSelectorRequirement) -> ValueTest:
         "Exists": lambda value: NO_MATCH if value is None else MATCH,
         "DoesNotExist": lambda value: MATCH if value is None else NO_MATCH,
     }
-    if operator in tests:
-        return tests[operator]
-    return _numeric_test(requirement) if operator in _NUMERIC else _semver_test(requirement)
+    return tests.get(operator) or _numeric_test(requirement)
 
 
 def _numeric_test(requirement: NodeSelectorRequirement) -> ValueTest:
@@ -268,18 +262,19 @@ def _numeric_test(requirement: NodeSelectorRequirement) -> ValueTest:
     return test
 
 
-def _semver_test(requirement: NodeSelectorRequirement) -> ValueTest:
-    key, compare, bound = requirement.key, SEMANTIC[requirement.operator], parse_tolerant(requirement.values[0])
+def _comparison_test(requirement: NodeSelectorRequirement, compared: Comparison) -> ValueTest:
+    key, values, holds = requirement.key, compared.values, compared.holds
+    bound = values.parse(requirement.values[0])
 
     def test(value: str | None) -> Verdict:
         if value is None:
             return NO_MATCH
         try:
-            version = parse_tolerant(value)
-        except VersionError as error:
-            sentence = f"label {key}={value} is not a semantic version: {error}"
+            operand = values.parse(value)
+        except ValueError as error:
+            sentence = f"label {key}={value} is not {values.what}: {error}"
             return Verdict(False, sentence, f"Parse semver failed for value {value} in label {key}")
-        return MATCH if compare(version, bound) else NO_MATCH
+        return MATCH if holds(operand, bound) else NO_MATCH
 
     return test
 

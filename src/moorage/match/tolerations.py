@@ -4,26 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from operator import eq, gt, lt
 from typing import Any
 
 from moorage.api.node import Taint
 from moorage.api.pod import Toleration
 from moorage.features import Gate, Gates
-from moorage.gotext import quote
 from moorage.match.expressions import TaintExpression
 from moorage.match.glob import compile_glob
+from moorage.match.operators import ValueType, comparison
 from moorage.match.verdict import MATCH, NO_MATCH, Verdict
-from moorage.names import canonical_int64
-from moorage.semver import Version, VersionError, parse_tolerant
 
 NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE = "NoSchedule", "PreferNoSchedule", "NoExecute"
 EQUAL, EXISTS = "Equal", "Exists"
-
-NUMERIC = {"Gt": gt, "Lt": lt}
-SEMANTIC = {"SemverEq": eq, "SemverGt": gt, "SemverLt": lt}
-GATE_OF_OPERATOR = dict.fromkeys(NUMERIC, Gate.COMPARISON) | dict.fromkeys(SEMANTIC, Gate.SEMVER)
-"""The operators that need a gate; a taint's value stands on the left of each, the toleration's on the right."""
 
 TaintTest = Callable[[Taint], Verdict]
 _ValueTest = Callable[[str], Verdict]
@@ -135,37 +127,30 @@ def _value_test(toleration: Toleration, gates: Gates) -> _ValueTest:
         return lambda taint_value: MATCH if taint_value == value else NO_MATCH
     if operator == EXISTS:
         return lambda _: MATCH
-    if operator not in GATE_OF_OPERATOR or not gates.enabled(GATE_OF_OPERATOR[operator]):
+    compared = comparison(operator, gates)
+    if compared is None:
         return lambda _: NO_MATCH
-    parse, compare = (_int64, NUMERIC[operator]) if operator in NUMERIC else (_version, SEMANTIC[operator])
-    threshold = parse("toleration", value)
+    values, holds = compared.values, compared.holds
+    threshold = _parsed(values, "toleration", value)
     if isinstance(threshold, Verdict):
         return lambda _: threshold
 
     def test(taint_value: str) -> Verdict:
-        operand = parse("taint", taint_value)
+        operand = _parsed(values, "taint", taint_value)
         if isinstance(operand, Verdict):
             return operand
-        return MATCH if compare(operand, threshold) else NO_MATCH
+        return MATCH if holds(operand, threshold) else NO_MATCH
 
     return test
 
 
 @lru_cache(maxsize=65536)
-def _int64(whose: str, text: str) -> int | Verdict:
-    number = canonical_int64(text)
-    if number is not None:
-        return number
-    return Verdict(False, f"{quote(text)} is not a decimal integer", f"failed to parse {whose} value as int64")
-
-
-@lru_cache(maxsize=65536)
-def _version(whose: str, text: str) -> Version | Verdict:
+def _parsed(values: ValueType, whose: str, text: str) -> Any:
+    """The value of a text, or the verdict that it does not parse."""
     try:
-        return parse_tolerant(text)
-    except VersionError as error:
-        sentence = f"{quote(text)} is not a semantic version: {error}"
-        return Verdict(False, sentence, f"failed to parse {whose} value as semantic version")
+        return values.parse(text)
+    except ValueError:
+        return Verdict(False, values.problem(text), f"failed to parse {whose} value as {values.name}")
 
 
 def _any(tests: tuple[TaintTest, ...], taint: Taint) -> Verdict:

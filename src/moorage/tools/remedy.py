@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from moorage.api.node import NodeSelectorRequirement, NodeSelectorTerm, Taint
 from moorage.api.pod import PodSpec, Toleration
 from moorage.features import Gates
-from moorage.match.selector import SEMANTIC, Term, compile_term
-from moorage.match.tolerations import GATE_OF_OPERATOR, NO_EXECUTE, NO_SCHEDULE, NUMERIC, Tolerations
-from moorage.names import canonical_int64, lenient_int64
-from moorage.semver import Version, VersionError, parse_tolerant
+from moorage.match.operators import COMPARISONS, Comparison, comparison
+from moorage.match.selector import Term, compile_term
+from moorage.match.tolerations import NO_EXECUTE, NO_SCHEDULE, Tolerations
+from moorage.names import lenient_int64
 from moorage.tools.nodes import UNSCHEDULABLE, GroupTable, Marks, NodeView
 
 _EMPTY = NodeSelectorTerm()
@@ -106,12 +106,10 @@ class _Finder:
                 yield min(moves, default=Edit(Depth.ADDITION, (), text))
 
     def _moved(self, taint: Taint, toleration: Toleration) -> Edit | None:
-        gate = GATE_OF_OPERATOR.get(toleration.operator)
-        if gate is None or not self._gates.enabled(gate):
+        compared = comparison(toleration.operator, self._gates)
+        if compared is None or toleration.key != taint.key or toleration.effect not in ("", taint.effect):
             return None
-        if toleration.key != taint.key or toleration.effect not in ("", taint.effect):
-            return None
-        return _moved(toleration.operator, taint.value, toleration.value, "")
+        return _moved(compared, compared.values.value, taint.value, toleration.value, "")
 
     def _label_edits(self, view: NodeView) -> Iterator[Edit]:
         for key, value in self._spec.node_selector.items():
@@ -157,41 +155,22 @@ class _Finder:
 def _requirement_edit(requirement: NodeSelectorRequirement, view: NodeView) -> Edit:
     key, operator, values = requirement.key, requirement.operator, requirement.values
     label = view.labels.get(key)
-    if label is not None and len(values) == 1 and operator in (*NUMERIC, *SEMANTIC):
-        edit = _moved(operator, label, values[0], f"{key} ")
-        if edit:
+    compared = COMPARISONS.get(operator)
+    if label is not None and len(values) == 1 and compared:
+        # Kubernetes' own Gt and Lt of node selectors read numbers more leniently.
+        read = compared.values.value if compared.in_selectors else lenient_int64
+        if edit := _moved(compared, read, label, values[0], f"{key} "):
             return edit
     if label is not None and operator == "In":
         return Edit(Depth.ADDITION, (), f"{label} among the values of `{key} In`")
     return Edit(Depth.REMOVAL, (), f"no requirement `{' '.join((key, operator, *values))}`")
 
 
-def _moved(operator: str, actual: str, bound: str, subject: str) -> Edit | None:
+def _moved(compared: Comparison, read: Callable[[str], Any], actual: str, bound: str, subject: str) -> Edit | None:
     """The edit to the nearest threshold that the actual value of a taint or label would pass."""
-    if operator in NUMERIC:
-        number, limit = lenient_int64(actual), lenient_int64(bound)
-        if number is None or limit is None:
-            return None
-        value = str(number - 1 if operator == "Gt" else number + 1)
-        if canonical_int64(value) is None:
-            return None
-        distance: tuple[int, ...] = (abs(int(value) - limit),)
-    else:
-        try:
-            version, old = parse_tolerant(actual), parse_tolerant(bound)
-        except VersionError:
-            return None
-        value = _beside(operator, version)
-        distance = tuple(abs(a - b) for a, b in zip(version.precedence[:3], old.precedence[:3], strict=True))
-    return Edit(Depth.THRESHOLD, distance, f"`{subject}{operator} {value}` instead of `{subject}{operator} {bound}`")
-
-
-def _beside(operator: str, version: Version) -> str:
-    """The nearest threshold that a version passes under an operator."""
-    major, minor, patch, is_release, _ = version.precedence
-    if operator == "SemverEq":
-        return str(version)
-    if operator == "SemverLt":
-        return f"{major}.{minor}.{patch + 1}" if is_release else f"{major}.{minor}.{patch}"
-    # `-0` is the lowest pre-release of all: the release and every other pre-release lie above it.
-    return f"{major}.{minor}.{patch - 1}" if patch and is_release else f"{major}.{minor}.{patch}-0"
+    value, old = read(actual), read(bound)
+    nearest = None if value is None else compared.nearest(value)
+    if nearest is None or old is None:
+        return None
+    name, distance = compared.name, compared.values.distance(value, old)
+    return Edit(Depth.THRESHOLD, distance, f"`{subject}{name} {nearest}` instead of `{subject}{name} {bound}`")

@@ -15,8 +15,9 @@ from moorage.features import Gate, Gates
 from moorage.match.cover import covers, overlap, threshold
 from moorage.match.expressions import MAX_COST, NodeExpression, TaintExpression
 from moorage.match.glob import compile_glob
+from moorage.match.operators import COMPARISONS, VERSION
 from moorage.match.reasons import toleration_text
-from moorage.match.tolerations import EXISTS, NO_EXECUTE, NUMERIC, SEMANTIC, Tolerations
+from moorage.match.tolerations import EXISTS, NO_EXECUTE, Tolerations
 from moorage.semver import VersionError, parse_tolerant
 from moorage.validation.gates import gates_needed, term_gates, toleration_gates
 
@@ -24,7 +25,6 @@ _KERNEL = re.compile(r"v?\d+\.\d+\.\d+-\d+(?:[-.].*)?$")
 _SYSTEM_TAINTS = tuple(
     f"node.kubernetes.io/{name}" for name in ("not-ready", "unreachable", "unschedulable", "out-of-service")
 )
-_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
 class Severity(IntEnum):
@@ -115,7 +115,7 @@ def _pairs(item: Object) -> Iterator[tuple[str, int, Toleration, int, Toleration
 def eviction_trap(item: Object, _: RuleContext) -> Breaches:
     """Find comparisons whose tolerationSeconds evict the pod from the nodes that it wants."""
     for path, toleration in _tolerations(item):
-        compares = toleration.operator in (*NUMERIC, *SEMANTIC)
+        compares = toleration.operator in COMPARISONS
         if toleration.toleration_seconds is None or not (compares or toleration.expression):
             continue
         if compares and toleration.effect not in ("", NO_EXECUTE):
@@ -129,13 +129,13 @@ def eviction_trap(item: Object, _: RuleContext) -> Breaches:
 
 
 def or_band(item: Object, _: RuleContext) -> Breaches:
-    """Find Gt and Lt on one key that together let everything through."""
+    """Find a lower and an upper bound on one key that together let everything through."""
     for path, first, earlier, second, later in _pairs(item):
-        below, above = (earlier, later) if earlier.operator.endswith("Gt") else (later, earlier)
-        if (below.operator, above.operator) not in (("Gt", "Lt"), ("SemverGt", "SemverLt")):
+        below, above = (earlier, later) if _side(earlier) == "below" else (later, earlier)
+        if (_side(below), _side(above)) != ("below", "above") or not overlap(earlier, later):
             continue
         low, high = threshold(below), threshold(above)
-        if overlap(earlier, later) and low is not None and high is not None and low < high:
+        if low is not None and type(low) is type(high) and low < high:
             yield (
                 f"{path}[{second}]",
                 f"`{toleration_text(below)}` or `{toleration_text(above)}` (with [{first}]) tolerates every value of "
@@ -143,13 +143,20 @@ def or_band(item: Object, _: RuleContext) -> Breaches:
             )
 
 
+def _side(toleration: Toleration) -> str:
+    """From which side a toleration bounds the values that it tolerates, when it does so from one side."""
+    compared = COMPARISONS.get(toleration.operator)
+    if compared is None or compared.from_below is compared.from_above:
+        return ""
+    return "below" if compared.from_below else "above"
+
+
 def never_matches(item: Object, context: RuleContext) -> Breaches:
     """Find thresholds that nothing can pass, or that no taint on the given nodes passes."""
     for path, toleration in _tolerations(item):
-        if toleration.operator == "Gt" and threshold(toleration) == _INT64_MAX:
-            yield f"{path}.value", "no integer is greater than this"
-        elif toleration.operator == "Lt" and threshold(toleration) == _INT64_MIN:
-            yield f"{path}.value", "no integer is less than this"
+        compared = COMPARISONS.get(toleration.operator)
+        if compared and compared.passes_none(threshold(toleration)):
+            yield f"{path}.value", f"no integer is {compared.fails.removeprefix('not ')} this"
         elif taints := _compared(toleration, context):
             test = Tolerations([toleration], context.gates)
             parsed = [taint for taint in taints if not test.verdict(taint).error]
@@ -164,8 +171,8 @@ def never_matches(item: Object, context: RuleContext) -> Breaches:
 def always_matches(item: Object, context: RuleContext) -> Breaches:
     """Find thresholds that everything passes, or that every taint on the given nodes passes."""
     for path, toleration in _tolerations(item):
-        bound = threshold(toleration)
-        if (toleration.operator, bound) in (("Gt", _INT64_MIN), ("Lt", _INT64_MAX)):
+        compared = COMPARISONS.get(toleration.operator)
+        if compared and compared.passes_all(threshold(toleration)):
             yield f"{path}.value", f"`{toleration_text(toleration)}` matches every integer but this one"
         elif len(taints := _compared(toleration, context)) > 1:
             test = Tolerations([toleration], context.gates)
@@ -179,7 +186,7 @@ def always_matches(item: Object, context: RuleContext) -> Breaches:
 
 def _compared(toleration: Toleration, context: RuleContext) -> frozenset[Taint]:
     """The taints of the given nodes that a comparing toleration speaks of, when its gate is on."""
-    if toleration.operator not in (*NUMERIC, *SEMANTIC):
+    if toleration.operator not in COMPARISONS:
         return frozenset()
     if not all(context.gates.enabled(gate) for gate in toleration_gates(toleration)):
         return frozenset()
@@ -195,11 +202,16 @@ def unparsable(item: Object, context: RuleContext) -> Breaches:
             if error := test.verdict(taint).error:
                 yield path, f"taint {taint}: {error}, so `{toleration_text(toleration)}` cannot match"
     for path, requirement in _requirements(item):
-        if requirement.operator in SEMANTIC:
+        if _compares_versions(requirement.operator):
             for value in sorted(context.labels.get(requirement.key, ())):
                 if problem := _version_problem(value):
                     text = f"{requirement.operator} {' '.join(requirement.values)}"
                     yield path, f"label {requirement.key}={value}: {problem}, so `{text}` cannot match"
+
+
+def _compares_versions(operator: str) -> bool:
+    compared = COMPARISONS.get(operator)
+    return compared is not None and compared.values is VERSION
 
 
 def _version_problem(text: str) -> str:
@@ -213,10 +225,10 @@ def _version_problem(text: str) -> str:
 def _versions(item: Object) -> Iterator[tuple[str, str]]:
     """Every value that is compared as a version."""
     for path, toleration in _tolerations(item):
-        if toleration.operator in SEMANTIC:
+        if _compares_versions(toleration.operator):
             yield f"{path}.value", toleration.value
     for path, requirement in _requirements(item):
-        if requirement.operator in SEMANTIC:
+        if _compares_versions(requirement.operator):
             for index, value in enumerate(requirement.values):
                 yield f"{path}.values[{index}]", value
 
@@ -237,7 +249,7 @@ def kernel_version(item: Object, context: RuleContext) -> Breaches:
                 f"{value} looks like a kernel version: its suffix counts as a pre-release of {value.split('-')[0]}",
             )
     for path, requirement in _requirements(item):
-        if requirement.operator not in SEMANTIC:
+        if not _compares_versions(requirement.operator):
             continue
         kernels = sorted(value for value in context.labels.get(requirement.key, ()) if _KERNEL.match(value))
         if kernels:

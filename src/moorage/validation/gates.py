@@ -9,8 +9,7 @@ from moorage.api.node import NodeSelectorTerm
 from moorage.api.placementrules import terms_of, tolerations_of
 from moorage.api.pod import Toleration
 from moorage.features import Gate
-from moorage.match.selector import SEMANTIC
-from moorage.match.tolerations import GATE_OF_OPERATOR
+from moorage.match.operators import COMPARISONS, selector_comparison
 
 
 def gates_needed(item: Object) -> frozenset[Gate]:
@@ -28,8 +27,8 @@ def toleration_gates(toleration: Toleration) -> Iterator[Gate]:
     """The gates that a toleration needs."""
     if toleration.expression:
         yield Gate.CEL
-    if toleration.operator in GATE_OF_OPERATOR:
-        yield GATE_OF_OPERATOR[toleration.operator]
+    if compared := COMPARISONS.get(toleration.operator):
+        yield compared.gate
     if "*" in toleration.key:
         yield Gate.WILDCARD
 
@@ -38,5 +37,6 @@ def term_gates(term: NodeSelectorTerm) -> Iterator[Gate]:
     """The gates that a term needs."""
     if term.match_cel_expressions:
         yield Gate.CEL
-    if any(requirement.operator in SEMANTIC for requirement in term.match_expressions):
-        yield Gate.SEMVER
+    for requirement in term.match_expressions:
+        if compared := selector_comparison(requirement.operator):
+            yield compared.gate

@@ -9,9 +9,9 @@ from moorage.api.placementrules import PREFERRED, REQUIRED
 from moorage.api.pod import NodeAffinity
 from moorage.features import Gate, Gates
 from moorage.match.expressions import NodeExpression
-from moorage.match.selector import NAME_FIELD, SEMANTIC
+from moorage.match.operators import COMPARISONS, Comparison, selector_comparison
+from moorage.match.selector import NAME_FIELD
 from moorage.names import subdomain_errors
-from moorage.semver import VersionError, parse_tolerant
 from moorage.validation.expressions import expression_errors
 from moorage.validation.field import FieldError, forbidden, invalid, required
 from moorage.validation.syntax import gate_is_off, label_key, label_value
@@ -67,21 +67,20 @@ def _requirement(path: str, requirement: NodeSelectorRequirement, gates: Gates) 
     elif operator in ("Gt", "Lt"):
         if len(values) != 1:
             yield required(f"{path}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
-    elif operator in SEMANTIC and gates.enabled(Gate.SEMVER):
-        yield from _semver_values(f"{path}.values", values)
+    elif (compared := selector_comparison(operator)) and gates.enabled(compared.gate):
+        yield from _thresholds(f"{path}.values", compared, values)
     else:
         yield invalid(f"{path}.operator", operator, "not a valid selector operator")
     yield from label_key(f"{path}.key", requirement.key)
 
 
-def _semver_values(path: str, values: tuple[str, ...]) -> Iterator[FieldError]:
+def _thresholds(path: str, compared: Comparison, values: tuple[str, ...]) -> Iterator[FieldError]:
     if len(values) != 1:
-        yield required(path, "must be specified single value when `operator` is 'SemverEq', 'SemverGt' or 'SemverLt'")
+        *names, last = (f"'{name}'" for name in COMPARISONS if selector_comparison(name))
+        yield required(path, f"must be specified single value when `operator` is {', '.join(names)} or {last}")
     for index, value in enumerate(values):
-        try:
-            parse_tolerant(value)
-        except VersionError as error:
-            yield invalid(f"{path}[{index}]", value, str(error))
+        for problem in compared.values.refusals(value):
+            yield invalid(f"{path}[{index}]", value, problem)
 
 
 def _field_requirement(path: str, requirement: NodeSelectorRequirement) -> Iterator[FieldError]:

@@ -9,9 +9,9 @@ from moorage.api.pod import Toleration
 from moorage.features import Gate, Gates
 from moorage.gotext import quote
 from moorage.match.expressions import TaintExpression
-from moorage.match.tolerations import EQUAL, EXISTS, GATE_OF_OPERATOR, NO_EXECUTE, NUMERIC
-from moorage.names import canonical_int64_errors, label_key_errors, label_value_errors
-from moorage.semver import VersionError, parse_tolerant
+from moorage.match.operators import COMPARISONS, comparison
+from moorage.match.tolerations import EQUAL, EXISTS, NO_EXECUTE
+from moorage.names import label_key_errors, label_value_errors
 from moorage.validation.expressions import expression_errors
 from moorage.validation.field import FieldError, duplicate, forbidden, invalid, not_supported, required, too_many
 from moorage.validation.syntax import gate_is_off, label_key, label_value
@@ -108,8 +108,7 @@ def device_taint_errors(path: str, taint: Taint) -> Iterator[FieldError]:
 
 def supported_operators(gates: Gates) -> list[str]:
     """The operators that the gates allow now."""
-    gated = sorted(name for name, gate in GATE_OF_OPERATOR.items() if gates.enabled(gate))
-    return [EQUAL, EXISTS, *gated]
+    return [EQUAL, EXISTS, *sorted(name for name in COMPARISONS if comparison(name, gates))]
 
 
 def _taint_effect(path: str, effect: str, effects: tuple[str, ...]) -> Iterator[FieldError]:
@@ -133,18 +132,12 @@ def _key(path: str, key: str, gates: Gates) -> Iterator[FieldError]:
 
 
 def _comparison(path: str, toleration: Toleration, gates: Gates) -> Iterator[FieldError]:
-    operator, value = toleration.operator, toleration.value
-    gate = GATE_OF_OPERATOR.get(operator)
-    if gate is None or not gates.enabled(gate):
-        yield not_supported(f"{path}.operator", operator, supported_operators(gates))
-    elif operator in NUMERIC:
-        for problem in canonical_int64_errors(value):
-            yield invalid(f"{path}.value", value, problem)
+    compared = comparison(toleration.operator, gates)
+    if compared is None:
+        yield not_supported(f"{path}.operator", toleration.operator, supported_operators(gates))
     else:
-        try:
-            parse_tolerant(value)
-        except VersionError as error:
-            yield invalid(f"{path}.value", value, str(error))
+        for problem in compared.values.refusals(toleration.value):
+            yield invalid(f"{path}.value", toleration.value, problem)
 
 
 def _expression(path: str, toleration: Toleration, gates: Gates, spec_path: str) -> Iterator[FieldError]:

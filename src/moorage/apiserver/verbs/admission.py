@@ -20,14 +20,12 @@ from moorage.apiserver.http.failures import bad_request, forbidden, invalid, not
 from moorage.apiserver.verbs.claimgrowth import check_growth
 from moorage.bounded import Bounded
 from moorage.features import Gates
-from moorage.match.tolerations import GATE_OF_OPERATOR, NUMERIC
-from moorage.names import canonical_int64
+from moorage.match.operators import COMPARISONS
 from moorage.registry import runtimeclasses
 from moorage.registry.metadata import metadata_errors
 from moorage.registry.pod.pods import pod_errors, pod_status_errors, pod_update_errors, pod_warnings
 from moorage.registry.pod.subresources import pod_part_errors
 from moorage.registry.rules import object_errors, object_status_errors
-from moorage.semver import VersionError, parse_tolerant
 from moorage.store.protocol import Item, Store
 from moorage.validation import admission_errors
 from moorage.validation.advice import context_of, warnings
@@ -189,13 +187,13 @@ class Admission:
         taints = (new.get("spec") or {}).get("taints") or []
         for index, taint in enumerate(taints[:_MAX_ADVISED] if taints != before else []):
             value = taint.get("value", "")
-            if canonical_int64(value) is not None and _is_version(value):
+            if all(compared.values.value(value) is not None for compared in COMPARISONS.values()):
                 continue
             operator = await self._comparison_of(taint["key"])
-            is_number = operator in NUMERIC
-            if operator and (canonical_int64(value) is None if is_number else not _is_version(value)):
-                what = "a decimal integer" if is_number else "a semantic version"
+            compared = COMPARISONS.get(operator)
+            if compared is not None and compared.values.value(value) is None:
                 where = f"spec.taints[{index}].value"
+                what = compared.values.what
                 yield f'{where}: "{value}" is not {what}, and pods compare {taint["key"]} with {operator}'
 
     async def _comparison_of(self, taint_key: str) -> str:
@@ -222,7 +220,7 @@ def compared_by(pod: Item, taint_key: str) -> str:
     """The operator with which a pod compares the values of a taint key as numbers or versions."""
     if f'"{taint_key}"'.encode() in pod.value:
         for toleration in decoded(pod)["spec"].get("tolerations") or ():
-            if toleration.get("key") == taint_key and toleration.get("operator") in GATE_OF_OPERATOR:
+            if toleration.get("key") == taint_key and toleration.get("operator") in COMPARISONS:
                 return str(toleration["operator"])
     return ""
 
@@ -269,11 +267,3 @@ def _taint_not_ready(node: Data) -> None:
         isinstance(taint, dict) and taint.get("key") == TAINT_NOT_READY for taint in taints
     ):
         spec["taints"] = [*taints, {"key": TAINT_NOT_READY, "effect": "NoSchedule"}]
-
-
-def _is_version(text: str) -> bool:
-    try:
-        parse_tolerant(text)
-    except VersionError:
-        return False
-    return True
