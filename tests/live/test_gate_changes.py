@@ -215,11 +215,16 @@ def test_controllers_that_were_refused_go_on_by_themselves(tmp_path: Path) -> No
         for on in ("false", "true")
     )  # fmt: skip
     try:
-        without.start()
+        with_it.start()
         parts["controllers"].start()
         parts["scheduler"].start()
         server.create(NODES, node("home", {"key": KEY, "value": "any", "effect": "NoExecute"}))
         server.create(DEPLOYMENTS, deployment("web", toleration, "home"))
+        server.running("web", "home")
+        with_it.stop()
+        without.start()
+        (pod,) = server.pods("web")
+        server.delete(f"{PODS}/{pod['metadata']['name']}")
         _cannot_create(server, refusal)
         without.stop()
         with_it.start()
