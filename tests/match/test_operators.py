@@ -18,7 +18,8 @@ from moorage.match.operators import COMPARISONS, INT64, Comparison
 from moorage.tools.nodes import Nodes
 from moorage.tools.remedy import smallest_change
 from moorage.validation import admission_errors
-from moorage.validation.advice import context_of, warnings
+from moorage.validation.advice import warnings
+from moorage.validation.rules import context_of
 
 GTE = Comparison("Gte", Gate.COMPARISON, INT64, ge, "less than", from_below=True, from_above=False, inclusive=True)
 LOWEST, HIGHEST = -(2**63), 2**63 - 1

@@ -9,7 +9,7 @@ from moorage.api import manifests
 from moorage.features import ALL_ON, NONE_ON, Gates
 from moorage.tools.cluster import read_cluster
 from moorage.tools.lint import IGNORE_ANNOTATION, RULES, LintFinding, lint
-from moorage.validation.advice import Severity
+from moorage.validation.rules import Severity
 
 PAGES = Path(__file__).parents[2] / "docs" / "lint"
 

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from moorage.tools.lint import RULES, LintFinding
-from moorage.validation.advice import Severity
+from moorage.validation.rules import Severity
 
 FindingsFormat = Callable[[list[LintFinding], int], str]
 """Takes the findings and how many objects were looked at."""

@@ -12,7 +12,7 @@ from moorage.features import Gates
 from moorage.tools.cluster import Cluster
 from moorage.tools.lint import RULES
 from moorage.tools.lint import lint as find
-from moorage.validation.advice import Severity
+from moorage.validation.rules import Severity
 
 
 @click.command()

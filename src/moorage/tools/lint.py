@@ -10,7 +10,8 @@ from moorage.api.node import Node
 from moorage.features import Gates
 from moorage.tools.cluster import Cluster, ClusterObject
 from moorage.validation import admission_errors
-from moorage.validation.advice import ADVICE, Breaches, Rule, RuleContext, Severity, context_of
+from moorage.validation.advice import ADVICE
+from moorage.validation.rules import Breaches, Rule, RuleContext, RuleTable, Severity, context_of
 
 IGNORE_ANNOTATION = "lint.moorage.dev/ignore"
 """An object's annotation that silences rules for it: ids joined by commas."""
@@ -33,32 +34,40 @@ class LintFinding:
         return self.rule.severity
 
 
+RULES = RuleTable()
+
+
+@RULES.rule(
+    "unreadable",
+    Severity.ERROR,
+    "an object that cannot be read as its kind is refused as a whole",
+    "give the field the type that the message names",
+)
+def _unreadable(*_: object) -> Breaches:
+    """Find nothing: such an object never becomes an item, and reading the manifests reports it."""
+    return iter(())
+
+
+@RULES.rule(
+    "admission",
+    Severity.ERROR,
+    "the API server refuses the object",
+    "correct the field, or turn on the gate that it needs",
+)
 def _refused(item: Object, context: RuleContext) -> Breaches:
     for error in admission_errors(item, context.gates):
         yield error.field, error.body
 
 
-UNREADABLE = Rule(
-    "unreadable",
-    Severity.ERROR,
-    "an object that cannot be read as its kind is refused as a whole",
-    "give the field the type that the message names",
-    lambda *_: iter(()),  # such an object never becomes an item: reading the manifests reports it
-)
-ADMISSION = Rule(
-    "admission",
-    Severity.ERROR,
-    "the API server refuses the object",
-    "correct the field, or turn on the gate that it needs",
-    _refused,
-)
-RULES = {rule.id: rule for rule in (UNREADABLE, ADMISSION, *ADVICE)}
+RULES.update(ADVICE)
 _ORDER = {rule_id: place for place, rule_id in enumerate(RULES)}
 
 
 def lint(cluster: Cluster, nodes: Cluster, gates: Gates) -> list[LintFinding]:
     """All findings, object by object; for each object the eviction trap first, then by severity."""
-    findings = [LintFinding(UNREADABLE, error.file, error.line, "", "", error.message) for error in cluster.problems]
+    findings = [
+        LintFinding(RULES["unreadable"], error.file, error.line, "", "", error.message) for error in cluster.problems
+    ]
     context = context_of((node for _, node in nodes.of(Node)), gates)
     for item in cluster.items:
         findings += sorted(_findings(item, context), key=_order)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from enum import IntEnum
+from collections.abc import Iterator
 
 from moorage.api.meta import Object
-from moorage.api.node import Node, NodeSelectorRequirement, Taint
+from moorage.api.node import NodeSelectorRequirement, Taint
 from moorage.api.placementrules import terms_of, tolerations_of
 from moorage.api.pod import Toleration
-from moorage.features import Gate, Gates
+from moorage.features import Gate
 from moorage.match.cover import covers, overlap, threshold
 from moorage.match.expressions import MAX_COST, NodeExpression, TaintExpression
 from moorage.match.glob import compile_glob
@@ -20,73 +18,21 @@ from moorage.match.reasons import toleration_text
 from moorage.match.tolerations import EXISTS, NO_EXECUTE, Tolerations
 from moorage.semver import VersionError, parse_tolerant
 from moorage.validation.gates import gates_needed, term_gates, toleration_gates
+from moorage.validation.rules import Breaches, RuleContext, RuleTable, Severity
 
 _KERNEL = re.compile(r"v?\d+\.\d+\.\d+-\d+(?:[-.].*)?$")
 _SYSTEM_TAINTS = tuple(
     f"node.kubernetes.io/{name}" for name in ("not-ready", "unreachable", "unschedulable", "out-of-service")
 )
 
-
-class Severity(IntEnum):
-    """How grave a finding is. A note is information and does not fail a run."""
-
-    ERROR = 0
-    WARNING = 1
-    NOTE = 2
-
-    @property
-    def word(self) -> str:
-        """The lower-case name."""
-        return self.name.lower()
-
-
-@dataclass(frozen=True, slots=True)
-class RuleContext:
-    """What rules may look at besides the object: the gates, and the taints and labels of known nodes."""
-
-    gates: Gates
-    taints: dict[str, frozenset[Taint]]
-    """The taints of the nodes, by key."""
-    labels: dict[str, frozenset[str]]
-    """The label values of the nodes, by key."""
-
-
-Breaches = Iterator[tuple[str, str]]
-"""Paths and what is wrong there."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One lint rule. Its page is docs/lint/ID.md."""
-
-    id: str
-    severity: Severity
-    reason: str
-    fix: str
-    check: Callable[[Object, RuleContext], Breaches]
-
-
-def context_of(nodes: Iterable[Node], gates: Gates) -> RuleContext:
-    """The gates, with the taints and labels of some nodes."""
-    taints: dict[str, set[Taint]] = {}
-    labels: dict[str, set[str]] = {}
-    for node in nodes:
-        for taint in node.spec.taints:
-            taints.setdefault(taint.key, set()).add(taint)
-        for key, value in node.metadata.labels.items():
-            labels.setdefault(key, set()).add(value)
-    return RuleContext(
-        gates,
-        {key: frozenset(values) for key, values in taints.items()},
-        {key: frozenset(values) for key, values in labels.items()},
-    )
+ADVICE = RuleTable()
 
 
 def warnings(item: Object, context: RuleContext) -> list[str]:
     """What is legal and probably wrong, as warnings that the API server returns with a response."""
     return [
         f"{path}: {message}"
-        for rule in ADVICE
+        for rule in ADVICE.values()
         if rule.severity is Severity.WARNING
         for path, message in rule.check(item, context)
     ]
@@ -112,6 +58,12 @@ def _pairs(item: Object) -> Iterator[tuple[str, int, Toleration, int, Toleration
                 yield path, first, earlier, second, later
 
 
+@ADVICE.rule(
+    "eviction-trap",
+    Severity.WARNING,
+    "tolerationSeconds bounds how long a pod stays on a node that matches, not how long it may stay after a drop",
+    "remove tolerationSeconds: then the pod stays while the taint matches and leaves at once when it does not",
+)
 def eviction_trap(item: Object, _: RuleContext) -> Breaches:
     """Find comparisons whose tolerationSeconds evict the pod from the nodes that it wants."""
     for path, toleration in _tolerations(item):
@@ -128,6 +80,12 @@ def eviction_trap(item: Object, _: RuleContext) -> Breaches:
         )
 
 
+@ADVICE.rule(
+    "or-band",
+    Severity.WARNING,
+    "tolerations are ORed, so a lower and an upper bound on one key tolerate everything",
+    "keep one bound in the toleration and express the other as node affinity, or write both in one expression",
+)
 def or_band(item: Object, _: RuleContext) -> Breaches:
     """Find a lower and an upper bound on one key that together let everything through."""
     for path, first, earlier, second, later in _pairs(item):
@@ -151,6 +109,12 @@ def _side(toleration: Toleration) -> str:
     return "below" if compared.from_below else "above"
 
 
+@ADVICE.rule(
+    "never-matches",
+    Severity.WARNING,
+    "a threshold that no value passes keeps the pod away from every node with that taint",
+    "move the threshold, or remove the toleration",
+)
 def never_matches(item: Object, context: RuleContext) -> Breaches:
     """Find thresholds that nothing can pass, or that no taint on the given nodes passes."""
     for path, toleration in _tolerations(item):
@@ -168,6 +132,12 @@ def never_matches(item: Object, context: RuleContext) -> Breaches:
                 )
 
 
+@ADVICE.rule(
+    "always-matches",
+    Severity.WARNING,
+    "a threshold that every value passes is Exists in disguise",
+    "move the threshold, or say `operator: Exists`",
+)
 def always_matches(item: Object, context: RuleContext) -> Breaches:
     """Find thresholds that everything passes, or that every taint on the given nodes passes."""
     for path, toleration in _tolerations(item):
@@ -194,6 +164,12 @@ def _compared(toleration: Toleration, context: RuleContext) -> frozenset[Taint]:
     return frozenset(taint for taint in taints if toleration.effect in ("", taint.effect))
 
 
+@ADVICE.rule(
+    "unparsable-value",
+    Severity.WARNING,
+    "a taint or label that is not a number or version never matches a comparison",
+    "correct the value on the node, or tolerate it with Equal or Exists",
+)
 def unparsable(item: Object, context: RuleContext) -> Breaches:
     """Find comparisons whose other side, on the given nodes, is not a number or a version."""
     for path, toleration in _tolerations(item):
@@ -233,6 +209,12 @@ def _versions(item: Object) -> Iterator[tuple[str, str]]:
                 yield f"{path}.values[{index}]", value
 
 
+@ADVICE.rule(
+    "semver-prerelease",
+    Severity.WARNING,
+    "a pre-release sorts below its release, which surprises in a threshold",
+    "compare with the release, or mean the pre-release and ignore this rule",
+)
 def semver_prerelease(item: Object, _: RuleContext) -> Breaches:
     """Find thresholds that are pre-releases."""
     for path, value in _versions(item):
@@ -240,6 +222,12 @@ def semver_prerelease(item: Object, _: RuleContext) -> Breaches:
             yield path, f"{value} is a pre-release (-{pre}): it sorts below {value.split('-')[0]}"
 
 
+@ADVICE.rule(
+    "kernel-version",
+    Severity.WARNING,
+    "kernel versions such as 5.15.0-1034-aws are pre-releases of 5.15.0 to a semver operator",
+    "publish only the three numbers as the label, or compare with the version below",
+)
 def kernel_version(item: Object, context: RuleContext) -> Breaches:
     """Find kernel-style versions, whose suffix counts as a pre-release."""
     for path, value in _versions(item):
@@ -260,6 +248,12 @@ def kernel_version(item: Object, context: RuleContext) -> Breaches:
             )
 
 
+@ADVICE.rule(
+    "broad-toleration",
+    Severity.WARNING,
+    "a toleration of every key also tolerates taints that protect the pod, such as not-ready",
+    "name the key, or use a wildcard below one prefix (`readiness.k8s.io/*`)",
+)
 def broad_toleration(item: Object, _: RuleContext) -> Breaches:
     """Find tolerations that tolerate far more than the others of the same object."""
     for path, tolerations in tolerations_of(item):
@@ -284,6 +278,12 @@ def broad_toleration(item: Object, _: RuleContext) -> Breaches:
                     yield here, f"`{toleration.key}` is not bound to one prefix: it tolerates keys of any owner"
 
 
+@ADVICE.rule(
+    "duplicate-toleration",
+    Severity.WARNING,
+    "of two equal tolerations only the first one's tolerationSeconds counts",
+    "remove one of them",
+)
 def duplicate_toleration(item: Object, _: RuleContext) -> Breaches:
     """Find tolerations that are listed twice."""
     for path, first, earlier, second, later in _pairs(item):
@@ -291,6 +291,12 @@ def duplicate_toleration(item: Object, _: RuleContext) -> Breaches:
             yield f"{path}[{second}]", f"the same as [{first}]; of the two, only the first counts for eviction"
 
 
+@ADVICE.rule(
+    "shadowed-toleration",
+    Severity.WARNING,
+    "a toleration that another one includes changes nothing",
+    "remove it, or narrow the wider one",
+)
 def shadowed_toleration(item: Object, _: RuleContext) -> Breaches:
     """Find tolerations that add nothing to another."""
     for path, first, earlier, second, later in _pairs(item):
@@ -316,6 +322,12 @@ def _expressions(item: Object) -> Iterator[tuple[str, TaintExpression | NodeExpr
                 yield f"{path}.matchCELExpressions[{index}]", node
 
 
+@ADVICE.rule(
+    "costly-expression",
+    Severity.WARNING,
+    "an expression near the cost limit is slow, and a small addition makes admission refuse it",
+    "test keys and prefixes before anything that loops, or split the expression",
+)
 def costly_expression(item: Object, _: RuleContext) -> Breaches:
     """Find expressions whose cost comes near the limit."""
     for path, expression in _expressions(item):
@@ -324,6 +336,12 @@ def costly_expression(item: Object, _: RuleContext) -> Breaches:
             yield path, f"one evaluation can cost {expression.cost}, {share:.0%} of the limit"
 
 
+@ADVICE.rule(
+    "unguarded-label",
+    Severity.NOTE,
+    "looking up a label that a node does not have is an error, and an error never matches",
+    "test `'KEY' in node.labels` first, or give a default: `node.labels[?'KEY'].orValue('')`",
+)
 def unguarded_label(item: Object, _: RuleContext) -> Breaches:
     """Find look-ups of labels that a node may not have."""
     for path, expression in _expressions(item):
@@ -332,6 +350,12 @@ def unguarded_label(item: Object, _: RuleContext) -> Breaches:
                 yield path, f"on a node without the label {key} this fails, also where it is negated"
 
 
+@ADVICE.rule(
+    "autoscaler",
+    Severity.NOTE,
+    "node autoscalers simulate an older scheduler and take what they do not know for a mismatch",
+    "keep a node of the right kind running, or say the same with Equal and In for autoscaled pools",
+)
 def autoscaler(item: Object, _: RuleContext) -> Breaches:
     """Find what cluster-autoscaler and Karpenter cannot evaluate."""
     for path, toleration in _tolerations(item):
@@ -354,6 +378,12 @@ def _not_evaluated(gate: Gate) -> str:
     return f"cluster-autoscaler and Karpenter do not evaluate {_FEATURES[gate]} and will not add a node for it"
 
 
+@ADVICE.rule(
+    "needs-gates",
+    Severity.NOTE,
+    "with a gate off, new pods are refused and waiting ones stay Pending",
+    "turn the gates on in the API server first, then in the scheduler",
+)
 def needs_gates(item: Object, context: RuleContext) -> Breaches:
     """Say which gates an object needs."""
     gates = gates_needed(item)
@@ -362,105 +392,3 @@ def needs_gates(item: Object, context: RuleContext) -> Breaches:
             f"{gate.value} ({'on' if context.gates.enabled(gate) else 'off'} here)" for gate in Gate if gate in gates
         )
         yield "", f"needs {listed} in the API server and the scheduler"
-
-
-ADVICE = (
-    Rule(
-        "eviction-trap",
-        Severity.WARNING,
-        "tolerationSeconds bounds how long a pod stays on a node that matches, not how long it may stay after a drop",
-        "remove tolerationSeconds: then the pod stays while the taint matches and leaves at once when it does not",
-        eviction_trap,
-    ),
-    Rule(
-        "or-band",
-        Severity.WARNING,
-        "tolerations are ORed, so a lower and an upper bound on one key tolerate everything",
-        "keep one bound in the toleration and express the other as node affinity, or write both in one expression",
-        or_band,
-    ),
-    Rule(
-        "never-matches",
-        Severity.WARNING,
-        "a threshold that no value passes keeps the pod away from every node with that taint",
-        "move the threshold, or remove the toleration",
-        never_matches,
-    ),
-    Rule(
-        "always-matches",
-        Severity.WARNING,
-        "a threshold that every value passes is Exists in disguise",
-        "move the threshold, or say `operator: Exists`",
-        always_matches,
-    ),
-    Rule(
-        "unparsable-value",
-        Severity.WARNING,
-        "a taint or label that is not a number or version never matches a comparison",
-        "correct the value on the node, or tolerate it with Equal or Exists",
-        unparsable,
-    ),
-    Rule(
-        "semver-prerelease",
-        Severity.WARNING,
-        "a pre-release sorts below its release, which surprises in a threshold",
-        "compare with the release, or mean the pre-release and ignore this rule",
-        semver_prerelease,
-    ),
-    Rule(
-        "kernel-version",
-        Severity.WARNING,
-        "kernel versions such as 5.15.0-1034-aws are pre-releases of 5.15.0 to a semver operator",
-        "publish only the three numbers as the label, or compare with the version below",
-        kernel_version,
-    ),
-    Rule(
-        "broad-toleration",
-        Severity.WARNING,
-        "a toleration of every key also tolerates taints that protect the pod, such as not-ready",
-        "name the key, or use a wildcard below one prefix (`readiness.k8s.io/*`)",
-        broad_toleration,
-    ),
-    Rule(
-        "duplicate-toleration",
-        Severity.WARNING,
-        "of two equal tolerations only the first one's tolerationSeconds counts",
-        "remove one of them",
-        duplicate_toleration,
-    ),
-    Rule(
-        "shadowed-toleration",
-        Severity.WARNING,
-        "a toleration that another one includes changes nothing",
-        "remove it, or narrow the wider one",
-        shadowed_toleration,
-    ),
-    Rule(
-        "costly-expression",
-        Severity.WARNING,
-        "an expression near the cost limit is slow, and a small addition makes admission refuse it",
-        "test keys and prefixes before anything that loops, or split the expression",
-        costly_expression,
-    ),
-    Rule(
-        "unguarded-label",
-        Severity.NOTE,
-        "looking up a label that a node does not have is an error, and an error never matches",
-        "test `'KEY' in node.labels` first, or give a default: `node.labels[?'KEY'].orValue('')`",
-        unguarded_label,
-    ),
-    Rule(
-        "autoscaler",
-        Severity.NOTE,
-        "node autoscalers simulate an older scheduler and take what they do not know for a mismatch",
-        "keep a node of the right kind running, or say the same with Equal and In for autoscaled pools",
-        autoscaler,
-    ),
-    Rule(
-        "needs-gates",
-        Severity.NOTE,
-        "with a gate off, new pods are refused and waiting ones stay Pending",
-        "turn the gates on in the API server first, then in the scheduler",
-        needs_gates,
-    ),
-)

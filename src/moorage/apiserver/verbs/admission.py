@@ -28,8 +28,9 @@ from moorage.registry.pod.subresources import pod_part_errors
 from moorage.registry.rules import object_errors, object_status_errors
 from moorage.store.protocol import Item, Store
 from moorage.validation import admission_errors
-from moorage.validation.advice import context_of, warnings
+from moorage.validation.advice import warnings
 from moorage.validation.field import FieldError
+from moorage.validation.rules import context_of
 
 _NAMESPACE, _POD = kinds.row("v1", "Namespace"), kinds.row("v1", "Pod")
 _PRIORITY_CLASS = kinds.row("scheduling.k8s.io/v1", "PriorityClass")

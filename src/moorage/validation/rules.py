@@ -1,0 +1,82 @@
+"""Lint rules: what a rule is, what it may look at, and the table into which a decorated function is entered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+from moorage.api.meta import Object
+from moorage.api.node import Node, Taint
+from moorage.features import Gates
+
+
+class Severity(IntEnum):
+    """How grave a finding is. A note is information and does not fail a run."""
+
+    ERROR = 0
+    WARNING = 1
+    NOTE = 2
+
+    @property
+    def word(self) -> str:
+        """The lower-case name."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class RuleContext:
+    """What rules may look at besides the object: the gates, and the taints and labels of known nodes."""
+
+    gates: Gates
+    taints: dict[str, frozenset[Taint]]
+    """The taints of the nodes, by key."""
+    labels: dict[str, frozenset[str]]
+    """The label values of the nodes, by key."""
+
+
+Breaches = Iterator[tuple[str, str]]
+"""Paths and what is wrong there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One lint rule. Its page is docs/lint/ID.md."""
+
+    id: str
+    severity: Severity
+    reason: str
+    fix: str
+    check: Callable[[Object, RuleContext], Breaches]
+
+
+_Check = Callable[[Object, RuleContext], Breaches]
+
+
+class RuleTable(dict[str, Rule]):
+    """Rules by id, in the order in which they are listed."""
+
+    def rule(self, rule_id: str, severity: Severity, reason: str, fix: str) -> Callable[[_Check], _Check]:
+        """Enter a function that finds breaches as a rule."""
+
+        def enter(check: _Check) -> _Check:
+            self[rule_id] = Rule(rule_id, severity, reason, fix, check)
+            return check
+
+        return enter
+
+
+def context_of(nodes: Iterable[Node], gates: Gates) -> RuleContext:
+    """The gates, with the taints and labels of some nodes."""
+    taints: dict[str, set[Taint]] = {}
+    labels: dict[str, set[str]] = {}
+    for node in nodes:
+        for taint in node.spec.taints:
+            taints.setdefault(taint.key, set()).add(taint)
+        for key, value in node.metadata.labels.items():
+            labels.setdefault(key, set()).add(value)
+    return RuleContext(
+        gates,
+        {key: frozenset(values) for key, values in taints.items()},
+        {key: frozenset(values) for key, values in labels.items()},
+    )
