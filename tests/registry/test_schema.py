@@ -104,7 +104,7 @@ SETTLED = [
      {"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}}),
     (LEASE, {"spec": {"renewTime": "2026-01-01T00:00:00Z"}}, {"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}}),
     (SECRET, {"data": {"a": "YWJj\nZGVm\r\n"}}, {"data": {"a": "YWJjZGVm"}}),
-    (POD, {"foo": None}, {"foo": None}),
+    (POD, {"foo": None}, {}),
 ]  # fmt: skip
 
 

@@ -94,7 +94,7 @@ class FieldShape:
 
 
 def read(kind: Kind, obj: Data) -> list[str]:
-    """Bring an object into canonical form in path; returns its unknown fields. Raises ShapeError."""
+    """Bring an object into canonical form, in place; drops its unknown fields and returns them. Raises ShapeError."""
     return read_as(_group(kind, obj), kind.kind, obj)
 
 
@@ -123,22 +123,23 @@ def _group(kind: Kind, obj: Data) -> str:
 
 
 def _read_struct(fields: dict[str, FieldShape], owner: str, obj: Data, path: FieldPath, unknown: list[str]) -> None:
-    nulls = []
+    dropped = []
     for name, value in obj.items():
         shape = fields.get(name)
         if shape is None:
             _shallow(value, (path, name, owner), unknown)
             unknown.append(_dotted((path, name, owner)))
+            dropped.append(name)
         elif type(value) in shape.accepts:
             if shape.check is not None:
                 checked = shape.check(value, (path, name, owner), unknown)
                 if checked is not value:
                     obj[name] = checked
         elif value is None:
-            nulls.append(name)
+            dropped.append(name)
         else:
             raise _misfit(_described(value, shape), shape.go, (path, name, owner))
-    for name in nulls:
+    for name in dropped:
         del obj[name]
 
 

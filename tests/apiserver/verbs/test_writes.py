@@ -8,7 +8,7 @@ import pytest
 
 from moorage.api.yamltext import parse
 from moorage.apiserver.patch import fieldset
-from tests.apiserver.asked import APPLY, MERGE, YAML, Asked, Data
+from tests.apiserver.asked import APPLY, JSON, MERGE, YAML, Asked, Data
 
 MAPS, NODES, PODS = "/api/v1/namespaces/default/configmaps", "/api/v1/nodes", "/api/v1/namespaces/default/pods"
 JOBS, SERVICES = "/apis/batch/v1/namespaces/default/jobs", "/api/v1/namespaces/default/services"
@@ -166,3 +166,24 @@ async def test_a_workload_is_refused_for_the_tolerations_of_its_template(
     assert (await ask("POST", path, deployment({"key": "a", "operator": "Exists"}))).status == 201
     code, status = await ask.told("PUT", f"{path}/web", deployment(toleration))
     assert (code, [cause["field"] for cause in status["details"]["causes"]]) == (422, causes)
+
+
+@pytest.mark.parametrize(("method", "media_type"), [("POST", JSON), ("PUT", JSON), ("PATCH", MERGE), ("PATCH", APPLY)])
+async def test_unknown_fields_are_dropped_and_warned_of(ask: Asked, method: str, media_type: str) -> None:
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    sent = deployment({"key": "a", "operator": "Exists", "odd": 1})
+    sent["odd"], sent["spec"]["odd"] = {"a": [1]}, "x"
+    if method == "POST":
+        code, stored = await ask.told(method, path, sent)
+    else:
+        await ask("POST", path, deployment())
+        target = f"{path}/web?fieldManager=me&force=true" if media_type == APPLY else f"{path}/web"
+        code, stored = await ask.told(method, target, sent, media_type)
+    assert code in (200, 201), stored
+    assert "odd" not in str(stored)
+    strict = f"{path}/web" if method != "POST" else path
+    query = "?fieldValidation=Strict" + ("&fieldManager=me&force=true" if media_type == APPLY else "")
+    sent["spec"]["odd"] = "y"
+    code, status = await ask.told(method, strict + query, sent, media_type)
+    assert code == 400
+    assert 'unknown field "spec.odd"' in status["message"]

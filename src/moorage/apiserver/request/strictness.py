@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from enum import Enum
 
+import msgspec
+
 from moorage.api.kinds import Kind
 from moorage.api.meta import Data
 from moorage.api.yamltext import RepeatedKey
@@ -94,7 +96,7 @@ def _read_changed(kind: Kind, obj: Data, before: Data) -> list[str]:
             obj[name] = changed[name]
         else:
             del obj[name]
-    old = {*schema.read(kind, before)} if unknown else ()
+    old = {*schema.read(kind, msgspec.to_builtins(before))} if unknown else ()
     return [place for place in unknown if place not in old]
 
 
