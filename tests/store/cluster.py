@@ -44,13 +44,20 @@ class Member:
 
     def wait(self) -> None:
         """Wait until it serves."""
-        assert self.ready.wait(30), "".join(self.log[-20:])
+        assert self.ready.wait(120), "".join(self.log[-20:])
 
     def kill(self) -> None:
         """End the process without warning."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """End the process in order."""
+        self._end(signal.SIGTERM)
+
+    def _end(self, number: int) -> None:
         assert self.process
         assert self._reader
-        self.process.kill()
+        self.process.send_signal(number)
         self.process.wait()
         self._reader.join()
 

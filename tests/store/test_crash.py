@@ -169,8 +169,11 @@ async def test_a_killed_process_loses_nothing(backend: Backend, root: str, write
     assert acknowledged > 20 * ROUNDS
 
 
-async def test_members_that_are_killed_take_nothing_with_them(three: Cluster, root: str) -> None:
-    """Writers and a watcher go on while each member in turn is killed and started again."""
+async def test_members_that_end_take_nothing_with_them(three: Cluster, root: str) -> None:
+    """Writers and a watcher go on while each member in turn is ended and started again.
+
+    They are not killed: an etcd before 3.5.3 may itself forget what it acknowledged when it is killed under load.
+    """
     writers = await EtcdStore.open(three.endpoints)
     watcher = await EtcdStore.open(three.endpoints[::-1])
     start = await writers.revision()
@@ -204,7 +207,7 @@ async def test_members_that_are_killed_take_nothing_with_them(three: Cluster, ro
         tasks = [asyncio.create_task(write(task)) for task in range(8)]
         for member in three.members:
             await more(100)
-            await asyncio.to_thread(member.kill)
+            await asyncio.to_thread(member.stop)
             await more(100)
             member.start()
             await asyncio.to_thread(member.wait)
