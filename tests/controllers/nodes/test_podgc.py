@@ -60,6 +60,30 @@ async def test_pods_of_a_node_that_vanished_are_collected_after_a_while(tmp_path
         assert count == 1
 
 
+async def test_a_node_that_came_back_is_given_its_whole_time_when_it_vanishes_again(tmp_path: Path) -> None:
+    clock = clock_of_today()
+    async with api_server(tmp_path) as server, running(server, clock, PodGC) as controllers:
+        client = server.client("test")
+        nodes = controllers.context.informers.kind(NODE)
+
+        async def is_there(there: bool) -> bool:
+            return (nodes.get("", "a") is not None) is there
+
+        await ready_node(client, "a")
+        await resident(client, "orphan", "a")
+        await client.delete(NODE, "", "a")
+        await eventually(partial(is_there, False))
+        clock.advance(30)
+        await ready_node(client, "a")
+        await eventually(partial(is_there, True))
+        await client.delete(NODE, "", "a")
+        await eventually(partial(is_there, False))
+        clock.advance(30)
+        await stay(client, "orphan")
+        clock.advance(11)
+        await gone(client, "orphan")
+
+
 async def test_orphans_fail_with_a_word_about_why(tmp_path: Path) -> None:
     clock = clock_of_today()
     async with api_server(tmp_path) as server:

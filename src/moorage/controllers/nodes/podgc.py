@@ -90,7 +90,10 @@ class PodGC(Controller):
         if new is None:
             assert old is not None
             self.queue.add_after(("", old.metadata.name), _QUARANTINE)
-        elif _is_out_of_service(new) and not (old and _is_out_of_service(old)):
+            return
+        if old is None:
+            self.queue.cancel(("", new.metadata.name))
+        if _is_out_of_service(new) and not (old and _is_out_of_service(old)):
             for pod in self._pods.by(NODE, new.metadata.name):
                 if self._stranded(pod):
                     self.enqueue(pod)
