@@ -159,6 +159,13 @@ def servers() -> Iterator[tuple[str, str]]:
         yield f"{command} --bind nope.invalid", "nope.invalid:6443: "
         yield f"{command} --store mysql", "'mysql' is not a store: say sqlite or etcd://HOST:PORT,…"
         yield f"{command} --store etcd://", "'etcd://' is not a store: say etcd://HOST:PORT,…"
+    yield (
+        "apiserver --etcd-cafile some.pem",
+        (
+            "--etcd-cafile, --etcd-certfile and --etcd-keyfile are for --store etcd://HOST:PORT,… "
+            "(see 'moorage apiserver --help')"
+        ),
+    )
     yield f"{ETCD} --etcd-cafile none.pem", "none.pem cannot be read: No such file or directory"
     yield f"{ETCD} --etcd-cafile some.pem", "some.pem: holds no certificate in PEM form"
     yield f"{ETCD} --etcd-certfile some.pem", "--etcd-certfile and --etcd-keyfile go together"

@@ -108,6 +108,8 @@ class Running(NamedTuple):
 
 def _settings(server: dict[str, Any]) -> dict[str, Any]:
     files = tuple(server.pop(f"etcd_{name}") for name in ("cafile", "certfile", "keyfile"))
+    if any(files) and not server["store"].startswith("etcd://"):
+        raise click.UsageError("--etcd-cafile, --etcd-certfile and --etcd-keyfile are for --store etcd://HOST:PORT,…")
     _check_etcd_files(*files)
     return {**server, "etcd_files": files}
 

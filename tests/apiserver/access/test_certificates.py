@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ed25519
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from moorage.apiserver.access import certificates
@@ -126,6 +126,13 @@ def test_a_key_of_another_sort_is_an_error(tmp_path: Path) -> None:
     key = ed25519.Ed25519PrivateKey.generate()
     (tmp_path / "service-account.key").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     with pytest.raises(CertificateError, match="not an elliptic curve key"):
+        prepare(tmp_path)
+
+
+def test_a_signing_key_on_another_curve_is_an_error(tmp_path: Path) -> None:
+    key = ec.generate_private_key(ec.SECP384R1())
+    (tmp_path / "service-account.key").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    with pytest.raises(CertificateError, match="on the curve secp384r1, not on P-256"):
         prepare(tmp_path)
 
 

@@ -178,7 +178,10 @@ def _server(directory: Path, authority: Pair, names: tuple[str, ...], now: datet
 def _signing_key(directory: Path) -> PrivateKey:
     file = directory / "service-account.key"
     if file.exists():
-        return _key(file)
+        key = _key(file)
+        if not isinstance(key.curve, ec.SECP256R1):
+            raise CertificateError(f"{file} is a key on the curve {key.curve.name}, not on P-256: {_REMEDY}")
+        return key
     key = ec.generate_private_key(ec.SECP256R1())
     write_private(file, key_pem(key))
     return key
