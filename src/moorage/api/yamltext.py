@@ -66,6 +66,10 @@ class Root(NamedTuple):
     items: Sequence[Span]
 
 
+MAX_REPEATED = 100
+"""How many repeated keys are noted: Kubernetes reports no more problems of a body either."""
+
+
 class RepeatedKey(NamedTuple):
     """A key that its map has already, and the line on which it is given again."""
 
@@ -225,7 +229,8 @@ class _Builder:
             if self.merged is not None and key in self.merged:
                 self.merged.remove(key)
             elif self.repeated is not None:
-                self.repeated.append(RepeatedKey(self.line + event.start_mark.line, key))
+                if len(self.repeated) < MAX_REPEATED:
+                    self.repeated.append(RepeatedKey(self.line + event.start_mark.line, key))
                 del self.here[key]
             else:
                 raise self.error(event, f"key {key!r} is given twice")

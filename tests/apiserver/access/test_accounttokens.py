@@ -294,3 +294,14 @@ def test_verified_tokens_are_cached_and_the_least_used_dropped(monkeypatch: pyte
         world.accounts.verify(world.accounts.issue(BOT).text)
     assert world.accounts.verify(first) is not user
     assert world.accounts.verify(first) == user
+
+
+@pytest.mark.parametrize("header", ["[" * 45_000, '{"a":' * 9_000 + "1" + "}" * 9_000, '{"kid":' + "9" * 5_000 + "}"])
+def test_a_header_that_is_hard_to_parse_is_refused(header: str) -> None:
+    _, claims, signature = TOKEN.split(".")
+    refused(f"{encoded(header.encode())}.{claims}.{signature}")
+
+
+def test_a_text_that_is_no_unicode_is_refused() -> None:
+    """YAML can hold half of a surrogate pair, and a TokenReview may come as YAML."""
+    refused("\udcff.a.b")

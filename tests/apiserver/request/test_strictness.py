@@ -168,3 +168,9 @@ def test_a_text_as_deep_as_the_reader_reads_is_answered() -> None:
     assert repeated_keys(body, msgspec.json.decode(body), Level.WARN) == []
     with pytest.raises(BodyError, match="nested deeper than 100 levels"):
         check(POD, msgspec.json.decode(body), Level.WARN)
+
+
+def test_of_very_many_repeated_yaml_keys_a_hundred_are_noted() -> None:
+    body = read_yaml(b"a:\n" * 50_000)
+    (warning,) = body.repeated
+    assert warning.count("already set in map") == 100

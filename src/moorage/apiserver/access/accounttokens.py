@@ -123,6 +123,8 @@ class ServiceAccountTokens:
 
     def verify(self, token: str, audiences: Sequence[str] = ()) -> User:
         """The service account that a token authenticates now. Raises UntrustedError."""
+        if not token.isascii():
+            raise UntrustedError("it is not a token of a service account: it has characters that no token has")
         digest = hashlib.sha256(token.encode()).digest()
         verified = self._verified.get(digest)
         if verified is None:
