@@ -24,10 +24,10 @@ from moorage.api.resource import (
 from moorage.client.client import STRATEGIC
 from moorage.client.clock import timestamp
 from moorage.client.informer import Key
-from moorage.controllers.frame.controller import Context, Controller, resource_version
+from moorage.controllers.frame.controller import Context, resource_version
 from moorage.controllers.frame.pods import controller_of, is_finished
 from moorage.controllers.nodes.devicetaintstatus import IN_PROGRESS, Impact, eviction_condition
-from moorage.controllers.nodes.evictions import EvictionCause, Evictions, Reasons
+from moorage.controllers.nodes.evictions import EvictingController, EvictionCause, Reasons
 from moorage.controllers.nodes.taints import LONGEST, SeenTaints, TolerationErrors
 from moorage.match.tolerations import NO_EXECUTE, Tolerations
 from moorage.match.verdict import Verdict
@@ -54,7 +54,7 @@ class _Judgement(NamedTuple):
     doubt: Verdict | None
 
 
-class DeviceTaintEviction(Controller):
+class DeviceTaintEviction(EvictingController):
     """Evicts the pods that hold tainted devices, and writes the status of DeviceTaintRules.
 
     Keys are pods, and rules (which have no namespace). The seconds of tolerations count from when the taint was added;
@@ -62,6 +62,7 @@ class DeviceTaintEviction(Controller):
     """
 
     name = "device-taint-eviction-controller"
+    cause = _CAUSE
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -75,7 +76,6 @@ class DeviceTaintEviction(Controller):
         self._tainted: dict[str, frozenset[str]] = {}
         self._stale_pools: set[str] = set()
         self._evicted: Counter[str] = Counter()
-        self._evictions = Evictions(context, self.recorder, _CAUSE, self._count)
         self._toleration_errors = TolerationErrors(context.registry, _CAUSE.subsystem)
         self._judged = lru_cache(maxsize=_KEPT)(self._judge)
         self._claims.index(_DEVICE, lambda claim: [_id(each) for each in _devices_of(claim)])
@@ -85,17 +85,6 @@ class DeviceTaintEviction(Controller):
         self._slices.on_change(self._slice_changed)
         self._slices.on_batch(self._settle_pools)
         self._rules.on_change(self._rule_changed)
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing is to be judged or evicted now."""
-        return super().is_idle and self._evictions.is_idle
-
-    async def run(self) -> None:
-        """Judge and evict until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(super().run())
-            tasks.create_task(self._evictions.run())
 
     async def reconcile(self, key: Key) -> None:
         """Judge a pod, or write the status of a rule."""
@@ -207,8 +196,8 @@ class DeviceTaintEviction(Controller):
         verdict = compiled.verdict(taint)
         return _Judgement(compiled.device_grace_seconds(taint), verdict if verdict.error else None)
 
-    def _count(self, rules: Reasons) -> None:
-        for name in rules:
+    def _note_evicted(self, because: Reasons) -> None:
+        for name in because:
             if rule := self._rules.get("", name):
                 self._evicted[rule.metadata.uid] += 1
                 self.queue.add_after(("", name), _STATUS_SECONDS)

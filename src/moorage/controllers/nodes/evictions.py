@@ -8,7 +8,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from prometheus_client import Counter
 
@@ -18,7 +18,7 @@ from moorage.client.backoff import Backoff
 from moorage.client.events import NORMAL, Recorder
 from moorage.client.informer import Key
 from moorage.client.timers import Timers
-from moorage.controllers.frame.controller import Context
+from moorage.controllers.frame.controller import Context, Controller
 from moorage.controllers.frame.pods import DISRUPTION_TARGET, POD
 from moorage.controllers.frame.ratelimit import TokenBucket
 from moorage.controllers.nodes.nodepods import set_condition
@@ -71,7 +71,7 @@ class Evictions:
         context: Context,
         recorder: Recorder,
         cause: EvictionCause,
-        evicted: Callable[[Reasons], None] | None = None,
+        evicted: Callable[[Reasons], None],
     ) -> None:
         self._client = context.client
         self._clock = context.clock
@@ -180,8 +180,7 @@ class Evictions:
             return
         self._deletions.inc()
         self._durations.observe((self._clock.now() - eviction.counted_from).total_seconds())
-        if self._evicted is not None:
-            self._evicted(eviction.because)
+        self._evicted(eviction.because)
 
     def _retry(self, eviction: _Eviction, error: Exception) -> None:
         eviction.failures += 1
@@ -206,3 +205,27 @@ class Evictions:
         if eviction is not None:
             self._ready.setdefault(eviction.node, deque()).append(eviction)
             self._wake.set()
+
+
+class EvictingController(Controller):
+    """A controller that judges pods and evicts those that may not stay."""
+
+    cause: ClassVar[EvictionCause]
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._evictions = Evictions(context, self.recorder, self.cause, self._note_evicted)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is to be judged or evicted now."""
+        return super().is_idle and self._evictions.is_idle
+
+    async def run(self) -> None:
+        """Judge and evict until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(super().run())
+            tasks.create_task(self._evictions.run())
+
+    def _note_evicted(self, because: Reasons) -> None:
+        """Note that a pod was evicted, and what for."""

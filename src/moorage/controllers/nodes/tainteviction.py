@@ -11,8 +11,8 @@ from typing import NamedTuple
 from moorage.api.node import Node, Taint
 from moorage.api.pod import Pod, Toleration
 from moorage.client.informer import Key
-from moorage.controllers.frame.controller import Context, Controller
-from moorage.controllers.nodes.evictions import EvictionCause, Evictions
+from moorage.controllers.frame.controller import Context
+from moorage.controllers.nodes.evictions import EvictingController, EvictionCause
 from moorage.controllers.nodes.nodepods import NODE, bound_at, index_by_node
 from moorage.controllers.nodes.taints import LONGEST, SeenTaints, TolerationErrors
 from moorage.match.tolerations import Tolerations
@@ -37,7 +37,7 @@ class _Judgement(NamedTuple):
     errors: tuple[tuple[Verdict, Taint], ...]
 
 
-class TaintEviction(Controller):
+class TaintEviction(EvictingController):
     """Evicts the pods of tainted nodes, at once or when the seconds of their tolerations are over.
 
     The seconds count from when the taint was added, or from when the pod was bound if that was later: a pod that is
@@ -45,6 +45,7 @@ class TaintEviction(Controller):
     """
 
     name = "taint-eviction-controller"
+    cause = _CAUSE
     workers = 2
 
     def __init__(self, context: Context) -> None:
@@ -53,23 +54,11 @@ class TaintEviction(Controller):
         self._nodes = context.informers.of(Node)
         self._pods = context.informers.of(Pod)
         self._taints = SeenTaints(context.clock)
-        self._evictions = Evictions(context, self.recorder, _CAUSE)
         self._toleration_errors = TolerationErrors(context.registry, _CAUSE.subsystem)
         self._judged = lru_cache(maxsize=_KEPT)(self._judge)
         index_by_node(self._pods)
         self._nodes.on_change(self._node_changed)
         self._pods.on_change(self._pod_changed)
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing is to be judged or evicted now."""
-        return super().is_idle and self._evictions.is_idle
-
-    async def run(self) -> None:
-        """Judge and evict until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(super().run())
-            tasks.create_task(self._evictions.run())
 
     async def reconcile(self, key: Key) -> None:
         """Judge all pods of a node again."""
