@@ -57,7 +57,7 @@ def convert(data: Any, struct: type[T]) -> T:
 
 
 def from_manifest(data: Data) -> Object | None:
-    """The typed object that a manifest holds, or None when placement does not depend on its kind."""
+    """The typed object that a manifest holds, or None when its kind is unknown."""
     api_version, name = data.get("apiVersion"), data.get("kind")
     for field, value in (("apiVersion", api_version), ("kind", name)):
         if not value:
@@ -65,7 +65,7 @@ def from_manifest(data: Data) -> Object | None:
         if not isinstance(value, str):
             raise DecodeError(field, "expected a string")
     kind = kinds.find(str(api_version), str(name))
-    if kind is None or kind.struct is Object:
+    if kind is None:
         return None
     if kind.upgrade is not None and api_version != kind.api_version:
         data = kind.upgrade(data)

@@ -10,6 +10,7 @@ from moorage.api.placementrules import tolerations_of
 from moorage.api.pod import Affinity, NodeAffinity, Pod, PodSpec, Toleration
 from moorage.features import Gates
 from moorage.registry.metadata import metadata_errors
+from moorage.registry.state import State
 from moorage.registry.strategy import Strategy
 from moorage.validation import admission_errors
 from moorage.validation.advice import warnings
@@ -21,7 +22,7 @@ MAX_ADVISED = 100
 
 
 def judge(
-    strategy: Strategy, new: Data, old: Data | None, gates: Gates, subresource: str = ""
+    strategy: Strategy, new: Data, old: Data | None, state: State, gates: Gates, subresource: str = ""
 ) -> tuple[list[FieldError], list[str]]:
     """The errors of a prepared object, and the warnings to its author. Raises DecodeError.
 
@@ -33,6 +34,8 @@ def judge(
         placement_errors, warned = _placement(typed, before, gates)
         errors += placement_errors
         errors += strategy.errors(new, old)
+        if not errors:
+            errors += strategy.conflicts(new, old, state)
         if old is None:
             warned += strategy.warnings(new)
     elif old is not None and subresource == "status":

@@ -108,7 +108,8 @@ async def test_a_balancer_that_keeps_traffic_local_has_a_port_for_health_checks(
     assert (ports(service), service["spec"]["healthCheckNodePort"]) == ([30086], 30087)
     refused = await made(ask, "other", **local, healthCheckNodePort=30087)
     why = f"failed to allocate requested HealthCheck NodePort 30087: {TAKEN}"
-    assert (refused["code"], refused["message"]) == (500, f"Internal error occurred: {why}")
+    assert refused["code"] == 422
+    assert refused["message"] == f'Service "other" is invalid: spec.healthCheckNodePort: Invalid value: 30087: {why}'
     assert "field is immutable" in (await patched(ask, "web", healthCheckNodePort=30090))["message"]
     anywhere = await patched(ask, "web", externalTrafficPolicy="Cluster")
     assert "healthCheckNodePort" not in anywhere["spec"]

@@ -28,12 +28,12 @@ from moorage.apiserver.http.media import (
     negotiate,
 )
 from moorage.apiserver.http.messages import Refused, Request, Response
-from moorage.apiserver.request.eventversions import to_events_v1
 from moorage.apiserver.request.options import EXACT, check_list, number, revision
 from moorage.apiserver.request.routes import Route
 from moorage.apiserver.request.selection import Selection, selection
 from moorage.apiserver.verbs import tables
 from moorage.apiserver.verbs.backend import Backend
+from moorage.registry.cluster.eventversions import to_events_v1
 from moorage.store.protocol import Compacted, Item, Page, Store
 
 _TOO_OLD = "The resourceVersion for the provided list is too old."
