@@ -56,7 +56,7 @@ def try_create(kind: Kind, sent: Data, state: State, gates: Gates, uid: str = _U
         namespace = metadata.get("namespace") or "default" if kind.namespaced else ""
         prepare_create(strategy, data, namespace, state, _NOW, uid)
         strategy.generate(data)
-        errors, _ = judge(strategy, data, None, state, gates)
+        errors, _ = judge(strategy, data, None, state, gates, advise=False)
     except (ShapeError, DecodeError) as error:
         return Trial(None, [], ObjectRefusal(error.path, error.message))
     except (MetadataError, Denied, AbsentObject) as error:
