@@ -18,6 +18,8 @@ from moorage.validation.advice import warnings
 from moorage.validation.field import FieldError
 from moorage.validation.rules import context_of
 
+RULES = 2
+"""The edition of the rules; increased when they become stricter, so that stored objects are looked at again."""
 MAX_ADVISED = 100
 """How many taints or tolerations of one object get advice: each is compared with each other."""
 
@@ -34,13 +36,17 @@ def judge(
 ) -> tuple[list[FieldError], list[str]]:
     """The errors of a prepared object, and the warnings to its author. Raises DecodeError.
 
-    `old` is what it replaces, None for a new object.
+    `old` is what it replaces, None for a new object. An error that the stored object has already is not held against an
+    update: the object may have been stored when the rules were less strict.
     """
     typed, before = convert(new, strategy.kind.struct), None if old is None else convert(old, strategy.kind.struct)
     errors = metadata_errors(strategy, new, old)
     if not subresource:
         errors += _placement_errors(typed, before, gates)
         errors += strategy.errors(new, old)
+        if errors and old is not None:
+            known = set(map(str, stored_errors(strategy, old, gates)))
+            errors = [error for error in errors if str(error) not in known]
         if not errors:
             errors += strategy.conflicts(new, old, state)
     elif old is not None and subresource == "status":
@@ -50,6 +56,13 @@ def judge(
     if subresource or not advise:
         return errors, []
     return errors, [*_advice(typed, before, gates), *(strategy.warnings(new) if old is None else ())]
+
+
+def stored_errors(strategy: Strategy, stored: Data, gates: Gates) -> list[FieldError]:
+    """The errors for which an object that is stored would be refused today, apart from gates. Raises DecodeError."""
+    typed = convert(stored, strategy.kind.struct)
+    errors = metadata_errors(strategy, stored, stored)
+    return [*errors, *admission_errors(typed, gates, typed), *strategy.errors(stored, stored)]
 
 
 def _placement_errors(item: Object, old: Object | None, gates: Gates) -> Iterable[FieldError]:
