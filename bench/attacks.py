@@ -44,7 +44,7 @@ class Result:
             found.append(f"froze for {self.seen.freeze * 1000:,.0f} ms")
         if self.peak >= RISE:
             found.append(f"{self.peak:,.0f} MB above idle")
-        if self.left >= LEFT:
+        if self.left >= LEFT and not self.row.keeps:
             found.append(f"{self.left:,.0f} MB not given back")
         wrong = [status for status in self.site.answers if status not in self.row.answers]
         found += ["no answer" if status == NO_ANSWER else f"answered {status}" for status in sorted(wrong)]
@@ -80,7 +80,7 @@ async def measure(row: Row, directory: Path) -> Result:
             site.miss(f"the process ended with {site.process.process.returncode}")
         if error := site.process.traceback():
             site.miss(f"a traceback: {error}")
-        result.left = await _given_back(site)
+        result.left = await _given_back(row, site)
         return result
     finally:
         if site.process:
@@ -102,10 +102,10 @@ async def _attacked(row: Row, site: Site) -> Seen:
     return seen
 
 
-async def _given_back(site: Site) -> float:
+async def _given_back(row: Row, site: Site) -> float:
     assert site.process is not None
     end = time.monotonic() + PATIENCE
-    while (left := site.process.memory() - site.idle) >= LEFT and time.monotonic() < end:
+    while (left := site.process.memory() - site.idle) >= LEFT and not row.keeps and time.monotonic() < end:
         await asyncio.sleep(0.5)
     return left
 

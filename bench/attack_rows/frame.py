@@ -10,7 +10,8 @@ A row is one decorated coroutine in a module of this package; `attacks.py` impor
 `prepare=` names a coroutine that fills the server first: memory counts from then on. `answers` are the statuses that
 are right (any 4xx unless told), `linger` the seconds for which honest users are watched after the attack, `command`
 what is started (`("apiserver",)` for the API server alone). A row that measures more says so with `site.note`, and
-fails with `site.miss`. A row with `command=()` has no server: it starts what it attacks with `site.start`, then calls
+fails with `site.miss`. `keeps=True` says that what is there afterwards is lawful, such as events, and need not be
+given back. A row with `command=()` has no server: it starts what it attacks with `site.start`, then calls
 `site.settle`.
 """
 
@@ -205,6 +206,7 @@ class Row:
     command: tuple[str, ...]
     answers: Collection[int]
     linger: float
+    keeps: bool
 
 
 ROWS: list[Row] = []
@@ -218,11 +220,12 @@ def attack(
     command: tuple[str, ...] = ("up", "--nodes", "3"),
     answers: Collection[int] = range(400, 500),
     linger: float = 2.0,
+    keeps: bool = False,
 ) -> Callable[[Callable[[Site], Awaitable[None]]], Callable[[Site], Awaitable[None]]]:
     """Add a row."""
 
     def add(act: Callable[[Site], Awaitable[None]]) -> Callable[[Site], Awaitable[None]]:
-        ROWS.append(Row(title, by, act, prepare, command, answers, linger))
+        ROWS.append(Row(title, by, act, prepare, command, answers, linger, keeps))
         return act
 
     return add
