@@ -77,3 +77,24 @@ async def completions(site: Site) -> None:
     template = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}
     body = {"completions": 100_000, "parallelism": 100_000, "completionMode": "Indexed", "template": template}
     await owner(site, f"/apis/batch/v1{DEFAULT}/jobs", **body, manualSelector=True)
+
+
+@attack("Deployment with maxSurge of 5,000 digits", by="editor")
+async def surge(site: Site) -> None:
+    spec = {"selector": {"matchLabels": {"app": "x"}}, "template": TEMPLATE}
+    spec["strategy"] = {"rollingUpdate": {"maxSurge": "9" * 5_000 + "%"}}
+    await site.ask("POST", f"/apis/apps/v1{DEFAULT}/deployments", {"metadata": {"name": "x"}, "spec": spec})
+
+
+@attack("CronJob with @every and 2,000 digits", by="editor")
+async def every(site: Site) -> None:
+    template = {"spec": {"template": {"spec": {"containers": CONTAINERS, "restartPolicy": "Never"}}}}
+    spec = {"schedule": "@every " + "9" * 2_000, "jobTemplate": template}
+    await site.ask("POST", f"/apis/batch/v1{DEFAULT}/cronjobs", {"metadata": {"name": "x"}, "spec": spec})
+
+
+@attack("500 %TAG directives, also after a carriage return", by="editor")
+async def directives(site: Site) -> None:
+    for end in (b"\n", b"\r", "\u2028".encode()):
+        tags = b"".join(b"%%TAG !t%d! tag:example.com,2000:%s" % (number, end) for number in range(20_000))
+        await site.ask("POST", f"/api/v1{DEFAULT}/configmaps", tags + b"---\nkind: ConfigMap\n", YAML)
