@@ -112,3 +112,25 @@ async def repeated_keys(site: Site) -> None:
         entries = b",".join([b'"k":1'] * 50_000)
         body = b'{"metadata":{"name":"x%d"},"%s":{%s}}' % (number, b"a" * 50_000, entries)
         await site.ask("POST", f"/api/v1{DEFAULT}/configmaps", body)
+
+
+async def ten_thousand(site: Site) -> None:
+    labels = {f"key-{number}": "value" for number in range(20)}
+    objects = [{"metadata": {"name": f"object-{number}", "labels": labels}} for number in range(10_000)]
+    await site.fill(f"/api/v1{DEFAULT}/configmaps", objects)
+
+
+@attack("64 KB selectors on 10,000 objects", by="viewer", prepare=ten_thousand, answers=(200, 400))
+async def selectors(site: Site) -> None:
+    path = f"/api/v1{DEFAULT}/configmaps"
+    many = ",".join(f"!absent-{number}" for number in range(4_500))
+    fields = ",".join(f"metadata.name!=x{number}" for number in range(2_500))
+    values = f"key-1 notin ({','.join(f'v{number}' for number in range(9_000))})"
+    most = ",".join(f"!absent-{number}" for number in range(200))
+    for query in (
+        f"labelSelector={many}",
+        f"fieldSelector={fields}",
+        f"labelSelector={values}",
+        f"labelSelector={most}",
+    ):
+        await site.ask("GET", f"{path}?{query}&limit=0")
