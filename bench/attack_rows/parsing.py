@@ -134,3 +134,12 @@ async def selectors(site: Site) -> None:
         f"labelSelector={most}",
     ):
         await site.ask("GET", f"{path}?{query}&limit=0")
+
+
+@attack("pods that request cpu: 1E on a node of their choice", by="editor", answers=CREATED)
+async def exabytes(site: Site) -> None:
+    requests = {"cpu": "1E", "memory": "999E", "ephemeral-storage": "99999999E"}
+    for number in range(20):
+        container = {**CONTAINERS[0], "resources": {"requests": requests}}
+        spec = {"containers": [container], "nodeName": f"hollow-{number % 3 + 1}"}
+        await site.ask("POST", f"/api/v1{DEFAULT}/pods", {"metadata": {"name": f"x{number}"}, "spec": spec})
