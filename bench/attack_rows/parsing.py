@@ -143,3 +143,28 @@ async def exabytes(site: Site) -> None:
         container = {**CONTAINERS[0], "resources": {"requests": requests}}
         spec = {"containers": [container], "nodeName": f"hollow-{number % 3 + 1}"}
         await site.ask("POST", f"/api/v1{DEFAULT}/pods", {"metadata": {"name": f"x{number}"}, "spec": spec})
+
+
+@attack("TokenRequest with spec: x; nested k: in managedFields", by="editor", answers=(201, 400, 403))
+async def malformed(site: Site) -> None:
+    for spec in ("x", {"audiences": 1}):
+        await site.ask("POST", f"/api/v1{DEFAULT}/serviceaccounts/default/token", {"spec": spec})
+    entry = {"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
+    fields = {"f:data": {"k:" + "[" * 5_000: {}}}
+    metadata = {"name": "x", "managedFields": [{**entry, "fieldsV1": fields}]}
+    await site.ask("POST", f"/api/v1{DEFAULT}/configmaps", {"metadata": metadata, "data": {"a": "b"}})
+
+
+@attack("20,000 managers in managedFields", by="editor", answers=CREATED)
+async def managers(site: Site) -> None:
+    entry = {"operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
+    entries = [{**entry, "manager": f"m{n}", "fieldsV1": {f"f:x{n}": {}}} for n in range(20_000)]
+    metadata = {"name": "x", "managedFields": entries}
+    await site.ask("POST", f"/api/v1{DEFAULT}/configmaps", {"metadata": metadata, "data": {"a": "b"}})
+
+
+@attack("Service with 9,000 node ports", by="editor")
+async def node_ports(site: Site) -> None:
+    ports = [{"name": f"p{number}", "port": number} for number in range(1, 9_001)]
+    body = {"metadata": {"name": "x"}, "spec": {"type": "NodePort", "ports": ports}}
+    await site.ask("POST", f"/api/v1{DEFAULT}/services", body)

@@ -52,10 +52,10 @@ def _problem(asked: str, taken: set[str]) -> str:
 
 async def _next(store: Store, service: Data, *, dry: bool) -> str:
     taken = await _taken(store)
-    number = await next_free(store, _LAST, _ALLOCATED, lambda number: str(IPv4Address(number)) not in taken, dry=dry)
-    if number is None:
+    free = await next_free(store, _LAST, _ALLOCATED, lambda number: str(IPv4Address(number)) not in taken, dry=dry)
+    if not free:
         raise _refused(service, "failed to allocate IP: range is full")
-    return str(IPv4Address(number))
+    return str(IPv4Address(free[0]))
 
 
 async def _taken(store: Store) -> set[str]:

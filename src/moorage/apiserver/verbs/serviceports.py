@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from moorage.api import kinds
 from moorage.api.meta import Data
 from moorage.apiserver.base.objects import decoded, prefix
 from moorage.apiserver.http.failures import invalid
-from moorage.apiserver.http.messages import Reason, Refused, status
+from moorage.apiserver.http.messages import Refused
 from moorage.apiserver.verbs.ranges import next_free
 from moorage.registry.serviceupdates import REACHABLE, needs_health_port, needs_ports
 from moorage.store.protocol import Store
@@ -36,31 +36,40 @@ async def give_ports(store: Store, service: Data, old: Data | None, *, dry: bool
     pool = _Pool(store, taken, held, dry=dry)
     await _give_node_ports(pool, service)
     if needs_health_port(spec):
-        await _give_health_port(pool, spec)
+        await _give_health_port(pool, service)
 
 
 async def _give_node_ports(pool: _Pool, service: Data) -> None:
-    spec, name = service["spec"], service["metadata"].get("name", "")
+    spec = service["spec"]
     ports = spec.get("ports", ())
     # A port that is served with several protocols has one node port.
     requested = {port.get("port", 0): port["nodePort"] for port in reversed(ports) if port.get("nodePort")}
     allocated: dict[int, int] = {}
+    waiting = {port.get("port", 0) for port in ports} - requested.keys() if needs_ports(spec) else set()
+    free = iter(await pool.take_next(len(waiting), requested.values()))
     for index, port in enumerate(ports):
         own = port.get("port", 0)
         number = port.get("nodePort") or allocated.get(own) or requested.get(own)
         if number and number != allocated.get(own) and (problem := pool.take(number)):
-            raise invalid(_SERVICE, name, [field.invalid(f"spec.ports[{index}].nodePort", number, problem)])
-        if not number and needs_ports(spec):
-            number = await pool.take_next("a nodePort")
+            raise _refused(service, f"ports[{index}].nodePort", number, problem)
+        if not number and own in waiting:
+            number = next(free, 0)
+            if not number:
+                raise _refused(service, "ports", len(ports), "failed to allocate a nodePort: range is full")
         if number:
             port["nodePort"] = allocated[own] = number
 
 
-async def _give_health_port(pool: _Pool, spec: Data) -> None:
-    number = spec.get("healthCheckNodePort")
+async def _give_health_port(pool: _Pool, service: Data) -> None:
+    spec = service["spec"]
+    number = spec.get("healthCheckNodePort") or 0
     if number and (problem := pool.take(number)):
-        raise _failed(f"failed to allocate requested HealthCheck NodePort {number}: {problem}")
-    spec["healthCheckNodePort"] = number or await pool.take_next("a HealthCheck NodePort 0")
+        problem = f"failed to allocate requested HealthCheck NodePort {number}: {problem}"
+        raise _refused(service, "healthCheckNodePort", number, problem)
+    free = [number] if number else await pool.take_next(1)
+    if not free:
+        raise _refused(service, "healthCheckNodePort", 0, "failed to allocate a HealthCheck NodePort 0: range is full")
+    spec["healthCheckNodePort"] = free[0]
 
 
 class _Pool:
@@ -79,17 +88,18 @@ class _Pool:
         self._taken.add(number)
         return "" if number in _ALL else _OUTSIDE
 
-    async def take_next(self, what: str) -> int:
-        """Take any port that is free."""
+    async def take_next(self, count: int, requested: Iterable[int] = ()) -> list[int]:
+        """Take so many ports that are free and not asked for, or as many as are left."""
+        unfree = self._taken | self._held | set(requested)
+        found: list[int] = []
         for numbers in (_FIRST_CHOICE, _LAST_CHOICE):
-            number = await next_free(self._store, _LAST, numbers, self._is_free, dry=self._dry)
-            if number is not None:
-                self._taken.add(number)
-                return number
-        raise _failed(f"failed to allocate {what}: range is full")
-
-    def _is_free(self, number: int) -> bool:
-        return number not in self._taken and number not in self._held
+            if len(found) < count:
+                left = count - len(found)
+                found += await next_free(
+                    self._store, _LAST, numbers, lambda each: each not in unfree, left, dry=self._dry
+                )
+        self._taken.update(found)
+        return found
 
 
 def _ports(spec: Data) -> Iterator[int]:
@@ -98,5 +108,5 @@ def _ports(spec: Data) -> Iterator[int]:
         yield health
 
 
-def _failed(why: str) -> Refused:
-    return Refused(status(500, Reason.INTERNAL_ERROR, f"Internal error occurred: {why}"))
+def _refused(service: Data, place: str, value: int, why: str) -> Refused:
+    return invalid(_SERVICE, service["metadata"].get("name", ""), [field.invalid(f"spec.{place}", value, why)])
