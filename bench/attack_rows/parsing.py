@@ -150,7 +150,7 @@ async def malformed(site: Site) -> None:
     for spec in ("x", {"audiences": 1}):
         await site.ask("POST", f"/api/v1{DEFAULT}/serviceaccounts/default/token", {"spec": spec})
     entry = {"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
-    fields = {"f:data": {"k:" + "[" * 5_000: {}}}
+    fields: Any = {"f:data": {"k:" + "[" * 5_000: {}}}
     metadata = {"name": "x", "managedFields": [{**entry, "fieldsV1": fields}]}
     await site.ask("POST", f"/api/v1{DEFAULT}/configmaps", {"metadata": metadata, "data": {"a": "b"}})
 
