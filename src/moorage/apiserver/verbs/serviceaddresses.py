@@ -37,8 +37,8 @@ def give_cluster_ip(service: Data, address: str) -> None:
 
 async def _next(store: Store, service: Data, *, dry: bool) -> str:
     taken = addresses_in(decoded(item)["spec"] for item in (await store.list(prefix(_SERVICE))).items)
-    number = await next_free(store, _LAST, _ALLOCATED, lambda number: str(IPv4Address(number)) not in taken, dry=dry)
-    if number is None:
+    free = await next_free(store, _LAST, _ALLOCATED, lambda number: str(IPv4Address(number)) not in taken, dry=dry)
+    if not free:
         problem = field.invalid("spec.clusterIPs", [], "failed to allocate IP: range is full")
         raise invalid(_SERVICE, service["metadata"].get("name", ""), [problem])
-    return str(IPv4Address(number))
+    return str(IPv4Address(free[0]))

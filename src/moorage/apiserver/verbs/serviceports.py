@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from moorage.api import kinds
 from moorage.api.meta import Data
 from moorage.apiserver.base.objects import decoded, prefix
@@ -30,34 +32,30 @@ async def give_ports(store: Store, service: Data, *, dry: bool) -> None:
     if not missing and not needs_health:
         return
     services = (await store.list(prefix(_SERVICE))).items
-    pool = _Pool(store, ports_in([spec, *(decoded(item)["spec"] for item in services)]), service, dry=dry)
+    taken = ports_in([spec, *(decoded(item)["spec"] for item in services)])
+    waiting = {port.get("port", 0) for port in missing} - named.keys()
+    free = iter(await _free(store, taken, len(waiting) + needs_health, dry=dry))
     for port in missing:
         own = port.get("port", 0)
         if own not in named:
-            named[own] = await pool.take_next("spec.ports[0].nodePort")
+            named[own] = _next(free, service, "spec.ports", len(spec["ports"]))
         port["nodePort"] = named[own]
     if needs_health:
-        spec["healthCheckNodePort"] = await pool.take_next("spec.healthCheckNodePort")
+        spec["healthCheckNodePort"] = _next(free, service, "spec.healthCheckNodePort", 0)
 
 
-class _Pool:
-    """The ports that one service can still get."""
+async def _free(store: Store, taken: set[int], count: int, *, dry: bool) -> list[int]:
+    """So many ports that are free, or as many as are left."""
+    found: list[int] = []
+    for numbers in (_FIRST_CHOICE, _LAST_CHOICE):
+        if len(found) < count:
+            left = count - len(found)
+            found += await next_free(store, _LAST, numbers, lambda number: number not in taken, left, dry=dry)
+    return found
 
-    def __init__(self, store: Store, taken: set[int], service: Data, *, dry: bool) -> None:
-        self._store = store
-        self._taken = taken
-        self._service = service
-        self._dry = dry
 
-    async def take_next(self, path: str) -> int:
-        """Take any port that is free; Refused when there is none."""
-        for numbers in (_FIRST_CHOICE, _LAST_CHOICE):
-            number = await next_free(self._store, _LAST, numbers, self._is_free, dry=self._dry)
-            if number is not None:
-                self._taken.add(number)
-                return number
-        problem = field.invalid(path, 0, "failed to allocate a nodePort: range is full")
-        raise invalid(_SERVICE, self._service["metadata"].get("name", ""), [problem])
-
-    def _is_free(self, number: int) -> bool:
-        return number not in self._taken
+def _next(free: Iterator[int], service: Data, path: str, value: int) -> int:
+    if number := next(free, 0):
+        return number
+    problem = field.invalid(path, value, "failed to allocate a nodePort: range is full")
+    raise invalid(_SERVICE, service["metadata"].get("name", ""), [problem])
