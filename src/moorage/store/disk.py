@@ -1,0 +1,151 @@
+"""The files of the SQLite store: the database, the mark of its revision, and the space that is kept for deletions."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from moorage.store.database import FIRST_REVISION, PAGE, Database, Row
+from moorage.store.mark import Mark
+from moorage.store.protocol import Damaged, StoreFull, StoreUnavailable
+from moorage.store.reserve import SIZE, Reserve
+
+TIDY_BYTES = 2 * 1024 * 1024
+TIDY_DELETIONS = 1000
+MAX_LOG_BYTES = 1024 * 1024 * 1024
+"""How far the write-ahead log may grow while the database is copied."""
+
+_LOG = logging.getLogger(__name__)
+_FULL = f"its disk is full, so that objects can only be deleted: free {SIZE // 2**20} MiB there"
+_NO_SPACE = frozenset((sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE))
+"""SQLite calls a full disk full, and a quota or a limit that is used up an error of writing."""
+
+
+def log_of(database: Path) -> Path:
+    """The write-ahead log of a database."""
+    return database.with_name(f"{database.name}-wal")
+
+
+class Disk:
+    """Writes batches. When the disk is full it gives up its reserve, and then has room only for what frees space."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._mark, self._reserve = Mark(path), Reserve(path)
+        self._untidy_bytes = self._deletions = 0
+        self._is_full = False
+        expected = self._mark.read()
+        check_there(path, expected)
+        self._database = Database(path)
+        try:
+            self.items, self.revision = self._database.read()
+            """All objects, and the latest revision, when the files were opened."""
+            check_reached(path, self.revision, expected)
+        except Exception:
+            self._database.close()
+            raise
+        self._mark.open(self.revision)
+        self._has_room()
+        self._deletions = TIDY_DELETIONS
+        self.tidy(now=True)
+
+    def check_room(self) -> None:
+        """Raises StoreFull when there is only room for what frees space."""
+        if not self._reserve.is_whole and not self._has_room():
+            raise StoreFull(f"{self._path} cannot be written: {_FULL}")
+
+    def commit(self, rows: Sequence[Row]) -> None:
+        """Write changes, all or none; when this returns they are on disk. Raises StoreUnavailable."""
+        try:
+            self._database.commit(rows)
+        except (sqlite3.Error, OverflowError, MemoryError) as error:
+            is_full = getattr(error, "sqlite_errorcode", 0) in _NO_SPACE
+            if is_full:
+                self._reserve.shrink()
+            self.tidy(now=True)
+            kind, why = (StoreFull, _FULL) if is_full else (StoreUnavailable, str(error))
+            raise kind(f"{self._path} cannot be written: {why}") from error
+        self._mark.write(rows[-1].revision)
+        for row in rows:
+            if row.value is None:
+                self._deletions += 1
+                self._untidy_bytes += PAGE
+            else:
+                self._untidy_bytes += PAGE + len(row.value)
+
+    def commit_freeing(self, rows: Sequence[Row]) -> None:
+        """Write changes that free space, from the reserve when it must be. Raises StoreUnavailable."""
+        while True:
+            try:
+                return self.commit(rows)
+            except StoreFull:
+                if not self._reserve.shrink():
+                    raise
+
+    def tidy(self, *, now: bool = False) -> None:
+        """Remove the rows of deleted objects and checkpoint the write-ahead log, when there is enough of either."""
+        # A failure here loses nothing, and is retried after the next batch.
+        with suppress(sqlite3.Error):
+            if self._deletions >= TIDY_DELETIONS:
+                self._database.forget_deleted()
+                self._deletions = 0
+        if now or self._untidy_bytes >= TIDY_BYTES or not self._reserve.is_whole:
+            self._checkpoint()
+
+    def close(self) -> None:
+        """Close the files."""
+        with suppress(sqlite3.Error):
+            self._database.close()
+        self._mark.close()
+
+    def _checkpoint(self) -> None:
+        if self._mark.is_held() and self._untidy_bytes < MAX_LOG_BYTES:
+            return
+        try:
+            while not self._checkpointed():
+                pass
+        finally:
+            self._mark.release()
+
+    def _checkpointed(self) -> bool:
+        """Try to checkpoint; False to try again with more of the reserve."""
+        try:
+            self._database.checkpoint()
+        except sqlite3.Error as error:
+            return error.sqlite_errorcode not in _NO_SPACE or not self._reserve.shrink()
+        self._untidy_bytes = 0
+        return True
+
+    def _has_room(self) -> bool:
+        """Whether there is a reserve, or space inside the database that was freed, and say when that changes."""
+        has_room = self._reserve.take() or self._database.free_bytes() >= SIZE
+        if has_room is self._is_full:
+            self._is_full = not has_room
+            _LOG.warning("%s %s", self._path, "can be written again" if has_room else f"cannot be written: {_FULL}")
+        return has_room
+
+
+def check_there(path: Path, expected: int) -> None:
+    """Raises Damaged when there is no database where one was."""
+    is_there, log, mark = path.exists(), log_of(path), Mark(path).path
+    has_log = log.exists() and log.stat().st_size > 0
+    if (is_there and path.stat().st_size) or (expected <= FIRST_REVISION and not has_log):
+        return
+    raise Damaged(
+        f"{path} is {'empty' if is_there else 'missing'}, but there was a cluster: put it back, restore a copy with "
+        f"moorage store restore, or remove {log if has_log else mark} to begin a new cluster"
+    )
+
+
+def check_reached(path: Path, revision: int, expected: int) -> None:
+    """Raises Damaged when a database is behind the revision that it had reached."""
+    if revision >= expected:
+        return
+    log = log_of(path)
+    raise Damaged(
+        f"{path} ends at revision {revision}, but revision {expected} was written: {log} is missing or damaged: "
+        f"put it back, restore a copy with moorage store restore, or remove {Mark(path).path} to lose those changes"
+    )
