@@ -92,7 +92,7 @@ async def test_a_large_update_does_not_pass_as_a_deletion(disk: Path) -> None:
         with pytest.raises(StoreFull):
             await store.create("/new", marked(items[0]))
         with pytest.raises(StoreFull):
-            await store.update(items[0].key, marked(items[0]) + b" " * 2000, items[0].revision)
+            await store.update(items[0].key, marked(items[0]) + b" " * 5000, items[0].revision)
 
 
 async def test_writes_go_on_when_there_is_space_again(disk: Path, caplog: pytest.LogCaptureFixture) -> None:

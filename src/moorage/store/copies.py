@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from moorage.store.database import Database, Row
+from moorage.store.database import Database, Row, checksum_of
 from moorage.store.disk import check_reached, check_there, log_of
 from moorage.store.mark import Mark
 from moorage.store.protocol import CannotOpen
@@ -39,7 +39,7 @@ def check(database: Path) -> Summary:
 
 @contextmanager
 def backed_up(database: Path, target: Path) -> Iterator[Summary]:
-    """Copy a database as of one moment; the copy is there when the context ends. Raises Damaged, CannotOpen, OSError."""
+    """Copy a database as of one moment, complete when the context ends. Raises Damaged, CannotOpen, OSError."""
     with _scratch(target) as scratch:
         yield _copied(database, scratch)
 
@@ -53,7 +53,7 @@ def restored(copy: Path, target: Path) -> Iterator[Summary]:
     with _scratch(target) as scratch:
         summary = _copied(copy, scratch)
         revision = summary.revision + BUMP
-        _put(scratch, target, Row(revision, "", None))
+        _put(scratch, target, Row(revision, "", None, checksum_of(revision, None)))
         # A server that starts before the database is there must not begin a new cluster.
         mark = Mark(target)
         mark.open(revision)

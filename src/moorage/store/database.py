@@ -25,7 +25,7 @@ _TABLES = (
 )
 _ADD_CHECKSUMS = (
     "ALTER TABLE object ADD COLUMN checksum INTEGER",
-    "UPDATE object SET checksum = checksum_of(revision, key, value)",
+    "UPDATE object SET checksum = checksum_of(revision, value)",
     f"PRAGMA user_version = {SCHEMA}",
 )
 _SETTINGS = (
@@ -36,6 +36,7 @@ _SETTINGS = (
     # A deletion writes no page that it only frees: there may be no space for it.
     "PRAGMA secure_delete = FAST",
 )
+_READ = "SELECT revision, key, value, checksum FROM object WHERE value IS NOT NULL"
 _PUT = "INSERT INTO object (revision, key, value, checksum) VALUES "
 _OVER = (
     " ON CONFLICT (key) DO UPDATE"
@@ -60,11 +61,12 @@ class Row(NamedTuple):
     revision: int
     key: str
     value: bytes | None
+    checksum: int
 
 
-def checksum_of(revision: int, key: str, value: bytes | None) -> int:
-    """The checksum that is stored with a row."""
-    return crc32(value or b"", crc32(key.encode(), revision))
+def checksum_of(revision: int, value: bytes | None) -> int:
+    """The checksum that is stored with a value. Keys need none: SQLite compares them with its index."""
+    return crc32(value or b"", revision)
 
 
 class Database:
@@ -88,19 +90,19 @@ class Database:
         """All objects, and the revision of the latest change. Raises CannotOpen when one is not as it was written."""
         items: dict[str, Item] = {}
         with _explained(self._path):
-            rows = self.connection.execute("SELECT revision, key, value, checksum FROM object WHERE value IS NOT NULL")
-            for revision, key, value, checksum in rows:
-                if type(value) is not bytes or checksum_of(revision, key, value) != checksum:
-                    raise Damaged(_DAMAGED.format(path=self._path, error=f"the checksum of {key} does not match"))
-                items[key] = Item(key, value, revision)
+            # A cursor that is left open would keep the file locked.
+            with contextlib.closing(self.connection.execute(_READ)) as rows:
+                for revision, key, value, checksum in rows:
+                    if type(value) is not bytes or checksum_of(revision, value) != checksum:
+                        raise Damaged(_DAMAGED.format(path=self._path, error=f"the checksum of {key} does not match"))
+                    items[key] = Item(key, value, revision)
             return items, self._number(f"SELECT coalesce(max(revision), {FIRST_REVISION}) FROM object")
 
     def commit(self, rows: Sequence[Row]) -> None:
         """Write changes, all or none; when this returns they are on disk."""
         # One statement is one transaction and releases the interpreter lock once; a statement for each row would wait
         # for the event loop's thread each time.
-        values = chain.from_iterable([(*row, checksum_of(*row)) for row in rows])
-        self.connection.execute(_PUT + ",".join(["(?,?,?,?)"] * len(rows)) + _OVER, list(values))
+        self.connection.execute(_PUT + ",".join(["(?,?,?,?)"] * len(rows)) + _OVER, list(chain.from_iterable(rows)))
 
     def forget_deleted(self) -> None:
         """Remove the rows of deleted objects."""
@@ -136,7 +138,7 @@ class Database:
         if verdict != "ok":
             raise Damaged(_DAMAGED.format(path=self._path, error=verdict))
         if not empty and schema < SCHEMA:
-            self.connection.create_function("checksum_of", 3, checksum_of, deterministic=True)
+            self.connection.create_function("checksum_of", 2, checksum_of, deterministic=True)
             self._transact(_ADD_CHECKSUMS)
 
     def _transact(self, statements: Iterable[str]) -> None:

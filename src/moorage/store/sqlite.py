@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from typing import NamedTuple
 
-from moorage.store.database import FIRST_REVISION, Row
+from moorage.store.database import FIRST_REVISION, Row, checksum_of
 from moorage.store.disk import Disk
 from moorage.store.history import MAX_BYTES, MAX_EVENTS, History, Watcher
 from moorage.store.keys import SortedKeys
@@ -31,12 +31,11 @@ PROGRESS_SECONDS = 5.0
 
 _CLOSED = "the store is closed"
 _BEING_DELETED = b'"deletionTimestamp":"'
-_MARK_BYTES = 1024
-"""More than an object grows by when it is marked as being deleted."""
+_MARK_BYTES = 4096
+"""More than an object grows by while it is being deleted: its mark, and the conditions of a namespace."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Write:
+class _Write(NamedTuple):
     """A change that is not on disk yet."""
 
     key: str
@@ -200,7 +199,8 @@ class SqliteStore:
 
     def _commit(self, commit: Callable[[Sequence[Row]], None], writes: Sequence[_Write], revision: int) -> int:
         """Write changes and make them visible; the revision of the last one. Raises StoreUnavailable."""
-        commit([Row(revision + place, write.key, write.value) for place, write in enumerate(writes, 1)])
+        numbered = enumerate(writes, revision + 1)
+        commit([Row(at, write.key, write.value, checksum_of(at, write.value)) for at, write in numbered])
         self._loop.call_soon_threadsafe(self._apply, writes, revision)
         return revision + len(writes)
 
