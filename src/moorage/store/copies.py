@@ -53,7 +53,7 @@ def restored(copy: Path, target: Path) -> Iterator[Summary]:
     with _scratch(target) as scratch:
         summary = _copied(copy, scratch)
         revision = summary.revision + BUMP
-        _put(scratch, target, Row(revision, "", None, checksum_of(revision, None)))
+        _put(scratch, target, (revision, "", None, checksum_of(revision, None)))
         # A server that starts before the database is there must not begin a new cluster.
         mark = Mark(target)
         mark.open(revision)

@@ -7,7 +7,6 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 from zlib import crc32
 
 from moorage.store.protocol import CannotOpen, Damaged, Item
@@ -55,13 +54,8 @@ _SENTENCES = {
 }
 
 
-class Row(NamedTuple):
-    """One change. A deletion is a row without a value, kept until a later change is on disk."""
-
-    revision: int
-    key: str
-    value: bytes | None
-    checksum: int
+Row = tuple[int, str, bytes | None, int]
+"""One change: revision, key, value, checksum. A deletion has no value, and is kept until a later change is on disk."""
 
 
 def checksum_of(revision: int, value: bytes | None) -> int:

@@ -6,7 +6,7 @@ import logging
 import sqlite3
 from collections.abc import Sequence
 from contextlib import suppress
-from operator import attrgetter
+from operator import itemgetter
 from pathlib import Path
 
 from moorage.store.database import FIRST_REVISION, PAGE, Database, Row
@@ -19,7 +19,7 @@ TIDY_DELETIONS = 1000
 MAX_LOG_BYTES = 1024 * 1024 * 1024
 """How far the write-ahead log may grow while the database is copied."""
 
-_value = attrgetter("value")
+_value = itemgetter(2)
 _LOG = logging.getLogger(__name__)
 _FULL = f"its disk is full, so that objects can only be deleted: free {SIZE // 2**20} MiB there"
 _NO_SPACE = frozenset((sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE))
@@ -70,7 +70,7 @@ class Disk:
             self.tidy(now=True)
             kind, why = (StoreFull, _FULL) if is_full else (StoreUnavailable, str(error))
             raise kind(f"{self._path} cannot be written: {why}") from error
-        self._mark.write(rows[-1].revision)
+        self._mark.write(rows[-1][0])
         values = list(map(_value, rows))
         self._deletions += values.count(None)
         self._untidy_bytes += PAGE * len(rows) + sum(map(len, filter(None, values)))

@@ -200,7 +200,7 @@ class SqliteStore:
     def _commit(self, commit: Callable[[Sequence[Row]], None], writes: Sequence[_Write], revision: int) -> int:
         """Write changes and make them visible; the revision of the last one. Raises StoreUnavailable."""
         numbered = enumerate(writes, revision + 1)
-        commit([Row(at, write.key, write.value, checksum_of(at, write.value)) for at, write in numbered])
+        commit([(at, write.key, write.value, checksum_of(at, write.value)) for at, write in numbered])
         self._loop.call_soon_threadsafe(self._apply, writes, revision)
         return revision + len(writes)
 
