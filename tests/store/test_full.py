@@ -15,6 +15,7 @@ from moorage.store.protocol import HEAD, CannotOpen, Item, Store, StoreFull
 from moorage.store.reserve import SIZE
 from tests.store.backends import Sqlite, opened, value
 from tests.store.smalldisk import fill, small_disk
+from tests.store.test_damage import make_old
 
 MEGABYTES = 24
 
@@ -53,7 +54,7 @@ async def test_a_full_disk_refuses_writes_and_says_what_to_do(disk: Path) -> Non
         with pytest.raises(StoreFull) as refused:
             await store.update(items[0].key, large(1), items[0].revision)
         assert str(refused.value) == (
-            f"{path} cannot be written: its disk is full, so that objects can only be deleted: free 8 MiB there"
+            f"{path} cannot be written: its disk is full, so that objects can only be deleted: free 10 MiB there"
         )
         assert (await store.list("/")).items == sorted(items)
         assert (await store.list("/")).revision == items[-1].revision
@@ -100,9 +101,11 @@ async def test_writes_go_on_when_there_is_space_again(disk: Path, caplog: pytest
     caplog.set_level(logging.WARNING, "moorage.store")
     async with opened(Sqlite(path)) as store:
         items = await filled(store, disk)
+        held = (disk / "moorage.db-reserve").stat().st_size
         for _ in range(3):
             with pytest.raises(StoreFull):
                 await store.create("/again", large(0))
+        assert (disk / "moorage.db-reserve").stat().st_size == held < SIZE
         (disk / "filler").unlink()
         items.append(await store.create("/again", large(0)))
         assert (disk / "moorage.db-reserve").stat().st_size == SIZE
@@ -169,6 +172,16 @@ async def test_a_store_that_was_killed_on_a_full_disk_opens_there_again(disk: Pa
         for item in items:
             await store.delete(item.key, item.revision)
         assert (await store.list("/")).items == []
+
+
+async def test_an_earlier_database_that_cannot_be_upgraded_is_left_as_it_is(disk: Path) -> None:
+    items = make_old(disk / "moorage.db")
+    fill(disk)
+    with pytest.raises(CannotOpen, match=r"moorage\.db cannot be opened: its disk is full: free some space there"):
+        await Sqlite(disk / "moorage.db").open()
+    (disk / "filler").unlink()
+    async with opened(Sqlite(disk / "moorage.db")) as store:
+        assert (await store.list("/")).items == items
 
 
 async def test_a_new_store_on_a_full_disk_is_refused_by_name(disk: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
@@ -34,7 +35,13 @@ class Summary(NamedTuple):
 def check(database: Path) -> Summary:
     """Read a database whole, in a copy. Raises Damaged, CannotOpen, OSError."""
     with tempfile.TemporaryDirectory() as folder:
-        return _copied(database, Path(folder) / database.name)
+        try:
+            return _copied(database, Path(folder) / database.name)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            what = f"{folder} has no space for a copy of {database}: set TMPDIR to a directory that has"
+            raise CannotOpen(what) from error
 
 
 @contextmanager

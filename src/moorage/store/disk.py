@@ -12,7 +12,7 @@ from pathlib import Path
 from moorage.store.database import FIRST_REVISION, PAGE, Database, Row
 from moorage.store.mark import Mark
 from moorage.store.protocol import Damaged, StoreFull, StoreUnavailable
-from moorage.store.reserve import SIZE, Reserve
+from moorage.store.reserve import SIZE, SPARE, Reserve
 
 TIDY_BYTES = 2 * 1024 * 1024
 TIDY_DELETIONS = 1000
@@ -21,7 +21,7 @@ MAX_LOG_BYTES = 1024 * 1024 * 1024
 
 _value = itemgetter(2)
 _LOG = logging.getLogger(__name__)
-_FULL = f"its disk is full, so that objects can only be deleted: free {SIZE // 2**20} MiB there"
+_FULL = f"its disk is full, so that objects can only be deleted: free {(SIZE + SPARE) // 2**20} MiB there"
 _NO_SPACE = frozenset((sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE))
 """SQLite calls a full disk full, and a quota or a limit that is used up an error of writing."""
 
@@ -50,36 +50,22 @@ class Disk:
             self._database.close()
             raise
         self._mark.open(self.revision)
-        self._has_room()
+        if not self._has_room():
+            self._full()
         self._deletions = TIDY_DELETIONS
         self.tidy(now=True)
 
-    def check_room(self) -> None:
-        """Raises StoreFull when there is only room for what frees space."""
-        if not self._reserve.is_whole and not self._has_room():
-            raise StoreFull(f"{self._path} cannot be written: {_FULL}")
-
     def commit(self, rows: Sequence[Row]) -> None:
         """Write changes, all or none; when this returns they are on disk. Raises StoreUnavailable."""
-        try:
-            self._database.commit(rows)
-        except (sqlite3.Error, OverflowError, MemoryError) as error:
-            is_full = getattr(error, "sqlite_errorcode", 0) in _NO_SPACE
-            if is_full:
-                self._reserve.shrink()
-            self.tidy(now=True)
-            kind, why = (StoreFull, _FULL) if is_full else (StoreUnavailable, str(error))
-            raise kind(f"{self._path} cannot be written: {why}") from error
-        self._mark.write(rows[-1][0])
-        values = list(map(_value, rows))
-        self._deletions += values.count(None)
-        self._untidy_bytes += PAGE * len(rows) + sum(map(len, filter(None, values)))
+        if not self._has_room():
+            raise self._full()
+        self._write(rows)
 
     def commit_freeing(self, rows: Sequence[Row]) -> None:
         """Write changes that free space, from the reserve when it must be. Raises StoreUnavailable."""
         while True:
             try:
-                return self.commit(rows)
+                return self._write(rows)
             except StoreFull:
                 if not self._reserve.shrink():
                     raise
@@ -100,14 +86,53 @@ class Disk:
             self._database.close()
         self._mark.close()
 
+    def _write(self, rows: Sequence[Row]) -> None:
+        try:
+            self._database.commit(rows)
+        except (sqlite3.Error, OverflowError, MemoryError) as error:
+            self.tidy(now=True)
+            if self._is_for_lack_of_space(error):
+                raise self._full() from error
+            raise StoreUnavailable(f"{self._path} cannot be written: {error}") from error
+        self._mark.write(rows[-1][0])
+        values = list(map(_value, rows))
+        self._deletions += values.count(None)
+        self._untidy_bytes += PAGE * len(rows) + sum(map(len, filter(None, values)))
+
+    def _is_for_lack_of_space(self, error: Exception) -> bool:
+        code = getattr(error, "sqlite_errorcode", 0)
+        if code not in _NO_SPACE:
+            return False
+        self._reserve.shrink()
+        return code == sqlite3.SQLITE_FULL or not self._reserve.take()
+
+    def _has_room(self) -> bool:
+        """Whether there is a reserve, or as much space inside the database that was freed."""
+        if self._reserve.is_whole:
+            return True
+        if not self._reserve.take():
+            return self._database.free_bytes() >= SIZE
+        if self._is_full:
+            self._is_full = False
+            _LOG.warning("%s can be written again", self._path)
+        return True
+
+    def _full(self) -> StoreFull:
+        """The error for what finds no space; the first one is logged."""
+        error = StoreFull(f"{self._path} cannot be written: {_FULL}")
+        if not self._is_full:
+            self._is_full = True
+            _LOG.warning("%s", error)
+        return error
+
     def _checkpoint(self) -> None:
-        if self._mark.is_held() and self._untidy_bytes < MAX_LOG_BYTES:
+        if not self._mark.lock() and self._untidy_bytes < MAX_LOG_BYTES:
             return
         try:
             while not self._checkpointed():
                 pass
         finally:
-            self._mark.release()
+            self._mark.unlock()
 
     def _checkpointed(self) -> bool:
         """Try to checkpoint; False to try again with more of the reserve."""
@@ -117,14 +142,6 @@ class Disk:
             return error.sqlite_errorcode not in _NO_SPACE or not self._reserve.shrink()
         self._untidy_bytes = 0
         return True
-
-    def _has_room(self) -> bool:
-        """Whether there is a reserve, or space inside the database that was freed, and say when that changes."""
-        has_room = self._reserve.take() or self._database.free_bytes() >= SIZE
-        if has_room is self._is_full:
-            self._is_full = not has_room
-            _LOG.warning("%s %s", self._path, "can be written again" if has_room else f"cannot be written: {_FULL}")
-        return has_room
 
 
 def check_there(path: Path, expected: int) -> None:

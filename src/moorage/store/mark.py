@@ -37,18 +37,18 @@ class Mark:
         with suppress(OSError):
             os.pwrite(self._file, b"%020d\n" % revision, 0)
 
-    def is_held(self) -> bool:
-        """Whether somebody is copying the database, who holds the mark for as long as that takes."""
+    def lock(self) -> bool:
+        """Keep others from copying the database; False while somebody copies it, who has locked the mark."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            return True
-        except OSError:
             return False
-        return False
+        except OSError:
+            return True
+        return True
 
-    def release(self) -> None:
-        """Let copying begin."""
+    def unlock(self) -> None:
+        """Let others copy the database."""
         with suppress(OSError):
             fcntl.flock(self._file, fcntl.LOCK_UN)
 

@@ -10,6 +10,8 @@ SIZE = 8 * 1024 * 1024
 """More than a checkpoint of the largest batch may add to the database."""
 STEP = 1024 * 1024
 """How much of it is given up at once: what the database does not need, somebody else may take."""
+SPARE = 2 * STEP
+"""What must be free besides: otherwise the disk is as good as full."""
 _NO_SPACE = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
@@ -21,7 +23,7 @@ class Reserve:
         self.is_whole = False
 
     def take(self) -> bool:
-        """Hold the whole space; False when there is not enough."""
+        """Hold the whole space; False when there is not enough, or none besides."""
         try:
             file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -29,12 +31,14 @@ class Reserve:
         try:
             held = os.fstat(file).st_size
             try:
-                os.posix_fallocate(file, 0, SIZE)
+                os.posix_fallocate(file, 0, SIZE + SPARE)
+                held = SIZE
             except OSError as error:
-                os.ftruncate(file, held)
                 # A file system that cannot hold space for a file is written to without a reserve.
                 if error.errno in _NO_SPACE:
                     return False
+            finally:
+                os.ftruncate(file, held)
         finally:
             os.close(file)
         self.is_whole = True

@@ -175,7 +175,6 @@ class SqliteStore:
         """The writer thread: commit the changes that have come in while the last batch was being committed."""
         while writes := self._gathered():
             try:
-                disk.check_room()
                 revision = self._commit(disk.commit, writes, revision)
             except StoreFull as error:
                 self._refuse([write for write in writes if not write.frees_space()], error)
