@@ -144,7 +144,7 @@ async def test_a_full_database_refuses_writes_until_there_is_room(path: Path, mo
 FULL_DISK = """
 import asyncio, resource, sys
 from pathlib import Path
-from moorage.store.protocol import StoreUnavailable
+from moorage.store.protocol import StoreFull
 from moorage.store.sqlite import SqliteStore
 
 def limit(size):
@@ -158,7 +158,7 @@ async def main():
         try:
             item = await store.create(f"/{index:03}", b"x" * 3000)
             print("done", item.key, item.revision)
-        except StoreUnavailable:
+        except StoreFull:
             failed += 1
     limit(resource.RLIM_INFINITY)
     item = await store.create("/later", b"x" * 3000)

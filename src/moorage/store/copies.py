@@ -80,13 +80,20 @@ def _put(copy: Path, name: Path, row: Row) -> None:
 
 @contextmanager
 def _scratch(target: Path) -> Iterator[Path]:
-    """A file beside the target that becomes the target when all went well."""
+    """A database beside the target that becomes the target when all went well."""
     scratch = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    full = CannotOpen(f"{target} cannot be written: its disk is full: free some space there")
     try:
         yield scratch
+        if log_of(scratch).exists():
+            raise full  # SQLite removes the log when all of it is in the database
         _sync(scratch)
         scratch.replace(target)
         _sync(target.parent)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        raise full from error
     finally:
         for file in (scratch, log_of(scratch)):
             file.unlink(missing_ok=True)
