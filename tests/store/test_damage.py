@@ -104,9 +104,11 @@ async def test_a_log_that_was_lost_with_acknowledged_writes_is_noticed(path: Pat
         half = len(whole) // 2
         changed = whole[:half] + bytes((whole[half] ^ 1,)) + whole[half + 1 :]
         log.write_bytes({"empty": b"", "truncated": whole[:half], "changed": changed}[loss])
+    damaged = log.read_bytes() if log.exists() else b""
     for _ in range(2):
         with pytest.raises(Damaged) as refused:
             await objects(path)
+        assert (log.read_bytes() if log.exists() else b"") == damaged
         sentence = rf"{path} ends at revision \d+, but revision {last} was written: {log} is missing or damaged: put it"
         assert re.match(sentence, str(refused.value))
     log.write_bytes(whole)

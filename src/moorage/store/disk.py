@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from operator import itemgetter
 from pathlib import Path
 
@@ -41,14 +41,15 @@ class Disk:
         self._is_full = False
         expected = self._mark.read()
         check_there(path, expected)
-        self._database = Database(path)
-        try:
-            self.items, self.revision = self._database.read()
-            """All objects, and the latest revision, when the files were opened."""
-            check_reached(path, self.revision, expected)
-        except Exception:
-            self._database.close()
-            raise
+        with _log_kept(path):
+            self._database = Database(path)
+            try:
+                self.items, self.revision = self._database.read()
+                """All objects, and the latest revision, when the files were opened."""
+                check_reached(path, self.revision, expected)
+            except Exception:
+                self._database.close()
+                raise
         self._mark.open(self.revision)
         if not self._has_room():
             self._full()
@@ -142,6 +143,23 @@ class Disk:
             return error.sqlite_errorcode not in _NO_SPACE or not self._reserve.shrink()
         self._untidy_bytes = 0
         return True
+
+
+@contextmanager
+def _log_kept(path: Path) -> Iterator[None]:
+    """Keep the log of a database that is damaged: SQLite reads what it can and removes it."""
+    log, kept = log_of(path), path.with_name(f"{path.name}-wal-kept")
+    with suppress(OSError):
+        kept.unlink(missing_ok=True)
+        kept.hardlink_to(log)
+    try:
+        yield
+    except Damaged:
+        if kept.exists() and not log.exists():
+            kept.rename(log)
+        raise
+    finally:
+        kept.unlink(missing_ok=True)
 
 
 def check_there(path: Path, expected: int) -> None:
