@@ -11,7 +11,7 @@ from pathlib import Path
 
 from moorage.api import kinds
 from moorage.apiserver.run import AUTHORITY, APIServer, start
-from moorage.client import Client, Exists
+from moorage.client import Client, Exists, Unavailable
 from moorage.client.clock import Clock
 from moorage.client.leases import LeadershipLost, identity, lead
 from moorage.controllers.cluster.serviceaccounts import root_ca
@@ -85,7 +85,10 @@ class ControlPlane:
             with server.measuring(controllers.context.registry):
                 await controllers.run()
 
-        await furnish(server.client("moorage"), settings.nodes)
+        try:
+            await furnish(server.client("moorage"), settings.nodes)
+        except Unavailable as error:
+            _LOG.warning("not all hollow nodes are created: %s", error)
         is_shared = settings.store != SQLITE
         plane.run("scheduler", schedule, lease="kube-scheduler" if is_shared else "")
         plane.run("controllers", control, lease="kube-controller-manager" if is_shared else "")

@@ -16,6 +16,7 @@ from tests.plane import api_server
 GATE = "WildcardTolerationKeys"
 COMMANDS = (
     "up", "apiserver", "scheduler", "controllers", "why", "lint", "rollback", "perf", "demo", "cel check", "cel eval",
+    "store check", "store backup", "store restore",
 )  # fmt: skip
 EXPRESSION = "cel eval --env node true"
 READS_MANIFESTS = (
@@ -107,6 +108,12 @@ def table() -> Iterator[tuple[str, str]]:
     yield EXPRESSION, "give either manifests of nodes with -f, or an input with --set"
     yield f"{EXPRESSION} --set rack", "--set takes NAME=VALUE, not 'rack'"
     yield "cel eval --env taint true --set colour=red", "a taint has no colour: it has key, value, effect, timeAdded"
+    for command in ("store check", "store backup copy", "store restore copy"):
+        yield f"{command} --data-dir pod.yaml", "Directory 'pod.yaml' is a file"
+    for command in ("store check", "store check --data-dir theirs", "store backup copy"):
+        yield command, " holds no moorage.db: objects that are in etcd are copied with etcdctl snapshot save and "
+    yield "store backup", "Missing argument 'COPY'"
+    yield "store restore theirs", "theirs holds no moorage.db: "
     yield from files()
     yield from servers()
 
@@ -252,3 +259,10 @@ def test_a_file_that_is_no_database_is_named() -> None:
     Path("data/moorage.db").write_text("nothing")
     for command in ("up", "apiserver"):
         check(moorage(command, "--data-dir", "data"), "data/moorage.db is not a Moorage database: move it away, or")
+
+
+def test_a_garbled_file_of_tokens_is_named() -> None:
+    Path("data").mkdir()
+    Path("data/tokens.csv").write_text('abc,ann,1,"dev\n')
+    for command in ("up", "apiserver"):
+        check(moorage(command, "--data-dir", "data"), "data/tokens.csv, line 1: unexpected end of data: write token,")

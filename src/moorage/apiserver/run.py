@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from moorage.apiserver.accessindex import AccessIndex
 from moorage.apiserver.app import App
 from moorage.apiserver.base.users import MASTERS, User
 from moorage.apiserver.bootstrap import bootstrap, keep_own_service
-from moorage.apiserver.datadir import claim
+from moorage.apiserver.datadir import claim, exposed
 from moorage.apiserver.eventexpiry import Expiry
 from moorage.apiserver.http.listener import Server
 from moorage.apiserver.local import LocalTransport
@@ -36,6 +37,7 @@ from moorage.store.protocol import Store, StoreError
 
 KUBECONFIG, AUTHORITY = "kubeconfig", "ca.crt"
 """Files in the data directory: how to reach the server, and the certificate to trust."""
+_LOG = logging.getLogger(__name__)
 _EXPIRY_SECONDS, _SERVICE_SECONDS, _OLD_OBJECTS_SECONDS = 60.0, 10.0, 3600.0
 
 
@@ -119,6 +121,8 @@ def _sentence(error: Exception, place: str) -> str:
 async def _started(directory: Path, store: Store, gates: Gates, bind: str, port: int, clock: Clock | None) -> APIServer:
     material = certificates.prepare(directory, bind)
     known = tokens.prepare(directory)
+    if remedy := exposed(directory):
+        _LOG.warning("permissions are too open: type %s", remedy)
     rbac = Rbac()
     index = AccessIndex(store, rbac)
     accounts = ServiceAccountTokens(material.service_account_key, index.exists)
@@ -128,9 +132,14 @@ async def _started(directory: Path, store: Store, gates: Gates, bind: str, port:
     server = Server(app.handle, material.tls(), bind, port)
     await bootstrap(store)
     await index.start()
+    file, admin = directory / KUBECONFIG, known[tokens.ADMIN.name]
     try:
         await server.start()
+        host = f"[{bind}]" if ":" in bind else bind
+        url = f"https://{host}:{server.port}"
+        _write_kubeconfig(file, certificates.kubeconfig(url, material.authority.certificate_pem, admin).encode())
     except OSError:
+        await server.stop(0)
         await index.stop()
         raise
     clock = clock or Clock()
@@ -138,9 +147,16 @@ async def _started(directory: Path, store: Store, gates: Gates, bind: str, port:
     tasks.start("removing old events", Expiry(store, clock).look, _EXPIRY_SECONDS)
     tasks.start("looking for old objects", partial(name_old_objects, store, gates), _OLD_OBJECTS_SECONDS)
     tasks.start("keeping the service of the API server", partial(keep_own_service, store), _SERVICE_SECONDS)
-    host = f"[{bind}]" if ":" in bind else bind
-    url = f"https://{host}:{server.port}"
-    file = directory / KUBECONFIG
-    admin = known[tokens.ADMIN.name]
-    certificates.write_private(file, certificates.kubeconfig(url, material.authority.certificate_pem, admin).encode())
     return APIServer(url, file, admin, store, server, index, tasks, app)
+
+
+def _write_kubeconfig(file: Path, content: bytes) -> None:
+    """Write a kubeconfig, unless it is there. On a full disk that of an earlier start has to do."""
+    if file.exists() and file.read_bytes() == content:
+        return
+    try:
+        certificates.write_private(file, content)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not file.exists():
+            raise
+        _LOG.warning("%s: %s: it may name another address than this server's", file, error.strerror)

@@ -72,7 +72,7 @@ class Unavailable(ApiError):
 
 _BY_CODE: dict[int, type[ApiError]] = {
     403: Forbidden, 404: Missing, 409: Conflict, 410: Expired, 422: Invalid, 429: TooManyRequests,
-    500: Unavailable, 502: Unavailable, 503: Unavailable, 504: Unavailable,
+    500: Unavailable, 502: Unavailable, 503: Unavailable, 504: Unavailable, 507: Unavailable,
 }  # fmt: skip
 
 

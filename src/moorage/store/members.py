@@ -12,7 +12,7 @@ import grpc
 from grpc import aio
 
 from moorage.store import messages
-from moorage.store.protocol import CannotOpen, Compacted, StoreError, StoreUnavailable
+from moorage.store.protocol import CannotOpen, Compacted, StoreError, StoreFull, StoreUnavailable
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
@@ -44,7 +44,7 @@ _FINAL: dict[str, tuple[type[StoreError], str]] = {
     "etcdserver: mvcc: required revision has been compacted": (Compacted, "the revision is too old: etcd forgot it"),
     "etcdserver: mvcc: required revision is a future revision": (StoreUnavailable, "the revision is still to come"),
     "etcdserver: mvcc: database space exceeded": (
-        StoreUnavailable,
+        StoreFull,
         "etcd's space is used up: compact and defragment it, raise its --quota-backend-bytes, then disarm its alarm",
     ),
     "etcdserver: request is too large": (

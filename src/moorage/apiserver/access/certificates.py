@@ -129,8 +129,18 @@ def kubeconfig(server: str, authority_pem: bytes, token: str, user: str = "admin
 
 
 def write_private(file: Path, content: bytes) -> None:
-    """Write a file that only its owner may read: all of it or nothing, even when the machine stops."""
+    """Write a file that only its owner may read: all of it or nothing, even when the machine stops.
+
+    Raises OSError with the name of the file.
+    """
     scratch = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
+    try:
+        _replace(file, scratch, content)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(file)) from error
+
+
+def _replace(file: Path, scratch: Path, content: bytes) -> None:
     descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as stream:
