@@ -45,7 +45,7 @@ class World:
 
     def authenticator(self) -> Authenticator:
         known = Tokens({"secret": User("ann", ("dev",), "7"), "master": tokens.ADMIN})
-        return Authenticator(known, self.accounts, made().authority.certificate)
+        return Authenticator(known, self.accounts, (made().authority.certificate,))
 
     def user(self, **headers: str) -> User:
         named = [(name.replace("_", "-"), value) for name, value in headers.items()]
