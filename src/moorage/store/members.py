@@ -191,7 +191,7 @@ class _Member:
             else aio.insecure_channel(endpoint, _OPTIONS)
         )
         self.watch: aio.StreamStreamMultiCallable[messages.WatchRequest, messages.WatchResponse] = (
-            self.channel.stream_stream("/etcdserverpb.Watch/Watch", _encode, _decoder(messages.WatchResponse))
+            self.channel.stream_stream("/etcdserverpb.Watch/Watch", encode, _decoder(messages.WatchResponse))
         )
         self._calls: dict[str, aio.UnaryUnaryMultiCallable[Any, Any]] = {}
 
@@ -202,11 +202,12 @@ class _Member:
     def call(self, method: Method[RequestT, ResponseT]) -> aio.UnaryUnaryMultiCallable[RequestT, ResponseT]:
         """A method of this member, to be called."""
         if method.path not in self._calls:
-            self._calls[method.path] = self.channel.unary_unary(method.path, _encode, _decoder(method.response))
+            self._calls[method.path] = self.channel.unary_unary(method.path, encode, _decoder(method.response))
         return self._calls[method.path]
 
 
-def _encode(message: Any) -> bytes:
+def encode(message: Any) -> bytes:
+    """A message as it is sent."""
     encoded: bytes = message.SerializeToString()
     return encoded
 
