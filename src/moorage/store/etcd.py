@@ -148,9 +148,6 @@ class EtcdStore:
         await asyncio.gather(*(stream.stop() for stream in self._streams))
         await self._members.close()
 
-    async def _range(self, request: RangeRequest) -> RangeResponse:
-        return await self._reads.read(encode(request), lambda: self._members.read(RANGE, request))
-
     async def _change(self, key: str, revision: int, value: bytes | None) -> Item:
         name = key.encode()
         put, remove = PutRequest(key=name, value=value or b""), DeleteRequest(key=name, prev_kv=True)
@@ -175,6 +172,9 @@ class EtcdStore:
         if current and current.value == value and current.revision > revision:
             return current
         raise StoreUnavailable(f"etcd did not say whether {key} was written: {lost}") from lost
+
+    async def _range(self, request: RangeRequest) -> RangeResponse:
+        return await self._reads.read(encode(request), lambda: self._members.read(RANGE, request))
 
 
 class _Stream:
