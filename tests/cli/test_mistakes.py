@@ -178,7 +178,33 @@ def servers() -> Iterator[tuple[str, str]]:
     yield f"{ETCD} --etcd-certfile some.pem", "--etcd-certfile and --etcd-keyfile go together"
     yield f"{ETCD} --etcd-keyfile some.pem", "--etcd-certfile and --etcd-keyfile go together"
     pair = "--etcd-certfile some.pem --etcd-keyfile empty.yaml"
+    yield from shared_files()
     yield f"{ETCD} {pair}", "some.pem and empty.yaml: hold no certificate and its key in PEM form"
+
+
+def shared_files() -> Iterator[tuple[str, str]]:
+    pair, accounts = (
+        "--tls-cert-file {} --tls-private-key-file {}",
+        ("--service-account-signing-key-file {} --service-account-key-file {}"),
+    )
+    for command in ("up", "apiserver"):
+        for option in pair.split(" {}")[:2]:
+            yield f"{command} {option} some.pem", "--tls-cert-file and --tls-private-key-file go together (see"
+        for option in accounts.split(" {}")[:2]:
+            yield (
+                f"{command} {option} some.pem",
+                "--service-account-signing-key-file and --service-account-key-file go together (see",
+            )
+        yield f"{command} --advertise-address nope", "'nope' is no IP address by which clients can reach a server"
+        yield f"{command} --advertise-address 0.0.0.0", "'0.0.0.0' is no IP address by which clients can reach a server"
+    for line in (pair, accounts, "--client-ca-file {}", "--token-auth-file {}"):
+        yield f"apiserver --data-dir data {line.format('none.pem', 'some.pem')}", "none.pem: No such file or directory"
+        yield f"apiserver {line.format('folder', 'some.pem')}", "File 'folder' is a directory (see"
+    yield f"apiserver --data-dir data {pair.format('some.pem', 'none.pem')}", "none.pem: No such file or directory"
+    yield f"apiserver --data-dir data {pair.format('some.pem', 'some.pem')}", "some.pem and some.pem: hold no cert"
+    yield f"apiserver --data-dir data {accounts.format('some.pem', 'some.pem')}", "some.pem: holds no RSA or ECDSA"
+    yield "apiserver --data-dir data --client-ca-file some.pem", "some.pem: holds no certificate in PEM form"
+    yield "apiserver --data-dir data --token-auth-file some.pem", "some.pem, line 1: "
 
 
 @pytest.mark.parametrize(("line", "sentence"), list(table()), ids=[line for line, _ in table()])

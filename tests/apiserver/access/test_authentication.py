@@ -45,7 +45,7 @@ class World:
 
     def authenticator(self) -> Authenticator:
         known = Tokens({"secret": User("ann", ("dev",), "7"), "master": tokens.ADMIN})
-        return Authenticator(known, self.accounts, made().authority.certificate)
+        return Authenticator(known, self.accounts, (made().authority.certificate,))
 
     def user(self, **headers: str) -> User:
         named = [(name.replace("_", "-"), value) for name, value in headers.items()]
@@ -199,7 +199,7 @@ def test_a_bad_file_of_tokens_is_an_error_that_says_where_and_what_to_do(
     with pytest.raises(TokenError) as refused:
         tokens.prepare(tmp_path)
     assert f"{file}, {sentence}" in str(refused.value)
-    assert 'write token,user,uid,"group1,group2", or remove the file to have new tokens made' in str(refused.value)
+    assert 'write token,user,uid,"group1,group2"' in str(refused.value)
     assert file.read_bytes() == content
 
 

@@ -70,7 +70,7 @@ def load(file: Path) -> dict[str, User]:
     return users
 
 
-_REMEDY = 'write token,user,uid,"group1,group2", or remove the file to have new tokens made'
+_REMEDY = 'write token,user,uid,"group1,group2"'
 
 
 def _text_lines(file: Path, stream: Iterable[bytes]) -> Iterator[str]:
