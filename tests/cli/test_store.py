@@ -101,7 +101,7 @@ async def test_the_commands_of_the_docs_bring_a_cluster_back(tmp_path: Path) -> 
     assert [words[:3] for words in commands] == [["moorage", "store", verb] for verb in ("backup", "check", "restore")]
     *beside, back = [words[1:] for words in commands]
     async with api_server(data) as server:
-        kept = await create(server.client("test"), pod("kept"))
+        await create(server.client("test"), pod("kept"))
         for words in beside:
             ended = await in_a_process(*words)
             assert ended.returncode == 0, ended.stderr

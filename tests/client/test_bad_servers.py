@@ -63,7 +63,7 @@ class Bad:
 async def test_an_event_that_never_ends_is_given_up() -> None:
     server = Bad([])
     async with aclosing(Client(server).watch(POD, after="1")) as batches:
-        with pytest.raises(Unavailable, match="an event of the watch is longer than 16 MiB"):
+        with pytest.raises(Unavailable, match="an event of the watch is longer than 8 MiB"):
             await anext(batches)
     assert server.sent <= MAX_LINE + (1 << 20)
 

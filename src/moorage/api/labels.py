@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from moorage.api.meta import Data, LabelSelector
+from moorage.bounded import remember_short
 from moorage.gotext import quote
 from moorage.names import label_key_errors, label_value_errors, lenient_int64
 
@@ -125,7 +126,7 @@ def selector_of(selector: LabelSelector | None) -> LabelMatcher:
     return NOTHING if selector is None else _compiled(msgspec.json.encode(selector))
 
 
-@lru_cache(maxsize=4096)
+@remember_short(4096)
 def _compiled(encoded: bytes) -> LabelMatcher:
     return from_struct(msgspec.json.decode(encoded, type=LabelSelector))
 

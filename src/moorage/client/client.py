@@ -24,8 +24,8 @@ MERGE, STRATEGIC, JSON_PATCH = (
 )
 _PODS = kinds.row("v1", "Pod")
 _PAGE_SIZE = 5000
-MAX_LINE = 16 << 20
-"""How many bytes an event of a watch may have: an object is a tenth of that at most."""
+MAX_LINE = 8 << 20
+"""How many bytes an event of a watch may have: twice as many as the largest object."""
 _LONGEST_SPACE, _SHOWN = 100, 80
 _PLAIN = re.compile(r"[-.a-z0-9]+", re.ASCII)
 """A name that needs no quoting in a path."""
