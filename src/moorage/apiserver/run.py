@@ -124,7 +124,7 @@ async def _started(directory: Path, store: Store, gates: Gates, bind: str, port:
     users = tokens.Tokens(tokens.load(directory / tokens.FILE))
     authenticator = Authenticator(users, accounts, material.authority.certificate)
     app = App(store, gates, authenticator, accounts, rbac, clock)
-    server = Server(app.handle, material.tls(), bind, port)
+    server = Server(app.handle, app.authenticate, material.tls(), bind, port)
     await bootstrap(store)
     await index.start()
     try:

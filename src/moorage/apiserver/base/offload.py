@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeVar
 
+FLOW: ContextVar[str] = ContextVar("flow", default="")
+"""The flow of the request that is being served."""
 P = ParamSpec("P")
 T = TypeVar("T")
 

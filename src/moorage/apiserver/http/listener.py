@@ -10,10 +10,12 @@ import socket
 import ssl
 from collections.abc import Coroutine
 from email.utils import formatdate
+from functools import partial
 from typing import Any
 
-from moorage.apiserver.http.connection import Connection, ServerState
-from moorage.apiserver.http.limits import Lane, Limits
+from moorage.apiserver.http.connection import Authenticate, Connection, ServerState
+from moorage.apiserver.http.flowcontrol import FlowControl
+from moorage.apiserver.http.limits import Limits
 from moorage.apiserver.http.messages import Handler
 
 SPARE_FILES = 128
@@ -32,6 +34,7 @@ class Server:
     def __init__(
         self,
         handler: Handler,
+        authenticate: Authenticate,
         tls: ssl.SSLContext,
         bind: str = "127.0.0.1",
         port: int = 0,
@@ -40,26 +43,24 @@ class Server:
         self.bind = bind
         self.port = port
         self.turned_away = 0
-        """How many connections were refused because the limit was reached."""
+        """How many connections were refused or dropped because the limit was reached."""
         self._handler = handler
+        self._authenticate = authenticate
         self._tls = tls
         self._limits = limits or Limits()
+        self.control = FlowControl(self._limits)
         self._room = self._limits.connections
         self._service: ServerState | None = None
         self._socket: socket.socket | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._arriving: set[socket.socket] = set()
         """Sockets that are accepted and still in the TLS handshake."""
+        self._accepted = 0
 
     @property
     def connections(self) -> int:
         """How many clients are connected or in the handshake."""
         return len(self._arriving) + (len(self._service.connections) if self._service else 0)
-
-    @property
-    def in_flight(self) -> dict[Lane, int]:
-        """How many requests are being served."""
-        return dict(self._service.in_flight.counts) if self._service else dict.fromkeys(Lane, 0)
 
     async def start(self) -> None:
         """Begin to listen. Raises OSError when the address is not available."""
@@ -69,7 +70,7 @@ class Server:
         self.port = self._socket.getsockname()[1]
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._room = min(self._limits.connections, max(files - SPARE_FILES, 1))
-        self._service = ServerState(self._handler, self._limits, asyncio.get_running_loop())
+        self._service = ServerState(self._handler, self._authenticate, self._limits, self.control, self._room)
         self._service.date = formatdate(usegmt=True)
         self._listen(self._socket, self._service)
         self._spawn(self._sweep(self._service))
@@ -125,16 +126,21 @@ class Server:
             return
         if self.connections >= self._room:
             self.turned_away += 1
-            client.close()
-            return
+            if not state.strangers:
+                client.close()
+                return
+            # Whoever has not said who they are makes room, so that they cannot keep out those who can.
+            state.strangers.pop(next(iter(state.strangers)))()
         client.setblocking(False)
         self._arriving.add(client)
-        self._spawn(self._welcome(client, state))
+        self._accepted += 1
+        state.strangers[self._accepted] = partial(_hang_up, client)
+        self._spawn(self._welcome(client, self._accepted, state))
 
-    async def _welcome(self, client: socket.socket, state: ServerState) -> None:
+    async def _welcome(self, client: socket.socket, number: int, state: ServerState) -> None:
         try:
             await state.loop.connect_accepted_socket(
-                lambda: Connection(state),
+                lambda: Connection(state, number),
                 client,
                 ssl=self._tls,
                 ssl_handshake_timeout=self._limits.handshake_time,
@@ -142,6 +148,7 @@ class Server:
             )
         except OSError as error:
             log.debug("a TLS handshake failed: %s", error)
+            state.strangers.pop(number, None)
         finally:
             self._arriving.discard(client)
 
@@ -155,6 +162,12 @@ class Server:
             for connection in list(state.connections):
                 if now >= connection.deadline or now >= connection.stalled:
                     connection.expire()
+
+
+def _hang_up(client: socket.socket) -> None:
+    """End a handshake: it fails at once. The socket is closed by whoever runs the handshake."""
+    with contextlib.suppress(OSError):
+        client.shutdown(socket.SHUT_RDWR)
 
 
 async def _happens(event: asyncio.Event, within: float) -> bool:

@@ -17,7 +17,7 @@ from moorage.bounded import Bounded
 from moorage.client.clock import Clock
 from moorage.store.protocol import Store
 
-_WATCH_LINES = 4096
+_WATCH_LINES, _WATCH_BYTES = 4096, 16 << 20
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,8 +33,8 @@ class Backend:
     metrics: Callable[[], bytes]
     """All metrics of the server in Prometheus' text form."""
     stencils: Stencils = field(default_factory=Stencils)
-    watch_lines: Bounded[int, bytes] = field(default_factory=lambda: Bounded(_WATCH_LINES))
-    """What plain watchers are sent, by revision: encoded once for all of them."""
+    watch_lines: Bounded[tuple[int, str], bytes] = field(default_factory=lambda: Bounded(_WATCH_LINES, _WATCH_BYTES))
+    """What plain watchers are sent, by revision and key: encoded once for all of them."""
 
     def now(self) -> datetime:
         """The time, in whole seconds as objects have it."""

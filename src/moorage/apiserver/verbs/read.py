@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -43,6 +45,12 @@ _CONTINUE_TOO_OLD = (
     "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
     "deleted between the time the first chunk was returned and now may show up in the list."
 )
+_WHOLE = 128 << 10
+"""Lists whose objects are together no longer than this are answered in one piece."""
+_TOGETHER = 8
+"""How many objects of a long list are made at a time."""
+_LOOKED_AT = 100
+"""How many objects are compared with a selector before others are served."""
 _NOW = -1
 """In place of the revision of a list that continues with the objects as they are now."""
 
@@ -129,29 +137,52 @@ async def list_objects(backend: Backend, route: Route, request: Request) -> Resp
 
 def _listed(
     route: Route, items: list[Item], metadata: dict[str, Any], form: Form, request: Request
-) -> bytes | list[bytes]:
+) -> bytes | Iterable[bytes]:
+    """A list in a form. The parts of a long one are made while it is sent, so that slow clients hold little."""
+    parts = _parts(route, items, metadata, form, request)
+    return b"".join(parts) if sum(len(item.value) for item in items) <= _WHOLE else parts
+
+
+def _parts(route: Route, items: list[Item], metadata: dict[str, Any], form: Form, request: Request) -> Iterator[bytes]:
     convert = convert_out(route)
     if form == PLAIN and convert is None:
         head = {"kind": f"{route.kind.kind}List", "apiVersion": route.kind.api_version, "metadata": metadata}
-        return [msgspec.json.encode(head)[:-1], b',"items":[', b",".join([item.body for item in items]), b"]}\n"]
-    # One by one: ten thousand decoded objects at once would keep the garbage collector busy.
+        return _array(head, "items", (item.body for item in items))
     objects: Iterable[Data] = (convert(decode(item)) if convert else decode(item) for item in items)
     if form.kind == TABLE.kind:
-        table = _table(route.kind, objects, metadata["resourceVersion"], request)
-        return msgspec.json.encode(table | {"apiVersion": form.api_version, "metadata": metadata})
+        head = _table(route.kind, (), metadata["resourceVersion"], request)
+        head |= {"apiVersion": form.api_version, "metadata": metadata}
+        del head["rows"]
+        objects = tables.rows(route.kind, objects, now=datetime.now(UTC), include=_include(request))
+        return _array(head, "rows", map(msgspec.json.encode, objects))
     if form != PLAIN:
-        objects = (tables.partial(data) for data in objects)
+        objects = map(tables.partial, objects)
         head = {"kind": form.kind, "apiVersion": form.api_version, "metadata": metadata}
     else:
         head = {"kind": f"{route.kind.kind}List", "apiVersion": route.api_version, "metadata": metadata}
-    return msgspec.json.encode({**head, "items": list(objects)})
+    return _array(head, "items", map(msgspec.json.encode, objects))
 
 
-def _table(kind: Kind, objects: Iterable[Data], revision: str, request: Request, *, headers: bool = True) -> Data:
+def _array(head: Data, name: str, elements: Iterator[bytes]) -> Iterator[bytes]:
+    """The JSON of an object whose last field is an array, in parts."""
+    yield b'%b,"%b":[' % (msgspec.json.encode(head)[:-1], name.encode())
+    if first := next(elements, b""):
+        yield first
+    while some := b",".join(islice(elements, _TOGETHER)):
+        yield b","
+        yield some
+    yield b"]}\n"
+
+
+def _include(request: Request) -> str:
     include = request.parameter("includeObject", "Metadata")
     if problem := tables.include_error(include):
         raise bad_request(problem)
-    table: Data = tables.render(kind, objects, now=datetime.now(UTC), include=include, headers=headers)
+    return include
+
+
+def _table(kind: Kind, objects: Iterable[Data], revision: str, request: Request, *, headers: bool = True) -> Data:
+    table: Data = tables.render(kind, objects, now=datetime.now(UTC), include=_include(request), headers=headers)
     table["metadata"] = {"resourceVersion": revision}
     return table
 
@@ -186,6 +217,15 @@ async def reached(store: Store, requested: int) -> None:
         raise too_large_resource_version(requested, current)
 
 
+async def matching(items: list[Item], matches: Callable[[Data], bool]) -> list[Item]:
+    """The items that are selected; others are served meanwhile."""
+    found: list[Item] = []
+    for start in range(0, len(items), _LOOKED_AT):
+        found += [item for item in items[start : start + _LOOKED_AT] if matches(decoded(item))]
+        await asyncio.sleep(0)
+    return found
+
+
 async def _page(
     store: Store, route: Route, selected: Selection, revision: int, limit: int, after: str
 ) -> tuple[Page, str]:
@@ -198,17 +238,19 @@ async def _page(
     matches = selected.matches
     if matches is None or not limit:
         page = await store.list(begin, revision=revision, limit=limit, after=after)
-        items = page.items if matches is None else [item for item in page.items if matches(decoded(item))]
+        items = page.items if matches is None else await matching(page.items, matches)
         return page._replace(items=items), page.items[-1].key if page.items else after
-    matching: list[Item] = []
+    found: list[Item] = []
     while True:
         page = await store.list(begin, revision=revision, limit=max(limit, 500), after=after)
         revision = page.revision
         for index, item in enumerate(page.items):
+            if index % _LOOKED_AT == 0:
+                await asyncio.sleep(0)
             after = item.key
             if matches(decoded(item)):
-                matching.append(item)
-                if len(matching) == limit:
-                    return Page(matching, revision, page.remaining + len(page.items) - index - 1), after
+                found.append(item)
+                if len(found) == limit:
+                    return Page(found, revision, page.remaining + len(page.items) - index - 1), after
         if not page.remaining:
-            return Page(matching, revision, 0), after
+            return Page(found, revision, 0), after

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -33,8 +33,14 @@ def render(
         "apiVersion": META,
         "metadata": metadata or {},
         "columnDefinitions": [column.definition() for column in columns] if headers else None,
-        "rows": [_row(kind, columns, PrintedRow(item, now), include) for item in objects],
+        "rows": list(rows(kind, objects, now=now, include=include)),
     }
+
+
+def rows(kind: Kind, objects: Iterable[Data], *, now: datetime, include: str = "Metadata") -> Iterator[Data]:
+    """The rows of a Table, one by one."""
+    columns = columns_of(kind)
+    return (_row(kind, columns, PrintedRow(item, now), include) for item in objects)
 
 
 def include_error(include: str) -> str:
