@@ -87,8 +87,8 @@ class Connection(asyncio.Protocol):
     """A client connection. `deadline` ends what it does now, `stalled` ends waiting for the client to read."""
 
     __slots__ = (
-        "_answered", "_begun", "_closing", "_counted", "_disconnected", "_drained", "_ending", "_flow", "_handled",
-        "_number", "_peer", "_reader", "_reading", "_request", "_resting", "_server", "_streaming", "_task",
+        "_answered", "_begun", "_closing", "_counted", "_disconnected", "_drained", "_ending", "_exempt", "_flow",
+        "_handled", "_number", "_peer", "_reader", "_reading", "_request", "_resting", "_server", "_streaming", "_task",
         "_transport", "_unread", "deadline", "stalled",
     )  # fmt: skip
 
@@ -98,6 +98,8 @@ class Connection(asyncio.Protocol):
         self._reader = Reader(server.limits, self._admit)
         self._flow = NOBODY
         """What the connection counts for: the first user who is authenticated on it."""
+        self._exempt = False
+        """Whether what it holds is not counted."""
         self._counted = self._unread = 0
         """Bytes of requests and of unread responses that are counted for the flow."""
         self._transport: asyncio.Transport | None = None
@@ -150,7 +152,7 @@ class Connection(asyncio.Protocol):
         reader = self._reader
         before = reader.stage
         reader.feed(data)
-        if not self._count():
+        if not (self._exempt or self._count()):
             return
         if self._task is None:
             if reader.stage is not before and not self._closing:
@@ -165,7 +167,7 @@ class Connection(asyncio.Protocol):
         if self._drained is None:
             self._drained = self._server.loop.create_future()
             self.stalled = self._server.loop.time() + self._server.limits.stall_time
-            if self._transport is not None and not self._flow.exempt:
+            if self._transport is not None and not self._exempt:
                 unread = self._transport.get_write_buffer_size()
                 if self._server.control.memory.take(self._flow.user, unread):
                     self._unread = unread
@@ -242,7 +244,7 @@ class Connection(asyncio.Protocol):
             return too_many_requests("you have too many connections")
         self._count_as(0)
         self._give_back_unread()
-        self._flow = flow
+        self._flow, self._exempt = flow, flow.exempt
         self._server.strangers.pop(self._number, None)
         return None
 
@@ -265,8 +267,6 @@ class Connection(asyncio.Protocol):
 
     def _count_as(self, size: int) -> bool:
         memory, user = self._server.control.memory, self._flow.user
-        if self._flow.exempt:
-            return True
         if size > self._counted and not memory.take(user, size - self._counted):
             return False
         if size < self._counted:
@@ -338,7 +338,8 @@ class Connection(asyncio.Protocol):
     def _after(self) -> None:
         """The task has ended: close, or go on with the next request."""
         self._task = self._request = None
-        self._count()
+        if not self._exempt:
+            self._count()
         if self._transport is None:
             self._server.leave(self)
         elif self._ending:
@@ -348,7 +349,7 @@ class Connection(asyncio.Protocol):
             self._next()
 
     async def _response(self, request: Request, place: Place) -> Response:
-        if not await place.enter():
+        if not (place.enter() or await place.wait()):
             self._rest()
             return too_many_requests("too many of yours are waiting")
         self._handled = True
@@ -406,8 +407,7 @@ class Connection(asyncio.Protocol):
     async def _send_part(self, data: bytes | memoryview, *, chunked: bool) -> None:
         if data:
             self._write(chunk(data) if chunked else data)
-            if self._drained is not None:
-                await self._room()
+            await self._room()
 
     def _send_whole(self, request: Request, response: Response, body: bytes) -> None:
         length = None if response.status in _BODILESS else len(body)
@@ -423,13 +423,19 @@ class Connection(asyncio.Protocol):
             return
         try:
             if not self._server.stopping:
-                async for data in stream:
-                    await self._send_part(data, chunked=request.chunked)
+                await self._send_chunks(stream, chunked=request.chunked)
         except asyncio.CancelledError:
             if self._transport is None or not self._server.stopping:
                 raise
         if request.chunked:
             self._write(LAST_CHUNK)
+
+    async def _send_chunks(self, stream: AsyncIterator[bytes], *, chunked: bool) -> None:
+        async for data in stream:
+            if data:
+                self._write(chunk(data) if chunked else data)
+                if self._drained is not None:
+                    await self._room()
 
     async def _room(self) -> None:
         """Wait until the write buffer has room."""

@@ -48,18 +48,22 @@ class Place:
         self._flow = flow
         self._seated = self._watching = False
 
-    async def enter(self) -> bool:
-        """Take a seat, when it is this user's turn; False when too many of theirs are waiting."""
+    def enter(self) -> bool:
+        """Take a seat at once, if there is one for this user."""
         level, user = self._flow
         if level is PriorityLevel.EXEMPT:
             self._control.exempt += 1
+            self._seated = True
         else:
-            seats = self._control.levels[level]
-            if not seats.take(user):
-                try:
-                    await seats.wait(user)
-                except TooMany:
-                    return False
+            self._seated = self._control.levels[level].take(user)
+        return self._seated
+
+    async def wait(self) -> bool:
+        """Take a seat when it is this user's turn; False when too many of theirs are waiting."""
+        try:
+            await self._control.levels[self._flow.level].wait(self._flow.user)
+        except TooMany:
+            return False
         self._seated = True
         return True
 
