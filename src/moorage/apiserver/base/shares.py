@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 
 class Shared:
@@ -80,6 +82,16 @@ class Seats:
             raise
         finally:
             self.waiting.give_back(user)
+
+    @asynccontextmanager
+    async def turn(self, user: str) -> AsyncIterator[None]:
+        """Hold a seat while the block runs. Raises TooMany."""
+        if not self.take(user):
+            await self.wait(user)
+        try:
+            yield
+        finally:
+            self.leave(user)
 
     def leave(self, user: str) -> None:
         """Give a seat back: the users who wait get it in turn."""

@@ -30,10 +30,13 @@ from moorage.apiserver.http.wire import (
 
 BACKLOG = 64 << 10
 """How many unparsed bytes a client may send ahead before reading from it pauses."""
+LINGERING = 16
+"""From how many refused clients the rest of their requests is read and thrown away at the same time."""
 UNREAD = 128 << 10
 """How many bytes a client may leave unread before no more are made for it."""
 NEVER = math.inf
 _CHUNKED = "Transfer-Encoding: chunked\r\n"
+_WAITING = "too many of yours are waiting"
 _BODILESS = frozenset((204, 304))
 
 log = logging.getLogger(__name__)
@@ -64,6 +67,7 @@ class ServerState:
         """The connections by user."""
         self.strangers: dict[int, Callable[[], None]] = {}
         """What drops a client that is not authenticated, by the number of the client, oldest first."""
+        self._lingering: set[Connection] = set()
         self.deserted = asyncio.Event()
         """Set when the last connection is gone, while the server stops."""
         self.stopping = False
@@ -75,9 +79,16 @@ class ServerState:
             ReadStage.OVER: limits.linger_time,
         }
 
+    def linger(self, connection: Connection) -> bool:
+        """Whether a refused client may go on sending; what many of them send would keep the server busy."""
+        if len(self._lingering) < LINGERING:
+            self._lingering.add(connection)
+        return connection in self._lingering
+
     def leave(self, connection: Connection) -> None:
         """Forget a connection that is closed and has no running task."""
         self.connections.discard(connection)
+        self._lingering.discard(connection)
         connection.release()
         if self.stopping and not self.connections:
             self.deserted.set()
@@ -158,9 +169,8 @@ class Connection(asyncio.Protocol):
             if reader.stage is not before and not self._closing:
                 self._wait()
             self._next()
-        if reader.backlog > BACKLOG and self._reading and self._transport:
-            self._reading = False
-            self._transport.pause_reading()
+        if reader.backlog > BACKLOG and self._reading:
+            self._pause()
 
     def pause_writing(self) -> None:
         """The write buffer is full."""
@@ -191,8 +201,7 @@ class Connection(asyncio.Protocol):
         if self._closing or self._server.loop.time() >= self.stalled:
             self._transport.abort()
         elif self._task is not None:
-            message = "Timeout: request did not complete within the allotted timeout"
-            self._refuse(status(504, Reason.TIMEOUT, message, {}))
+            self._refuse(_took_too_long() if self._handled else too_many_requests(_WAITING))
             self._cancel()
         elif self._reader.stage is ReadStage.IDLE:
             self._close()
@@ -213,6 +222,11 @@ class Connection(asyncio.Protocol):
         """The grace period of the server is over: drop the connection."""
         self._drop()
         self._cancel()
+
+    def _pause(self) -> None:
+        if self._transport is not None:
+            self._reading = False
+            self._transport.pause_reading()
 
     def _drop(self) -> None:
         if self._transport is not None:
@@ -312,7 +326,7 @@ class Connection(asyncio.Protocol):
         self._request = request
         self._begun = self._handled = self._answered = self._streaming = False
         self._ending = server.stopping or not request.keep_alive
-        self.deadline = server.loop.time() + server.limits.request_time
+        self.deadline = server.loop.time() + server.limits.queue_time
         self._task = server.loop.create_task(self._serve(request))
 
     async def _serve(self, request: Request) -> None:
@@ -351,8 +365,9 @@ class Connection(asyncio.Protocol):
     async def _response(self, request: Request, place: Place) -> Response:
         if not (place.enter() or await place.wait()):
             self._rest()
-            return too_many_requests("too many of yours are waiting")
+            return too_many_requests(_WAITING)
         self._handled = True
+        self.deadline = self._server.loop.time() + self._server.limits.request_time
         try:
             response = await self._server.handler(request)
         except Refused as refused:
@@ -462,6 +477,8 @@ class Connection(asyncio.Protocol):
         self._closing = True
         self._reader.discard()
         self._wait()
+        if self._reading and not self._server.linger(self):
+            self._pause()
 
     def _fail(self) -> None:
         """Answer with an error or, when a response has begun, abort, so that the client sees that it is incomplete."""
@@ -486,6 +503,10 @@ async def _discard(response: Response) -> None:
     close = getattr(response.stream, "aclose", None)
     if close is not None:
         await close()
+
+
+def _took_too_long() -> Response:
+    return status(504, Reason.TIMEOUT, "Timeout: request did not complete within the allotted timeout", {})
 
 
 def _internal_error() -> Response:

@@ -24,6 +24,8 @@ class Limits:
     handshake_time: float = 10
     header_time: float = 10
     body_time: float = 30
+    queue_time: float = 15
+    """How long a request may wait for a seat."""
     request_time: float = 60
     """How long a handler may take until it returns its response; a stream has no limit after that."""
     stall_time: float = 60

@@ -17,9 +17,14 @@ from moorage.apiserver.http.connection import Authenticate, Connection, ServerSt
 from moorage.apiserver.http.flowcontrol import FlowControl
 from moorage.apiserver.http.limits import Limits
 from moorage.apiserver.http.messages import Handler
+from moorage.garbage import give_back
 
 SPARE_FILES = 128
 """File descriptors that are kept from clients, for the store, the log and the rest of the process."""
+RECEIVED = 64 << 10
+"""About how many bytes of each client wait in the kernel."""
+MANY_GONE = 100
+"""After so many connections have ended, the memory that they held is given back to the operating system."""
 SHUTDOWN_TIME = 10
 """How long a client may take to close TLS and to read the last bytes."""
 _PAUSE = 0.1
@@ -67,6 +72,8 @@ class Server:
         family = socket.AF_INET6 if ":" in self.bind else socket.AF_INET
         self._socket = socket.create_server((self.bind, self.port), family=family, backlog=1024)
         self._socket.setblocking(False)
+        # Inherited by connections: what one of them has sent ahead is copied several times when it is read at once.
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVED)
         self.port = self._socket.getsockname()[1]
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._room = min(self._limits.connections, max(files - SPARE_FILES, 1))
@@ -154,9 +161,15 @@ class Server:
 
     async def _sweep(self, state: ServerState) -> None:
         """Check all deadlines periodically, which is cheaper than a timer for every request."""
-        shortest = min(*state.patience.values(), self._limits.request_time, self._limits.stall_time)
+        times = (self._limits.queue_time, self._limits.request_time, self._limits.stall_time)
+        shortest = min(*state.patience.values(), *times)
+        most = 0
         while True:
             await asyncio.sleep(min(1, shortest / 4))
+            most = max(most, self.connections)
+            if most - self.connections >= MANY_GONE:
+                most = self.connections
+                await state.loop.run_in_executor(None, give_back)
             state.date = formatdate(usegmt=True)
             now = state.loop.time()
             for connection in list(state.connections):

@@ -49,6 +49,8 @@ _WHOLE = 128 << 10
 """Lists whose objects are together no longer than this are answered in one piece."""
 _TOGETHER = 8
 """How many objects of a long list are made at a time."""
+_PAGE = 500
+"""How many objects are read at once, as kubectl does, without waiting for a turn."""
 _LOOKED_AT = 100
 """How many objects are compared with a selector before others are served."""
 _NOW = -1
@@ -115,11 +117,17 @@ def formed(kind: Kind, data: Data, revision: str, form: Form, request: Request, 
 
 async def list_objects(backend: Backend, route: Route, request: Request) -> Response:
     """The objects of a kind, all of them as of one revision, perhaps a page at a time."""
+    limit = max(0, number(request, "limit"))
+    if 0 < limit <= _PAGE:
+        return await _list(backend.store, route, request, limit)
+    async with backend.list_turn():
+        return await _list(backend.store, route, request, limit)
+
+
+async def _list(store: Store, route: Route, request: Request, limit: int) -> Response:
     form = form_of(request, *_MANY)
     check_list(request)
     selected = selection(route, request)
-    limit = max(0, number(request, "limit"))
-    store = backend.store
     start = await _start(store, route, request, limit)
     try:
         page, last = await _page(store, route, selected, start.revision, limit, start.after)
@@ -242,7 +250,7 @@ async def _page(
         return page._replace(items=items), page.items[-1].key if page.items else after
     found: list[Item] = []
     while True:
-        page = await store.list(begin, revision=revision, limit=max(limit, 500), after=after)
+        page = await store.list(begin, revision=revision, limit=max(limit, _PAGE), after=after)
         revision = page.revision
         for index, item in enumerate(page.items):
             if index % _LOOKED_AT == 0:

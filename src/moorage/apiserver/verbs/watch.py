@@ -42,7 +42,8 @@ async def watch(backend: Backend, route: Route, request: Request) -> Response:
         await reached(backend.store, after)
     items: list[Item] = []
     if begin or after == 0:
-        page = await backend.store.list(prefix(route.kind, route.namespace))
+        async with backend.list_turn():
+            page = await backend.store.list(prefix(route.kind, route.namespace))
         items, after = (page.items if begin else []), page.revision
     watcher = _Watcher(backend, route, request, selected, form)
     return Response(200, headers=_STREAM, stream=watcher.lines(items, after, mark_end=initial))
