@@ -33,3 +33,20 @@ def test_what_was_used_last_is_kept_and_no_more_than_the_bound(most: int, steps:
         assert (key in bounded) == (key in used)
     bounded.clear()
     assert not len(bounded)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 40)), max_size=60))
+def test_with_a_bound_in_bytes_large_entries_are_not_kept_and_old_ones_make_room(steps: list[tuple[int, int]]) -> None:
+    bounded: Bounded[int, int] = Bounded(5, 320)
+    sizes: dict[int, int] = {}
+    for key, size in steps:
+        bounded.put(key, size, size)
+        sizes.pop(key, None)
+        if size <= 20:
+            sizes[key] = size
+        while len(sizes) > 5 or sum(sizes.values()) > 320:
+            del sizes[next(iter(sizes))]
+        assert list(bounded) == list(sizes)
+        assert bounded.bytes == sum(sizes.values())
+    bounded.clear()
+    assert bounded.bytes == 0

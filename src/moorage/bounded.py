@@ -3,11 +3,31 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Iterator
-from typing import Generic, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sized
+from functools import lru_cache, wraps
+from typing import Concatenate, Generic, ParamSpec, TypeVar, cast
 
+SHORT = 1024
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+S = TypeVar("S", bound=Sized)
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def short_texts(most: int) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]:
+    """Cache what a function gives for so many texts, but for none that is long: clients send them, megabytes each."""
+
+    def decorate(work: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+        known = cast("Callable[Concatenate[S, P], R]", lru_cache(most)(work))
+
+        @wraps(work)
+        def ask(text: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+            return known(text, *args, **kwargs) if len(text) <= SHORT else work(text, *args, **kwargs)
+
+        return ask
+
+    return decorate
 
 
 class Bounded(Generic[K, V]):

@@ -17,10 +17,10 @@ import uvloop
 from moorage.apiserver.access import certificates
 from moorage.apiserver.access.certificates import Certificates, Pair
 from moorage.apiserver.access.tokens import ADMIN
-from moorage.apiserver.http.connection import Authenticate
 from moorage.apiserver.http.limits import Limits
 from moorage.apiserver.http.listener import Server
 from moorage.apiserver.http.messages import Handler, Request, Response
+from moorage.apiserver.http.state import Authenticate
 
 P = ParamSpec("P")
 PATIENCE = 30

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
-from functools import lru_cache
 from itertools import product
 from typing import NamedTuple, Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from moorage.bounded import short_texts
 from moorage.gotext import quote
 
 
@@ -64,7 +64,7 @@ def check(schedule: str) -> None:
     parse(schedule)
 
 
-@lru_cache(maxsize=1024)
+@short_texts(1024)
 def parse(schedule: str, zone: str = "") -> Schedule:
     """Read a schedule whose fields are meant in a time zone, UTC when it names none."""
     if not schedule:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
 
 from moorage.api.meta import Data, LabelSelector
+from moorage.bounded import short_texts
 from moorage.gotext import quote
 from moorage.names import label_key_errors, label_value_errors, lenient_int64
 
@@ -115,7 +115,7 @@ def selector_of(selector: LabelSelector | None) -> LabelMatcher:
     return NOTHING if selector is None else _compiled(msgspec.json.encode(selector))
 
 
-@lru_cache(maxsize=4096)
+@short_texts(4096)
 def _compiled(encoded: bytes) -> LabelMatcher:
     return from_struct(msgspec.json.decode(encoded, type=LabelSelector))
 
@@ -141,7 +141,7 @@ def _holds(condition: Data, labels: Labels) -> bool:
     return False
 
 
-@lru_cache(maxsize=1024)
+@short_texts(1024)
 def parse(text: str) -> LabelMatcher:
     """The selector of a query, such as `app=web,tier in (front,back),!canary`."""
     return LabelMatcher(_Parser(text).requirements())

@@ -125,6 +125,7 @@ async def _started(directory: Path, store: Store, gates: Gates, bind: str, port:
     authenticator = Authenticator(users, accounts, material.authority.certificate)
     app = App(store, gates, authenticator, accounts, rbac, clock)
     server = Server(app.handle, app.authenticate, material.tls(), bind, port)
+    app.metrics.follow(server.control)
     await bootstrap(store)
     await index.start()
     try:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 from ipaddress import AddressValueError, IPv6Address, ip_address
 
+from moorage.bounded import short_texts
 from moorage.names import subdomain_errors
 
 Problems = tuple[str, ...]
@@ -45,13 +45,13 @@ _BAD_VARIABLE = "a valid environment variable name must consist only of printabl
 BAD_PORT = "must be between 1 and 65535, inclusive"
 
 
-@lru_cache(maxsize=16384)
+@short_texts(16384)
 def subdomain(name: str) -> Problems:
     """A DNS subdomain such as `web-1.example`, the name of most objects."""
     return tuple(problem.replace("bytes", "characters") for problem in subdomain_errors(name))
 
 
-@lru_cache(maxsize=16384)
+@short_texts(16384)
 def label(name: str) -> Problems:
     """A DNS label such as `web-1`, the name of namespaces, services, containers and volumes."""
     problems = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeVar
 
@@ -41,8 +40,10 @@ async def offload(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kw
         await _SEATS.wait(user)
 
     def leave(_: object) -> None:
-        with suppress(RuntimeError):  # the server has stopped
+        try:
             loop.call_soon_threadsafe(_SEATS.leave, user)
+        except RuntimeError:  # the loop is closed: nobody waits in it
+            _SEATS.leave(user)
 
     job = _POOL.submit(work, *args, **kwargs)
     # When the work ends, not when somebody ceases to wait for it: it goes on all the same.

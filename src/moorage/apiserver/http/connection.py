@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from typing import cast
 
 from moorage.apiserver.base.flows import NOBODY, Flow, PriorityLevel, flow_of
 from moorage.apiserver.base.offload import FLOW
-from moorage.apiserver.base.shares import Shared
-from moorage.apiserver.base.users import User
-from moorage.apiserver.http.flowcontrol import FlowControl, Place, too_many_requests
-from moorage.apiserver.http.limits import Limits
-from moorage.apiserver.http.messages import Handler, Reason, Refused, Request, Response, status
+from moorage.apiserver.http.flowcontrol import Place, too_many_requests
+from moorage.apiserver.http.messages import Reason, Refused, Request, Response, status
+from moorage.apiserver.http.state import ServerState
 from moorage.apiserver.http.wire import (
     CONTINUE,
     GZIP_FROM,
@@ -30,8 +28,6 @@ from moorage.apiserver.http.wire import (
 
 BACKLOG = 64 << 10
 """How many unparsed bytes a client may send ahead before reading from it pauses."""
-LINGERING = 16
-"""From how many refused clients the rest of their requests is read and thrown away at the same time."""
 UNREAD = 128 << 10
 """How many bytes a client may leave unread before no more are made for it."""
 NEVER = math.inf
@@ -40,58 +36,6 @@ _WAITING = "too many of yours are waiting"
 _BODILESS = frozenset((204, 304))
 
 log = logging.getLogger(__name__)
-
-
-Authenticate = Callable[[Request], User]
-"""Finds the user of a request from its head and the client's certificate; Refused when there is none."""
-
-
-class ServerState:
-    """What all connections of a server share."""
-
-    def __init__(
-        self,
-        handler: Handler,
-        authenticate: Authenticate,
-        limits: Limits,
-        control: FlowControl,
-        room: int,
-    ) -> None:
-        self.handler = handler
-        self.authenticate = authenticate
-        self.limits = limits
-        self.control = control
-        self.loop = asyncio.get_running_loop()
-        self.connections: set[Connection] = set()
-        self.known = Shared(room)
-        """The connections by user."""
-        self.strangers: dict[int, Callable[[], None]] = {}
-        """What drops a client that is not authenticated, by the number of the client, oldest first."""
-        self._lingering: set[Connection] = set()
-        self.deserted = asyncio.Event()
-        """Set when the last connection is gone, while the server stops."""
-        self.stopping = False
-        self.date = ""
-        self.patience = {
-            ReadStage.IDLE: limits.idle_time,
-            ReadStage.HEAD: limits.header_time,
-            ReadStage.BODY: limits.body_time,
-            ReadStage.OVER: limits.linger_time,
-        }
-
-    def linger(self, connection: Connection) -> bool:
-        """Whether a refused client may go on sending; what many of them send would keep the server busy."""
-        if len(self._lingering) < LINGERING:
-            self._lingering.add(connection)
-        return connection in self._lingering
-
-    def leave(self, connection: Connection) -> None:
-        """Forget a connection that is closed and has no running task."""
-        self.connections.discard(connection)
-        self._lingering.discard(connection)
-        connection.release()
-        if self.stopping and not self.connections:
-            self.deserted.set()
 
 
 class Connection(asyncio.Protocol):

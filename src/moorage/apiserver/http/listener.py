@@ -13,10 +13,11 @@ from email.utils import formatdate
 from functools import partial
 from typing import Any
 
-from moorage.apiserver.http.connection import Authenticate, Connection, ServerState
+from moorage.apiserver.http.connection import Connection
 from moorage.apiserver.http.flowcontrol import FlowControl
 from moorage.apiserver.http.limits import Limits
 from moorage.apiserver.http.messages import Handler
+from moorage.apiserver.http.state import Authenticate, ServerState
 from moorage.garbage import give_back
 
 SPARE_FILES = 128

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from moorage.bounded import SHORT, short_texts
 from moorage.gotext import quote
 
 FieldSet = Mapping[str, Any]
@@ -22,12 +23,18 @@ SELF = "."
 _HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
 
-@lru_cache(maxsize=8192, typed=True)
 def scalar(value: str | float | bool | None) -> str:
     """A key or a value in an element: JSON as Go writes it, with HTML characters escaped."""
+    return _written(value) if isinstance(value, str) and len(value) > SHORT else _known(value)
+
+
+def _written(value: str | float | bool | None) -> str:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return json.dumps(value, ensure_ascii=False).translate(_HTML)
+
+
+_known = lru_cache(maxsize=8192, typed=True)(_written)
 
 
 def is_member(fields: FieldSet) -> bool:
@@ -92,7 +99,7 @@ def in_order(fields: FieldSet) -> FieldSet:
     return {element: in_order(fields[element]) for element in sorted(fields, key=_place)} if fields else fields
 
 
-@lru_cache(maxsize=8192)
+@short_texts(8192)
 def _place(element: str) -> tuple[Any, ...]:
     return (-1,) if element == SELF else _rank(element)
 

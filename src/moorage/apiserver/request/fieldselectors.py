@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from moorage.api.labels import SelectorError
 from moorage.api.meta import Data
+from moorage.bounded import short_texts
 from moorage.gotext import quote
 
 FieldText = Callable[[Data], str]
@@ -147,7 +147,7 @@ def _predicate(get: FieldText, requirement: FieldRequirement) -> Predicate:
     return (lambda item: get(item) == value) if requirement.equal else (lambda item: get(item) != value)
 
 
-@lru_cache(maxsize=1024)
+@short_texts(1024)
 def parse(text: str, api_version: str, kind: str) -> FieldSelector:
     """The selector of a query about objects of a kind. Raises SelectorError."""
     group = api_version.rpartition("/")[0]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Any
 
 from moorage.api.meta import Data
+from moorage.bounded import short_texts
 from moorage.quantity import Quantity
 
 _SPEC = (
@@ -125,7 +125,7 @@ def round_up(amounts: Data) -> None:
             amounts[name] = str(Quantity(milli * 10**6, quantity.format))
 
 
-@lru_cache(maxsize=4096)
+@short_texts(4096)
 def pull_policy(image: str) -> str:
     """Always for an image without a tag or with the tag latest, otherwise IfNotPresent."""
     parts = _IMAGE.fullmatch(image)
