@@ -14,9 +14,11 @@ from moorage.apiserver.http.flowcontrol import Place, too_many_requests
 from moorage.apiserver.http.messages import Reason, Refused, Request, Response, status
 from moorage.apiserver.http.state import ServerState
 from moorage.apiserver.http.wire import (
+    BATCH,
     CONTINUE,
     GZIP_FROM,
     LAST_CHUNK,
+    PACKED_BATCH,
     Gzip,
     Reader,
     ReadStage,
@@ -355,7 +357,7 @@ class Connection(asyncio.Protocol):
         self._answer(head(response, self._server.date, length=length, close=self._ending, extra=extra))
         if request.method == "HEAD":
             return
-        for batch in batches(parts):
+        for batch in batches(parts, BATCH if gzip is None else PACKED_BATCH):
             data = batch if gzip is None else await self._server.loop.run_in_executor(None, gzip.part, batch)
             await self._send_part(data, chunked=chunked)
         if gzip is not None:

@@ -29,7 +29,8 @@ SLICE = 4 << 10
 """How many bytes are parsed at a time: a client that pipelines thousands of requests must not fill the memory."""
 GZIP_FROM = 128 << 10
 """Bodies longer than this are compressed for clients that accept it, as in Kubernetes."""
-BATCH = 64 << 10
+BATCH, PACKED_BATCH = 64 << 10, 256 << 10
+"""How much of a long body is sent at a time, and how much is compressed at a time."""
 _OBJECT = 2 << 10
 """About what a request takes in memory besides its body."""
 
@@ -312,17 +313,17 @@ class Gzip:
         return self._compressor.flush()
 
 
-def batches(parts: Iterable[bytes]) -> Iterator[bytes | memoryview]:
-    """The same bytes in pieces of at most BATCH: worth some TLS records, small enough to buffer for a slow client."""
+def batches(parts: Iterable[bytes], most: int = BATCH) -> Iterator[bytes | memoryview]:
+    """The same bytes in pieces of limited size: worth some TLS records, small enough to buffer for a slow client."""
     batch: list[bytes] = []
     size = 0
     for part in parts:
-        if size + len(part) > BATCH and batch:
+        if size + len(part) > most and batch:
             yield b"".join(batch)
             batch, size = [], 0
-        if len(part) > BATCH:
+        if len(part) > most:
             view = memoryview(part)
-            yield from (view[at : at + BATCH] for at in range(0, len(view), BATCH))
+            yield from (view[at : at + most] for at in range(0, len(view), most))
         else:
             batch.append(part)
             size += len(part)
