@@ -62,6 +62,11 @@ class Expression:
         else:
             self._program, self.cost = program, program.cost.max
 
+    @property
+    def refusal(self) -> str:
+        """Why the expression is refused at admission; empty when it is not."""
+        return f"compilation failed: {self.problem}" if self.problem else ""
+
     @cached_property
     def evaluate(self) -> Callable[[Any], Verdict]:
         """A function from a taint, a node or a device to a verdict."""
