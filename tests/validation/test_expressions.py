@@ -108,3 +108,22 @@ def test_with_the_gate_off_the_gate_is_the_reason() -> None:
     errors = refused(item("Pod", tolerating(*map(cheap, range(101)))), NONE_ON)
     assert len(errors) == 101
     assert all("TaintTolerationNodeAffinityCEL" in error for error in errors)
+
+
+@pytest.mark.parametrize(
+    ("source", "detail"),
+    [
+        ("int('x') > 3", "program instantiation failed: type conversion error from 'string' to 'int'"),
+        ("dyn(taint.key == 'a')", "compilation failed: must evaluate to bool, not dyn"),
+    ],
+)
+def test_what_can_never_be_evaluated_is_refused(source: str, detail: str) -> None:
+    (error,) = refused(item("Pod", tolerating({"expression": source})), ALL_ON)
+    assert error == f'spec.tolerations[0].expression: Invalid value: "{source}": {detail}'
+
+
+def test_a_version_constraint_that_does_not_parse_is_refused() -> None:
+    source = "semver.compare(node.labels['v'], '>=banana')"
+    (error,) = refused(item("Pod", requiring(elements(source))), ALL_ON)
+    assert error.startswith("spec.affinity.nodeAffinity.")
+    assert "program instantiation failed: " in error

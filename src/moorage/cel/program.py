@@ -13,6 +13,7 @@ from moorage.cel.check.checker import Checked
 from moorage.cel.codegen.generator import NotNativeError, generate
 from moorage.cel.cost import estimate
 from moorage.cel.errors import EvalError
+from moorage.cel.evaluate.constants import ConstantParts
 from moorage.cel.evaluate.evaluator import Evaluator, Trace
 from moorage.cel.evaluate.folds import shape
 from moorage.cel.inputs import inputs
@@ -57,7 +58,8 @@ class Program:
         return self._walk(*values)
 
     def _walk(self, *values: Any) -> Any:
-        return on_enough_stack(lambda: Evaluator(self.checked, values).eval(self.checked.expr))
+        constants = self.constants.values
+        return on_enough_stack(lambda: Evaluator(self.checked, values, constants=constants).eval(self.checked.expr))
 
     def trace(self, *values: Any) -> Trace:
         """What every sub-expression that was evaluated gave, by node id: its value (in a loop, the last) or error."""
@@ -82,6 +84,11 @@ class Program:
                 return True
             waiting += children(expr)
         return False
+
+    @cached_property
+    def constants(self) -> ConstantParts:
+        """The parts that are the same at every evaluation, and why one of them can never be evaluated."""
+        return on_enough_stack(lambda: ConstantParts(self.checked))
 
     @cached_property
     def cost(self) -> Cost:

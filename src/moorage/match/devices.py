@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from moorage.api.resource import Device, DeviceAttribute
 from moorage.cel.cache import ProgramCache
 from moorage.cel.environments import DEVICE_ENV
+from moorage.cel.types import BOOL, DYN
 from moorage.match.expressions import Expression
 from moorage.match.verdict import Verdict
 from moorage.quantity import Quantity
@@ -33,7 +34,9 @@ class Described(NamedTuple):
 
 
 class DeviceExpression(Expression):
-    """The CEL expression of a device selector."""
+    """The CEL expression of a device selector. It may be an attribute, of which the type is not known."""
+
+    types = (BOOL, DYN)
 
     def __init__(self, source: str) -> None:
         super().__init__(source, _DEVICES)

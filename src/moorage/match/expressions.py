@@ -43,10 +43,15 @@ class _Node(NamedTuple):
 class Expression:
     """A compiled expression, or the problem that prevents its evaluation."""
 
+    types: tuple[Type, ...] = (types.BOOL,)
+    """What it may evaluate to."""
+
     def __init__(self, source: str, cache: ProgramCache) -> None:
         self.source = source
         self.problem = ""
         """Why it cannot be evaluated, so that every verdict is an error; empty when it can."""
+        self.refusal = ""
+        """The same in the words of admission."""
         self.cost = 0
         """The most that one evaluation can cost."""
         self.type: Type | None = None
@@ -54,18 +59,18 @@ class Expression:
         try:
             program = cache.compile(source)
         except CompileError as error:
-            self.problem = str(error)
+            self._refuse(str(error))
             return
         self.type = program.type
-        if program.type not in (types.BOOL, types.DYN):
-            self.problem = f"must evaluate to bool, not {program.type}"
+        if program.type not in self.types:
+            self._refuse(f"must evaluate to bool, not {program.type}")
+        elif problem := program.constants.problem:
+            self._refuse(problem, "program instantiation failed")
         else:
             self._program, self.cost = program, program.cost.max
 
-    @property
-    def refusal(self) -> str:
-        """Why the expression is refused at admission; empty when it is not."""
-        return f"compilation failed: {self.problem}" if self.problem else ""
+    def _refuse(self, problem: str, stage: str = "compilation failed") -> None:
+        self.problem, self.refusal = problem, f"{stage}: {problem}"
 
     @cached_property
     def evaluate(self) -> Callable[[Any], Verdict]:
