@@ -105,6 +105,10 @@ class Informer(Generic[T]):
         """The objects that an index has under a key; copy it when objects may change meanwhile."""
         return self._indexes[index].entries.get(key, {}).values()
 
+    def count(self, index: str, key: str) -> int:
+        """How many objects an index has under a key."""
+        return len(self._indexes[index].entries.get(key, ()))
+
     def index_keys(self, index: str) -> Iterable[str]:
         """The keys under which an index has objects."""
         return self._indexes[index].entries.keys()

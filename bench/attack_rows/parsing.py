@@ -1,0 +1,100 @@
+"""Attacks with bodies and objects that are costly to parse, to multiply out or to act on."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from attack_rows.frame import Site, attack
+
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+YAML = "application/yaml"
+CREATED = (201,)
+DEFAULT = "/namespaces/default"
+
+
+@attack("nothing at all", by="authenticated", answers=CREATED)
+async def nothing(site: Site) -> None:
+    """What the bench itself costs."""
+    await site.ask("POST", REVIEWS, {"spec": {"nonResourceAttributes": {"path": "/", "verb": "get"}}})
+
+
+@attack("120 KB of [ as YAML", by="authenticated")
+async def brackets(site: Site) -> None:
+    await site.ask("POST", REVIEWS, b"[" * 120_000, YAML)
+
+
+@attack("120 KB of { as YAML", by="authenticated")
+async def braces(site: Site) -> None:
+    await site.ask("POST", REVIEWS, b"{" * 120_000, YAML)
+
+
+@attack("8 × 1 MiB of [ as YAML", by="editor")
+async def large_brackets(site: Site) -> None:
+    for _ in range(8):
+        await site.ask("POST", f"/api/v1{DEFAULT}/configmaps", b"[" * (1 << 20), YAML)
+
+
+TEMPLATE: dict[str, Any] = {
+    "metadata": {"labels": {"app": "x"}},
+    "spec": {"containers": [{"name": "c", "image": "pause"}]},
+}
+
+
+async def owner(site: Site, path: str, **spec: Any) -> None:
+    """Create an owner of pods; a while later it is deleted with them, so that memory can be given back."""
+    body = {
+        "metadata": {"name": "x"},
+        "spec": {"selector": {"matchLabels": {"app": "x"}}, "template": TEMPLATE, **spec},
+    }
+    await site.ask("POST", path, body)
+    await asyncio.sleep(8)
+    foreground = {"propagationPolicy": "Foreground"}
+    await site.ask("DELETE", f"{path}/x", foreground, by="administrator")
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if (await site.ask("GET", f"{path}/x", by="administrator")).status == 404:
+            break
+        await asyncio.sleep(0.2)
+    else:
+        site.miss("its pods were not gone after a minute")
+
+
+@attack("StatefulSet with 2,147,483,647 replicas", by="editor", answers=CREATED, keeps=True)
+async def ordinals(site: Site) -> None:
+    path = f"/apis/apps/v1{DEFAULT}/statefulsets"
+    await owner(site, path, replicas=2**31 - 1, podManagementPolicy="Parallel", serviceName="x")
+
+
+@attack("Deployment with 2,147,483,647 replicas", by="editor", answers=CREATED, keeps=True)
+async def replicas(site: Site) -> None:
+    await owner(site, f"/apis/apps/v1{DEFAULT}/deployments", replicas=2**31 - 1)
+
+
+@attack("indexed Job with 100,000 completions at once", by="editor", answers=CREATED, keeps=True)
+async def completions(site: Site) -> None:
+    template = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}
+    body = {"completions": 100_000, "parallelism": 100_000, "completionMode": "Indexed", "template": template}
+    await owner(site, f"/apis/batch/v1{DEFAULT}/jobs", **body, manualSelector=True)
+
+
+@attack("Deployment with maxSurge of 5,000 digits", by="editor")
+async def surge(site: Site) -> None:
+    spec = {"selector": {"matchLabels": {"app": "x"}}, "template": TEMPLATE}
+    spec["strategy"] = {"rollingUpdate": {"maxSurge": "9" * 5_000 + "%"}}
+    await site.ask("POST", f"/apis/apps/v1{DEFAULT}/deployments", {"metadata": {"name": "x"}, "spec": spec})
+
+
+@attack("CronJob with @every and 2,000 digits", by="editor")
+async def every(site: Site) -> None:
+    template = {"spec": {"template": {"spec": {"containers": CONTAINERS, "restartPolicy": "Never"}}}}
+    spec = {"schedule": "@every " + "9" * 2_000, "jobTemplate": template}
+    await site.ask("POST", f"/apis/batch/v1{DEFAULT}/cronjobs", {"metadata": {"name": "x"}, "spec": spec})
+
+
+@attack("500 %TAG directives, also after a carriage return", by="editor")
+async def directives(site: Site) -> None:
+    for end in (b"\n", b"\r", "\u2028".encode()):
+        tags = b"".join(b"%%TAG !t%d! tag:example.com,2000:%s" % (number, end) for number in range(20_000))
+        await site.ask("POST", f"/api/v1{DEFAULT}/configmaps", tags + b"---\nkind: ConfigMap\n", YAML)
