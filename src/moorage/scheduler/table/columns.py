@@ -8,6 +8,8 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from moorage.match.deferral import NotReady, give_way
+
 V = TypeVar("V", bound=Hashable)
 Codes = NDArray[np.int32]
 
@@ -54,10 +56,20 @@ class Answers(Generic[V]):
         self._known = np.zeros(0, dtype)
 
     def __getitem__(self, rows: slice | NDArray[np.intp]) -> NDArray[np.generic]:
-        """The answers for some rows."""
-        values = self.column.values
-        if len(self._known) < len(values):
-            more = [self._answer(value) for value in values[len(self._known) :]]
-            self._known = np.concatenate([self._known, np.array(more, self._known.dtype)])
+        """The answers for some rows. NotReady when there are values that take long to be asked about."""
+        if len(self._known) < len(self.column.values):
+            self._fill()
         answers: NDArray[np.generic] = self._known[self.column.codes[rows]]
         return answers
+
+    def _fill(self) -> None:
+        """Ask about the values that are new. What was answered is kept when this is interrupted."""
+        known, more = self._known, list[int]()
+        try:
+            for value in self.column.values[len(known) :]:
+                give_way(self._fill)
+                more.append(self._answer(value))
+        except NotReady:
+            raise NotReady(self._fill) from None
+        finally:
+            self._known = np.concatenate([known, np.array(more, known.dtype)])
