@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from moorage.cel.ast import Call, Comprehension, children
 from moorage.cel.check.checker import Checked
+from moorage.cel.check.reads import reads
 from moorage.cel.codegen.generator import NotNativeError, generate
 from moorage.cel.cost import estimate
 from moorage.cel.errors import EvalError
@@ -35,6 +36,7 @@ class Program:
         self.checked = checked
         self.type: Type = checked.type
         self.evaluate: Callable[..., Any] = self._compiled()
+        self._reads: dict[tuple[str, ...], frozenset[str] | None] = {}
 
     def __call__(self, **values: Any) -> Any:
         """Evaluate with plain Python data by name: a dict is an object of the declared type, a datetime a timestamp."""
@@ -84,6 +86,12 @@ class Program:
                 return True
             waiting += children(expr)
         return False
+
+    def reads(self, path: tuple[str, ...]) -> frozenset[str] | None:
+        """The keys of the map at a path of which an evaluation may read the values; None when it may read all."""
+        if path not in self._reads:
+            self._reads[path] = reads(self.checked, path)
+        return self._reads[path]
 
     @cached_property
     def constants(self) -> ConstantParts:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TypeVar
 
-INLINE_COST = 20_000
-"""What expressions may cost that are evaluated at once, all of a question together: a few milliseconds at the worst."""
-INLINE_SECONDS = 0.005
-"""How long a question that is made of many cheap ones may take at once."""
+INLINE_COST = 200_000
+"""What may be spent on a question at once: 20 milliseconds at the worst."""
+STEP_COST = 10
+"""What a step of an expression counts as: up to a microsecond, when it fails. A plain comparison counts as 1."""
 
 T = TypeVar("T")
 Deferred = Callable[[], object]
@@ -34,7 +33,6 @@ class _Turn(threading.local):
     """Called between evaluations on the thread that takes its time."""
     left: int | None = None
     """What may still be spent on the question that is being asked; None when it may take as long as it takes."""
-    end = 0.0
 
 
 _TURN = _Turn()
@@ -46,11 +44,11 @@ class deferring:  # noqa: N801 - a context manager, read as a verb
     __slots__ = ("_before",)
 
     def __enter__(self) -> None:
-        self._before = _TURN.left, _TURN.end
-        _TURN.left, _TURN.end = INLINE_COST, time.perf_counter() + INLINE_SECONDS
+        self._before = _TURN.left
+        _TURN.left = INLINE_COST
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        _TURN.left, _TURN.end = self._before
+        _TURN.left = self._before
 
 
 def is_bounded() -> bool:
@@ -59,7 +57,7 @@ def is_bounded() -> bool:
 
 
 def spend(cost: int, work: Deferred) -> None:
-    """Note an evaluation that follows; NotReady(work) when too much would be spent at once."""
+    """Note what follows; NotReady(work) when too much would be spent at once."""
     if _TURN.left is not None:
         if cost > _TURN.left:
             raise NotReady(work)
@@ -72,23 +70,20 @@ def pause() -> None:
         _TURN.pace()
 
 
-def give_way(work: Deferred) -> None:
-    """Between two parts of a long answer: NotReady(work) when it has taken too long; a rest on the other thread."""
-    if _TURN.left is not None and time.perf_counter() > _TURN.end:
-        raise NotReady(work)
-    pause()
+def one_by_one(items: Iterable[T], ask: Callable[[T], object], cost: int) -> None:
+    """Ask about each item, where the answers are kept and each may cost so much.
 
-
-def one_by_one(items: Iterable[T], ask: Callable[[T], object]) -> None:
-    """Ask about each item, where the answers are kept. NotReady, with the rest as its work, when that takes long."""
+    NotReady, with the rest as its work, when that takes long.
+    """
     waiting = deque(items)
 
     def work() -> None:
         try:
             while waiting:
-                give_way(work)
+                spend(cost, work)
                 ask(waiting[0])
                 waiting.popleft()
+                pause()
         except NotReady:
             raise NotReady(work) from None
 

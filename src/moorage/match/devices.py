@@ -9,7 +9,7 @@ from moorage.api.resource import Device, DeviceAttribute
 from moorage.cel.cache import ProgramCache
 from moorage.cel.environments import DEVICE_ENV
 from moorage.cel.types import BOOL, DYN
-from moorage.match.deferral import pause, spend
+from moorage.match.deferral import STEP_COST, pause, spend
 from moorage.match.expressions import Expression
 from moorage.match.verdict import Verdict
 from moorage.quantity import Quantity
@@ -46,7 +46,7 @@ class DeviceExpression(Expression):
         """The same where time is bounded. Verdicts are kept with the devices."""
 
         def evaluate(described: Any) -> Verdict:
-            spend(self.cost, lambda: verdict(described))
+            spend(STEP_COST * self.cost, lambda: verdict(described))
             answer = verdict(described)
             pause()
             return answer

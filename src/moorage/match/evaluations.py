@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Generic, TypeVar
 
-from moorage.match.deferral import Deferred, NotReady, deferring, set_pace
+from moorage.match.deferral import Deferred, set_pace
 
-T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+
+_LOG = logging.getLogger(__name__)
+_FAILED_SECONDS = 1.0
 
 REST = 4.0
 """Seconds of rest for each second of work: evaluations take a fifth of a processor, the event loop has the others."""
@@ -102,12 +106,46 @@ EVALUATIONS = EvaluationThread()
 """One for the whole process: all that takes long shares it."""
 
 
-async def patiently(question: Callable[[], T]) -> T:
-    """The answer to a question, at once when it is cheap; what takes long is evaluated beside the event loop."""
-    while True:
-        try:
-            with deferring():
-                return question()
-        except NotReady as later:
-            work = later.work
+class Parked(Generic[K]):
+    """Keys of what cannot be decided before something is worked out."""
+
+    def __init__(self, again: Callable[[K], None]) -> None:
+        """`again` is called with a key when it is time to decide again."""
+        self._again = again
+        self._tasks: dict[K, asyncio.Task[None]] = {}
+
+    def park(self, key: K, work: Deferred) -> None:
+        """Decide again when some work is done; a key that is parked already waits for what it waits for."""
+        if key not in self._tasks:
+            task = self._tasks[key] = asyncio.create_task(_worked_out(work))
+            task.add_done_callback(lambda _: self._done(key))
+
+    def forget(self, key: K) -> None:
+        """Stop what a key waits for, if it waits."""
+        if task := self._tasks.get(key):
+            task.cancel()
+
+    def _done(self, key: K) -> None:
+        if not self._tasks.pop(key).cancelled():
+            self._again(key)
+
+    async def stop(self) -> None:
+        """Stop everything."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._tasks
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+
+async def _worked_out(work: Deferred) -> None:
+    try:
         await EVALUATIONS.run(work)
+    except Exception:  # noqa: BLE001 - it is decided again, and fails or waits again, but not in a hot loop
+        _LOG.exception("not worked out")
+        await asyncio.sleep(_FAILED_SECONDS)

@@ -13,23 +13,23 @@ from moorage.api.node import Taint
 from moorage.bounded import Bounded
 from moorage.cel import types
 from moorage.cel.cache import Counters, ProgramCache
-from moorage.cel.check.reads import reads, unguarded
+from moorage.cel.check.reads import unguarded
 from moorage.cel.environments import NODE_ENV, TAINT_ENV
 from moorage.cel.errors import CompileError, EvalError
 from moorage.cel.program import Program
 from moorage.cel.reasons import explain
 from moorage.cel.types import Type
 from moorage.cel.values import Timestamp
-from moorage.match.deferral import is_bounded, pause, spend
+from moorage.match.deferral import STEP_COST, is_bounded, pause, spend
 from moorage.match.verdict import MATCH, NO_MATCH, Verdict
 
 MAX_BYTES = 10_240
 MAX_COST = 1_000_000
 """The most that one evaluation may cost. What can cost more is never evaluated, so nothing need be counted."""
-COMPILATION_COST = 10
-"""What the compilation of a character counts as, in the units of evaluations: both take microseconds."""
-CHEAP = 1000
-"""What an evaluation may cost that is not worth being counted or kept."""
+COMPILATION_COST = 5 * STEP_COST
+"""What the compilation of a character counts as."""
+CHEAP = 200
+"""What an evaluation may cost that is not worth being counted or kept by itself."""
 
 _TAINTS, _NODES = ProgramCache(TAINT_ENV), ProgramCache(NODE_ENV)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -65,7 +65,7 @@ class Expression:
         self.type: Type | None = None
         self._program: Program | None = None
         if source not in cache:
-            spend(COMPILATION_COST * len(source), lambda: cache.compile(source))
+            spend(COMPILATION_COST * (len(source) + 100), lambda: cache.compile(source))
         try:
             program = cache.compile(source)
         except CompileError as error:
@@ -93,7 +93,10 @@ class Expression:
 
     def bounded(self, verdict: Callable[[Any], Verdict]) -> Callable[[Any], Verdict]:
         """The same where time is bounded, with each verdict kept: it may be needed again when the next is ready."""
-        digest, cost = blake2b(self.source.encode("utf-8", "surrogatepass"), digest_size=16).digest(), self.cost
+        digest, cost = (
+            blake2b(self.source.encode("utf-8", "surrogatepass"), digest_size=16).digest(),
+            STEP_COST * self.cost,
+        )
 
         def remembered(subject: Any) -> Verdict:
             if not is_bounded():
@@ -164,7 +167,7 @@ class NodeExpression(Expression):
     @cached_property
     def keys(self) -> frozenset[str] | None:
         """The label keys that the verdict depends on; None when it may depend on all."""
-        return reads(self._program.checked, ("node", "labels")) if self._program else frozenset()
+        return self._program.reads(("node", "labels")) if self._program else frozenset()
 
     @property
     def unguarded_keys(self) -> frozenset[str]:

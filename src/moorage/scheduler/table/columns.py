@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from moorage.match.deferral import NotReady, give_way
+from moorage.match.deferral import NotReady, pause, spend
 
 V = TypeVar("V", bound=Hashable)
 Codes = NDArray[np.int32]
@@ -50,8 +50,10 @@ class Column(Generic[V]):
 class Answers(Generic[V]):
     """What a function says of each value of a column, asked once a value and kept."""
 
-    def __init__(self, column: Column[V], answer: Callable[[V], int], dtype: type[np.generic]) -> None:
+    def __init__(self, column: Column[V], answer: Callable[[V], int], dtype: type[np.generic], cost: int = 1) -> None:
+        """`cost` is what the answer for one value can cost."""
         self.column = column
+        self._cost = cost
         self._answer = answer
         self._known = np.zeros(0, dtype)
 
@@ -67,8 +69,9 @@ class Answers(Generic[V]):
         known, more = self._known, list[int]()
         try:
             for value in self.column.values[len(known) :]:
-                give_way(self._fill)
+                spend(self._cost, self._fill)
                 more.append(self._answer(value))
+                pause()
         except NotReady:
             raise NotReady(self._fill) from None
         finally:

@@ -21,11 +21,15 @@ Ask = Callable[[Mapping[str, str], str], int]
 class RowSelection:
     """A question about labels and names, and its answers for rows."""
 
-    def __init__(self, table: NodeTable, ask: Ask, keys: frozenset[str] | None, *, reads_name: bool) -> None:
+    def __init__(
+        self, table: NodeTable, ask: Ask, keys: frozenset[str] | None, *, reads_name: bool, cost: int = 1
+    ) -> None:
+        """`cost` is what one answer can cost."""
         self._table = table
         self._ask = ask
         self._keys = None if keys is None else sorted(keys)
         self._reads_name = reads_name
+        self._cost = cost
         self._answers: Answers[str | None] | None = None
         self._known: dict[tuple[str | None, ...], int] = {}
         self._nodes: dict[str, tuple[Mapping[str, str], int]] = {}
@@ -61,13 +65,15 @@ class RowSelection:
             metadata = node.metadata
             self._nodes[metadata.name] = metadata.labels, self._ask(metadata.labels, metadata.name)
 
-        one_by_one(nodes, ask)
+        one_by_one(nodes, ask, self._cost)
 
     def _by_value(self, rows: Rows, key: str) -> NDArray[np.int64]:
         column = self._table.labels(key)
         if self._answers is None or self._answers.column is not column:
             ask = self._ask
-            self._answers = Answers(column, lambda value: ask({} if value is None else {key: value}, ""), np.int64)
+            self._answers = Answers(
+                column, lambda value: ask({} if value is None else {key: value}, ""), np.int64, self._cost
+            )
         return self._answers[rows].astype(np.int64, copy=False)
 
     def _by_values(self, rows: Rows, keys: list[str]) -> NDArray[np.int64]:
@@ -95,4 +101,4 @@ class RowSelection:
             labels = {key: value for key, value in zip(keys, values, strict=True) if value is not None}
             self._known[values] = self._ask(labels, "")
 
-        one_by_one(combinations, ask)
+        one_by_one(combinations, ask, self._cost)
