@@ -36,10 +36,8 @@ async def large_brackets(site: Site) -> None:
         await site.ask("POST", f"/api/v1{DEFAULT}/configmaps", b"[" * (1 << 20), YAML)
 
 
-TEMPLATE: dict[str, Any] = {
-    "metadata": {"labels": {"app": "x"}},
-    "spec": {"containers": [{"name": "c", "image": "pause"}]},
-}
+CONTAINERS = [{"name": "c", "image": "pause"}]
+TEMPLATE: dict[str, Any] = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": CONTAINERS}}
 
 
 async def owner(site: Site, path: str, **spec: Any) -> None:
@@ -93,8 +91,55 @@ async def every(site: Site) -> None:
     await site.ask("POST", f"/apis/batch/v1{DEFAULT}/cronjobs", {"metadata": {"name": "x"}, "spec": spec})
 
 
-@attack("500 %TAG directives, also after a carriage return", by="editor")
+@attack("20,000 %TAG directives, after each sort of line break", by="editor")
 async def directives(site: Site) -> None:
     for end in (b"\n", b"\r", "\u2028".encode()):
         tags = b"".join(b"%%TAG !t%d! tag:example.com,2000:%s" % (number, end) for number in range(20_000))
         await site.ask("POST", f"/api/v1{DEFAULT}/configmaps", tags + b"---\nkind: ConfigMap\n", YAML)
+
+
+@attack("Role with 30 verbs × groups × resources × names", by="namespace admin")
+async def rights(site: Site) -> None:
+    words = [f"w{number}" for number in range(30)]
+    rule = {"verbs": words, "apiGroups": words, "resources": words, "resourceNames": words}
+    path = f"/apis/rbac.authorization.k8s.io/v1{DEFAULT}/roles"
+    await site.ask("POST", path, {"metadata": {"name": "x"}, "rules": [rule]})
+
+
+@attack("100,000 repeated keys below one long key, 5 times", by="editor", answers=(201, 400, 409))
+async def repeated_keys(site: Site) -> None:
+    for number in range(5):
+        entries = b",".join([b'"k":1'] * 50_000)
+        body = b'{"metadata":{"name":"x%d"},"%s":{%s}}' % (number, b"a" * 50_000, entries)
+        await site.ask("POST", f"/api/v1{DEFAULT}/configmaps", body)
+
+
+async def ten_thousand(site: Site) -> None:
+    labels = {f"key-{number}": "value" for number in range(20)}
+    objects = [{"metadata": {"name": f"object-{number}", "labels": labels}} for number in range(10_000)]
+    await site.fill(f"/api/v1{DEFAULT}/configmaps", objects)
+
+
+@attack("64 KB selectors on 10,000 objects", by="viewer", prepare=ten_thousand, answers=(200, 400))
+async def selectors(site: Site) -> None:
+    path = f"/api/v1{DEFAULT}/configmaps"
+    many = ",".join(f"!absent-{number}" for number in range(4_500))
+    fields = ",".join(f"metadata.name!=x{number}" for number in range(2_500))
+    values = f"key-1 notin ({','.join(f'v{number}' for number in range(9_000))})"
+    most = ",".join(f"!absent-{number}" for number in range(200))
+    for query in (
+        f"labelSelector={many}",
+        f"fieldSelector={fields}",
+        f"labelSelector={values}",
+        f"labelSelector={most}",
+    ):
+        await site.ask("GET", f"{path}?{query}&limit=0")
+
+
+@attack("pods that request cpu: 1E on a node of their choice", by="editor", answers=CREATED)
+async def exabytes(site: Site) -> None:
+    requests = {"cpu": "1E", "memory": "999E", "ephemeral-storage": "99999999E"}
+    for number in range(20):
+        container = {**CONTAINERS[0], "resources": {"requests": requests}}
+        spec = {"containers": [container], "nodeName": f"hollow-{number % 3 + 1}"}
+        await site.ask("POST", f"/api/v1{DEFAULT}/pods", {"metadata": {"name": f"x{number}"}, "spec": spec})

@@ -23,6 +23,7 @@ FieldCheck = Callable[[Any, FieldPath, list[str]], Any]
 
 _TOP: FieldPath = ()
 _MAX_DEPTH = 100
+_MOST_UNKNOWN, _LONGEST_UNKNOWN = 200, 10_000
 _GO_NAMES = {str: "string", int: "number", float: "number", bool: "bool", dict: "object", list: "array"}
 _ANYTHING = frozenset(_GO_NAMES)
 _TIME = re.compile(r"[-\dT:]{19}Z", re.ASCII)
@@ -128,7 +129,8 @@ def _read_struct(fields: dict[str, FieldShape], owner: str, obj: Data, path: Fie
         shape = fields.get(name)
         if shape is None:
             _shallow(value, (path, name, owner), unknown)
-            unknown.append(_dotted((path, name, owner)))
+            if len(unknown) < _MOST_UNKNOWN:
+                unknown.append(_dotted((path, name, owner))[:_LONGEST_UNKNOWN])
             dropped.append(name)
         elif type(value) in shape.accepts:
             if shape.check is not None:

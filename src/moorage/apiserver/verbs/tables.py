@@ -33,8 +33,13 @@ def render(
         "apiVersion": META,
         "metadata": metadata or {},
         "columnDefinitions": [column.definition() for column in columns] if headers else None,
-        "rows": [_row(kind, columns, PrintedRow(item, now), include) for item in objects],
+        "rows": [row(kind, item, now=now, include=include) for item in objects],
     }
+
+
+def row(kind: Kind, item: Data, *, now: datetime, include: str) -> Data:
+    """One object in a Table."""
+    return _row(kind, columns_of(kind), PrintedRow(item, now), include)
 
 
 def include_error(include: str) -> str:
