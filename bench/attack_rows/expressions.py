@@ -12,7 +12,7 @@ PODS = "/api/v1/namespaces/{}/pods"
 CREATED = (201,)
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 HOSTNAME = "node.labels['kubernetes.io/hostname']"
-HONEST = 400
+HONEST = 1000
 NODES, EXPENSIVE, EXPRESSIONS = 1000, 50, 10
 SHARE = 0.8
 """Of the usual rate at which honest pods are bound, what must be left beside an attack."""
@@ -47,7 +47,7 @@ def required(*sources: str) -> dict[str, Any]:
 
 async def tainted(site: Site) -> None:
     for number in range(3):
-        path = f"/api/v1/nodes/hollow-{number}"
+        path = f"/api/v1/nodes/node-{number}"
         taints = {"spec": {"taints": [{"key": "a", "value": str(number), "effect": "NoExecute"}]}}
         await site.ask("PATCH", path, taints, "application/merge-patch+json", by="administrator")
 
@@ -95,7 +95,7 @@ async def daemons(site: Site) -> None:
 @attack("pod on its node, 10 tolerations of cost 990,000", by="editor", prepare=tainted, answers=CREATED, linger=5)
 async def placed(site: Site) -> None:
     tolerations = [{"expression": over_taints(350, each)} for each in range(10)]
-    await site.ask("POST", PODS.format("default"), pod("x", tolerations=tolerations, nodeName="hollow-0"))
+    await site.ask("POST", PODS.format("default"), pod("x", tolerations=tolerations, nodeName="node-0"))
 
 
 async def bound(site: Site, prefix: str) -> float:

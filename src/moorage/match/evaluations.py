@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable, Hashable
@@ -21,6 +22,7 @@ _FAILED_SECONDS = 1.0
 REST = 4.0
 """Seconds of rest for each second of work: evaluations take a fifth of a processor, the event loop has the others."""
 _PAUSE_AFTER = 0.002
+_SWITCH_SECONDS = 0.001
 _TURN_SECONDS = 0.25
 """Seconds of work after which another job has its turn."""
 
@@ -68,6 +70,8 @@ class EvaluationThread:
         return len(self._jobs)
 
     def _serve(self) -> None:
+        # Each time that the event loop gives up the interpreter it may have to wait so long to have it back.
+        sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_SECONDS))
         while True:
             with self._changed:
                 while not self._jobs:

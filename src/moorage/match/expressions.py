@@ -88,7 +88,7 @@ class Expression:
         if self._program is None or self.cost > MAX_COST:
             refused = Verdict(False, self.problem or "the expression exceeds the cost limit", "CEL expression refused")
             return lambda _: refused
-        verdict = _verdict_of(self._program.evaluate)
+        verdict = verdict_of(self._program.evaluate)
         return verdict if self.cost <= CHEAP else self.bounded(verdict)
 
     def bounded(self, verdict: Callable[[Any], Verdict]) -> Callable[[Any], Verdict]:
@@ -175,7 +175,9 @@ class NodeExpression(Expression):
         return unguarded(self._program.checked, ("node", "labels")) if self._program else frozenset()
 
 
-def _verdict_of(function: Callable[[Any], Any]) -> Callable[[Any], Verdict]:
+def verdict_of(function: Callable[[Any], Any]) -> Callable[[Any], Verdict]:
+    """A function from a subject to a verdict."""
+
     def verdict(subject: Any) -> Verdict:
         try:
             value = function(subject)
