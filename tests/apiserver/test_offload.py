@@ -18,11 +18,11 @@ class Reading:
 
     def __init__(self) -> None:
         self.begun: list[str] = []
-        self.end = threading.Semaphore(0)
+        self.end = {user: threading.Semaphore(0) for user in ("ann", "bob")}
 
     def __call__(self, user: str) -> None:
         self.begun.append(user)
-        self.end.acquire()
+        self.end[user].acquire()
 
     async def of(self, user: str) -> None:
         FLOW.set(user)
@@ -38,10 +38,12 @@ async def test_one_user_has_one_thread_and_others_take_turns() -> None:
     tasks = [asyncio.create_task(reading.of(user)) for user in ["ann"] * 4 + ["bob"] * 2]
     await reading.until(2)
     assert sorted(reading.begun) == ["ann", "bob"]
-    for ended, begun in ((2, 4), (2, 5), (1, 6), (1, 6)):
-        reading.end.release(ended)
-        await reading.until(begun)
-    assert sorted(reading.begun[2:4]) == ["ann", "bob"]
+    for user in ("ann", "bob"):
+        reading.end[user].release()
+    await reading.until(4)
+    assert sorted(reading.begun[2:]) == ["ann", "bob"]
+    for user in ("ann", "bob"):
+        reading.end[user].release(3)
     await asyncio.gather(*tasks)
 
 
@@ -54,9 +56,9 @@ async def test_work_that_nobody_waits_for_any_more_keeps_its_thread() -> None:
     for _ in range(10):
         await asyncio.sleep(0)
     assert reading.begun == ["ann"]
-    reading.end.release()
+    reading.end["ann"].release()
     await reading.until(2)
-    reading.end.release()
+    reading.end["ann"].release()
     await second
 
 

@@ -29,6 +29,8 @@ from moorage.controllers.frame.pods import controller_of, is_finished
 from moorage.controllers.nodes.devicetaintstatus import IN_PROGRESS, Impact, eviction_condition
 from moorage.controllers.nodes.evictions import EvictingController, EvictionCause, Reasons
 from moorage.controllers.nodes.taints import LONGEST, SeenTaints, TolerationErrors
+from moorage.match.deferral import NotReady, deferring
+from moorage.match.evaluations import Parked
 from moorage.match.tolerations import NO_EXECUTE, Tolerations
 from moorage.match.verdict import Verdict
 
@@ -77,7 +79,9 @@ class DeviceTaintEviction(EvictingController):
         self._stale_pools: set[str] = set()
         self._evicted: Counter[str] = Counter()
         self._toleration_errors = TolerationErrors(context.registry, _CAUSE.subsystem)
-        self._judged = lru_cache(maxsize=_KEPT)(self._judge)
+        self._judgements = lru_cache(maxsize=_KEPT)(self._judge)
+        self._parked = Parked(self.queue.add)
+        """The pods and rules with tolerations that take long to be evaluated."""
         self._claims.index(_DEVICE, lambda claim: [_id(each) for each in _devices_of(claim)])
         self._slices.index(_POOL, lambda item: [_pool(item)])
         self._pods.on_change(self._pod_changed)
@@ -89,11 +93,14 @@ class DeviceTaintEviction(EvictingController):
     async def reconcile(self, key: Key) -> None:
         """Judge a pod, or write the status of a rule."""
         namespace, name = key
-        if not namespace:
-            if rule := self._rules.get("", name):
-                await self._write_status(rule)
-        elif pod := self._pods.get(namespace, name):
-            self._settle(pod)
+        try:
+            if not namespace:
+                if rule := self._rules.get("", name):
+                    await self._write_status(rule)
+            elif pod := self._pods.get(namespace, name):
+                self._settle(pod)
+        except NotReady as later:
+            self._parked.park(key, later.work)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         if new is None or new.metadata.deletion_timestamp is not None:
@@ -190,6 +197,10 @@ class DeviceTaintEviction(EvictingController):
             self._toleration_errors.note(doubt, taint)
         if grace is not None:
             yield since + timedelta(seconds=min(grace, LONGEST))
+
+    def _judged(self, tolerations: tuple[Toleration, ...], taint: Taint) -> _Judgement:
+        with deferring():
+            return self._judgements(tolerations, taint)
 
     def _judge(self, tolerations: tuple[Toleration, ...], taint: Taint) -> _Judgement:
         compiled = Tolerations(tolerations, self._gates)

@@ -44,7 +44,7 @@ class NodeAffinity(Plugin):
         def ask(labels: Mapping[str, str], name: str) -> int:
             return bool(selector.verdict(labels, name).matched)
 
-        return RowSelection(self.handle.table, ask, selector.keys, reads_name=selector.reads_name)
+        return RowSelection(self.handle.table, ask, selector.keys, reads_name=selector.reads_name, cost=selector.cost)
 
     def named(self, shape: Shape) -> frozenset[str] | Reject | None:
         """The nodes that the terms name, when every term does."""
@@ -96,6 +96,7 @@ class NodeAffinity(Plugin):
                 lambda labels, name: mine.score(labels, name) + added.score(labels, name),
                 keys,
                 reads_name=mine.reads_name or added.reads_name,
+                cost=mine.cost + added.cost,
             )
         return selection.answers(rows)
 

@@ -18,6 +18,7 @@ from moorage.scheduler.table.nodes import Mask, Rows, Scores
 from moorage.scheduler.table.shape import Shape
 
 _Taints = tuple[Taint, ...]
+_TOLERATED = 0
 
 
 class TaintToleration(Plugin):
@@ -33,34 +34,40 @@ class TaintToleration(Plugin):
 
     def filter(self, cycle: Cycle, rows: Rows) -> Mask:
         """Every NoSchedule and NoExecute taint is tolerated."""
+        mask: Mask = self._first_untolerated(cycle)[rows] == _TOLERATED
+        return mask
+
+    def _first_untolerated(self, cycle: Cycle) -> Answers[_Taints]:
+        """The number of the first taint of a set that is not tolerated, doubled, and one less when it has no answer."""
         column = self.handle.table.taints
         answers = self._tolerated.get(cycle.shape)
         if answers is None or answers.column is not column:
             tolerations, parse_error = cycle.shape.tolerations, self.handle.parse_error
             wildcards = any("*" in toleration.key for toleration in tolerations.tolerations)
 
-            def tolerated(taints: _Taints) -> int:
+            def untolerated(taints: _Taints) -> int:
                 start = time.perf_counter()
-                untolerated = tolerations.first_untolerated(taints)
+                taint = tolerations.first_untolerated(taints)
                 if wildcards:
                     self.handle.wildcard_seconds(time.perf_counter() - start)
-                if untolerated is not None:
-                    parse_error(tolerations, untolerated)
-                return untolerated is None
+                if taint is None:
+                    return _TOLERATED
+                parse_error(tolerations, taint)
+                return 2 * (taints.index(taint) + 1) - bool(tolerations.verdict(taint).error)
 
-            answers = self._tolerated[cycle.shape] = Answers(column, tolerated, np.bool_)
-        return answers[rows].astype(np.bool_, copy=False)
+            answers = self._tolerated[cycle.shape] = Answers(column, untolerated, np.int64, tolerations.cost)
+        return answers
 
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Rejection]:
         """The first untolerated taint of each node."""
-        column = self.handle.table.taints
+        column, answers = self.handle.table.taints, self._first_untolerated(cycle)
         codes = column.codes[rows]
-        for code in np.unique(codes):
-            taint = cycle.shape.tolerations.first_untolerated(column.values[code])
-            if taint is not None:
+        for code, at in zip(*np.unique(codes, return_index=True), strict=True):
+            (answer,) = answers[rows[at : at + 1]].tolist()
+            if answer != _TOLERATED:
+                taint = column.values[code][(answer + 1) // 2 - 1]
                 reason = f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
-                parse_error = bool(cycle.shape.tolerations.verdict(taint).error)
-                yield Rejection(reason, rows[codes == code], parse_error=parse_error)
+                yield Rejection(reason, rows[codes == code], parse_error=bool(answer % 2))
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
         """How many PreferNoSchedule taints are not tolerated."""
@@ -76,7 +83,7 @@ class TaintToleration(Plugin):
                         parse_error(tolerations, taint)
                 return number
 
-            answers = self._unwanted[cycle.shape] = Answers(column, unwanted, np.int64)
+            answers = self._unwanted[cycle.shape] = Answers(column, unwanted, np.int64, tolerations.cost)
         return answers[rows].astype(np.int64, copy=False)
 
     def normalize(self, cycle: Cycle, scores: Scores) -> Scores:

@@ -86,7 +86,13 @@ class Reach:
     def __init__(self, table: NodeTable, selector: NodeSelector | None, gates: Gates, rows: LabelRows) -> None:
         self._table = table
         self._selector = compile_selector(selector, gates)
-        self._selection = RowSelection(table, self._ask, self._selector.keys, reads_name=self._selector.reads_name)
+        self._selection = RowSelection(
+            table,
+            self._ask,
+            self._selector.keys,
+            reads_name=self._selector.reads_name,
+            cost=self._selector.cost,
+        )
         self._named = _named(selector)
         self._rows = rows
         self._version = -1
