@@ -104,7 +104,8 @@ class GoPackage:
     def _add(self, text: str) -> None:
         imports = {alias or path.rpartition("/")[2]: path for alias, path in _IMPORT.findall(text)}
         for name, body in _STRUCT.findall(text):
-            self.structs[name] = [self._field(*found, imports) for found in _FIELD.findall(body)]
+            found = _FIELD.findall(body)
+            self.structs[name] = [self._field(go_type, tag, more, imports) for go_type, tag, more in found]
         for name, base in _NAMED.findall(text):
             self.named[name] = self._qualified(base, imports)
 
