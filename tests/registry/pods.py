@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from moorage.api import kinds
-from moorage.registry.defaults import apply_defaults
+from moorage.registry.pod.defaults import default_pod
 from moorage.registry.pod.pods import pod_errors
 
 POD = kinds.row("v1", "Pod")
@@ -17,9 +17,9 @@ def a_pod(*containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
         "metadata": {"name": "p", "namespace": "default"},
         "spec": {"containers": listed or [{"name": "c", "image": "a:1"}], **spec},
     }
-    apply_defaults(POD, pod)
+    default_pod(pod)
     return pod
 
 
 def said(pod: dict[str, Any]) -> list[str]:
-    return [str(error) for error in pod_errors(pod)]
+    return [str(error) for error in pod_errors(pod, None)]

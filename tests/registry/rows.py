@@ -8,7 +8,7 @@ from typing import Any
 from moorage.api import kinds
 from moorage.api.kinds import Kind
 from moorage.apiserver.verbs import tables
-from moorage.registry.printing.columns import columns_of
+from moorage.registry.table import strategy_of
 
 NOW = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)
 Item = dict[str, Any]
@@ -32,7 +32,7 @@ def shown(api_version: str, kind: str, item: Item, *, created: str | None = None
 
 def heads(kind: Kind) -> tuple[str, str]:
     """The heads of a kind's table: those that are always shown, and those of wide output."""
-    columns = columns_of(kind)
+    columns = strategy_of(kind).columns
     return tuple(
         "|".join(column.name.upper() for column in columns if column.priority == priority) for priority in (0, 1)
     )  # type: ignore[return-value]

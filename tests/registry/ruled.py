@@ -7,10 +7,11 @@ from typing import Any
 
 from moorage.api import kinds
 from moorage.apiserver.verbs.serviceaddresses import give_cluster_ip
-from moorage.registry.defaults import apply_defaults, give_job_selector
-from moorage.registry.metadata import prepare_create
-from moorage.registry.rules import object_errors
+from moorage.registry.prepare import prepare_create
 from moorage.registry.schema import read
+from moorage.registry.state import State
+from moorage.registry.table import strategy_of
+from moorage.registry.workload.jobs import give_job_selector
 
 NOW, UID = "2026-01-01T00:00:00Z", "u"
 New = tuple[str, str, dict[str, Any], list[str]]
@@ -23,8 +24,8 @@ def made(api_version: str, kind: str, **fields: Any) -> dict[str, Any]:
     row = kinds.row(api_version, kind)
     obj = copy.deepcopy({"metadata": {"name": "a"}, **fields})
     assert read(row, obj) == []
-    apply_defaults(row, obj)
-    prepare_create(row, obj, "default" if row.namespaced else "", NOW, UID)
+    namespace = "default" if row.namespaced else ""
+    prepare_create(strategy_of(row), obj, namespace, State(is_complete=False), NOW, UID)
     if kind == "Job":
         give_job_selector(obj, UID)
     if kind == "Service" and obj["spec"].get("type") != "ExternalName":
@@ -33,7 +34,8 @@ def made(api_version: str, kind: str, **fields: Any) -> dict[str, Any]:
 
 
 def said(api_version: str, kind: str, **fields: Any) -> list[str]:
-    return [str(error) for error in object_errors(kinds.row(api_version, kind), made(api_version, kind, **fields))]
+    row = kinds.row(api_version, kind)
+    return [str(error) for error in strategy_of(row).errors(made(api_version, kind, **fields), None)]
 
 
 def changes(api_version: str, kind: str, old: dict[str, Any], new: dict[str, Any]) -> list[str]:
@@ -41,7 +43,7 @@ def changes(api_version: str, kind: str, old: dict[str, Any], new: dict[str, Any
     after = made(api_version, kind, **new)
     after["metadata"] |= {"creationTimestamp": NOW}
     after["status"] = before.get("status", {})
-    return [str(error) for error in object_errors(kinds.row(api_version, kind), after, before)]
+    return [str(error) for error in strategy_of(kinds.row(api_version, kind)).errors(after, before)]
 
 
 def said_of(new: New) -> list[str]:

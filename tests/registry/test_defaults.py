@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from moorage.api import kinds
-from moorage.registry.defaults import apply_defaults, give_job_selector
 from moorage.registry.pod.defaults import pull_policy
+from moorage.registry.table import strategy_of
+from moorage.registry.workload.jobs import give_job_selector
 
 POD = kinds.row("v1", "Pod")
 CONTAINER = {
@@ -22,7 +23,7 @@ TEMPLATE = {
 
 def defaulted(api_version: str, kind: str, obj: dict[str, Any], now: str = "2026-01-01T00:00:00Z") -> dict[str, Any]:
     obj = copy.deepcopy(obj)
-    apply_defaults(kinds.row(api_version, kind), obj, now)
+    strategy_of(kinds.row(api_version, kind)).defaults(obj, now)
     return obj
 
 

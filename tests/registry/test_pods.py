@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from moorage.registry.defaults import apply_defaults
+from moorage.registry.pod.defaults import default_pod
 from moorage.registry.pod.pods import pod_status_errors, pod_warnings
-from tests.registry.pods import POD, a_pod, said
+from tests.registry.pods import a_pod, said
 from tests.registry.wordings import LABEL
 
 REQUIRED = "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution"
@@ -18,7 +18,7 @@ def test_a_plain_pod_is_fine() -> None:
 
 def test_a_pod_without_a_specification_is_told_what_it_needs() -> None:
     pod: dict[str, Any] = {"metadata": {"name": "p"}}
-    apply_defaults(POD, pod)
+    default_pod(pod)
     assert said(pod) == ["spec.containers: Required value"]
 
 
@@ -208,7 +208,7 @@ def test_what_is_legal_and_hardly_meant_is_warned_of() -> None:
         topologySpreadConstraints=[{"maxSkew": 1}],
     )
     pod["metadata"]["name"] = "a.b"
-    assert pod_warnings(pod) == [
+    assert list(pod_warnings(pod)) == [
         "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is "
         "recommended: [must not contain dots]",
         'spec.nodeSelector[beta.kubernetes.io/arch]: deprecated since v1.14; use "kubernetes.io/arch" instead',
@@ -218,4 +218,4 @@ def test_what_is_legal_and_hardly_meant_is_warned_of() -> None:
         'spec.containers[0].env[1]: hides previous definition of "A", which may be dropped when using apply',
         "spec.containers[0].ports[1]: duplicate port definition with spec.containers[0].ports[0]",
     ]
-    assert pod_warnings(a_pod()) == []
+    assert list(pod_warnings(a_pod())) == []

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from moorage.registry.pod.pods import pod_update_errors
+from moorage.registry.pod.pods import pod_errors
 from tests.registry.pods import a_pod
 
 UPDATABLE = (
@@ -18,7 +18,7 @@ UPDATABLE = (
 def changed(old: dict[str, Any], **spec: Any) -> list[str]:
     new = copy.deepcopy(old)
     new["spec"].update(spec)
-    return [str(error) for error in pod_update_errors(new, old)]
+    return [str(error) for error in pod_errors(new, old)]
 
 
 def test_a_pod_may_change_its_images_and_shorten_its_time() -> None:
@@ -47,7 +47,7 @@ def test_the_time_of_a_pod_cannot_be_lifted() -> None:
     old = a_pod(activeDeadlineSeconds=60)
     new = copy.deepcopy(old)
     del new["spec"]["activeDeadlineSeconds"]
-    assert [str(error) for error in pod_update_errors(new, old)] == [
+    assert [str(error) for error in pod_errors(new, old)] == [
         "spec.activeDeadlineSeconds: Invalid value: null: must not update from a positive integer to nil value"
     ]
 
@@ -93,10 +93,8 @@ def test_a_mirror_pod_stays_one() -> None:
     new = copy.deepcopy(old)
     new["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
     path = "metadata.annotations[kubernetes.io/config.mirror]"
-    assert [str(error) for error in pod_update_errors(new, old)] == [
-        f"{path}: Forbidden: may not add mirror pod annotation"
-    ]
-    assert [str(error) for error in pod_update_errors(old, new)] == [
+    assert [str(error) for error in pod_errors(new, old)] == [f"{path}: Forbidden: may not add mirror pod annotation"]
+    assert [str(error) for error in pod_errors(old, new)] == [
         f"{path}: Forbidden: may not remove or update mirror pod annotation"
     ]
 
@@ -108,7 +106,7 @@ def test_containers_that_look_into_a_pod_are_judged_when_it_changes() -> None:
         {"name": "c", "image": "a", "targetContainerName": "x", "ports": [{"containerPort": 1, "protocol": "TCP"}],
          "resources": {"limits": {"cpu": "1"}}, "imagePullPolicy": "Always", "terminationMessagePolicy": "File"},
     ]  # fmt: skip
-    assert [str(error) for error in pod_update_errors(new, old)][:4] == [
+    assert [str(error) for error in pod_errors(new, old)][:4] == [
         'spec.ephemeralContainers[0].name: Duplicate value: "c"',
         'spec.ephemeralContainers[0].targetContainerName: Not found: "x"',
         "spec.ephemeralContainers[0].ports: Forbidden: cannot be set for an Ephemeral Container",

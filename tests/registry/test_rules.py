@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from moorage.api import kinds
-from moorage.registry.rules import object_status_errors
+from moorage.registry.table import strategy_of
 from tests.registry.ruled import NOW, Changed, New, said_of, said_of_change
 from tests.registry.wordings import IMMUTABLE, LABEL, SUBDOMAIN
 
@@ -257,4 +257,4 @@ STATUSES: list[tuple[str, str, dict[str, Any], list[str]]] = [
 
 @pytest.mark.parametrize(("api_version", "kind", "new", "errors"), STATUSES)
 def test_a_wrong_status_is_refused(api_version: str, kind: str, new: dict[str, Any], errors: list[str]) -> None:
-    assert [str(error) for error in object_status_errors(kinds.row(api_version, kind), new, {})] == errors
+    assert [str(error) for error in strategy_of(kinds.row(api_version, kind)).status_errors(new, {})] == errors

@@ -12,13 +12,18 @@ from hypothesis import strategies as st
 
 from moorage.api.kinds import KINDS, Kind, row
 from moorage.apiserver.request import strictness
-from moorage.registry import metadata, rules, schema
-from moorage.registry.defaults import apply_defaults, give_job_selector
-from moorage.registry.pod import pods
+from moorage.features import Gates
+from moorage.registry import metadata, schema
+from moorage.registry.judge import judge
+from moorage.registry.prepare import prepare_create, prepare_update
+from moorage.registry.state import State
+from moorage.registry.table import strategy_of
+from moorage.registry.workload.jobs import give_job_selector
 from tests.registry.generated import kinds, part, shaped, unshaped
 
 NOW, UID = "2026-01-01T00:00:00Z", "00000000-0000-0000-0000-000000000001"
 POD, JOB = row("v1", "Pod"), row("batch/v1", "Job")
+ANYTHING = State(is_complete=False)
 UNHURRIED = settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
@@ -27,17 +32,14 @@ UNHURRIED = settings(
 def admit(kind: Kind, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[str]:
     """All that is done to an object between decoding and storing, and what is wrong with it."""
     strictness.check(kind, obj, strictness.Level.WARN)
-    apply_defaults(kind, obj, NOW)
+    strategy = strategy_of(kind)
     if old is None:
-        metadata.prepare_create(kind, obj, "default", NOW, UID)
+        prepare_create(strategy, obj, "default", ANYTHING, NOW, UID)
         if kind.kind == "Job":
             give_job_selector(obj, UID)
     else:
-        metadata.prepare_update(kind, obj, old, now=NOW)
-    errors = metadata.metadata_errors(kind, obj, old) + rules.object_errors(kind, obj, old)
-    if kind.kind == "Pod":
-        errors += pods.pod_errors(obj) if old is None else pods.pod_update_errors(obj, old)
-        pods.pod_warnings(obj)
+        prepare_update(strategy, obj, old, "", ANYTHING, NOW)
+    errors, _ = judge(strategy, obj, old, Gates())
     return [str(error) for error in errors]
 
 
@@ -95,13 +97,11 @@ def test_a_status_of_the_right_shape_is_judged(data: st.DataObject) -> None:
     old, new = data.draw(shaped(kind)), data.draw(shaped(kind))
     for obj in (old, new):
         schema.read(kind, obj)
-        apply_defaults(kind, obj, NOW)
+        strategy_of(kind).defaults(obj, NOW)
         obj["metadata"].pop("namespace", None)
     before = copy.deepcopy(old)
-    metadata.prepare_update(kind, new, old, "status", NOW)
-    errors = rules.object_status_errors(kind, new, old)
-    if kind.kind == "Pod":
-        errors += pods.pod_status_errors(new, old)
+    prepare_update(strategy_of(kind), new, old, "status", ANYTHING, NOW)
+    errors = list(strategy_of(kind).status_errors(new, old))
     assert all(error.field.startswith(("status", "spec", "metadata")) for error in errors)
     assert old == before
     assert new.get("spec") == old.get("spec")
@@ -138,9 +138,9 @@ def test_filling_in_twice_changes_nothing(data: st.DataObject) -> None:
     kind = data.draw(kinds)
     obj = data.draw(shaped(kind))
     schema.read(kind, obj)
-    apply_defaults(kind, obj, NOW)
+    strategy_of(kind).defaults(obj, NOW)
     once = copy.deepcopy(obj)
-    apply_defaults(kind, obj, "2027-01-01T00:00:00Z")
+    strategy_of(kind).defaults(obj, "2027-01-01T00:00:00Z")
     assert obj == once
     assert schema.read(kind, obj) == []
 
@@ -169,7 +169,7 @@ def test_filling_in_keeps_what_was_given(data: st.DataObject) -> None:
     obj = data.draw(shaped(kind))
     schema.read(kind, obj)
     before = copy.deepcopy(obj)
-    apply_defaults(kind, obj, NOW)
+    strategy_of(kind).defaults(obj, NOW)
     assert [place for place in kept(before, obj) if not any(word in place for word in REWRITTEN)] == []
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from moorage.api import kinds
-from moorage.registry.rules import object_errors
+from moorage.registry.table import strategy_of
 from tests.registry.ruled import Changed, New, made, said_of, said_of_change
 from tests.registry.wordings import IMMUTABLE, SUBDOMAIN
 
@@ -131,7 +131,7 @@ def test_a_bound_claim_may_grow_but_not_shrink_below_what_it_has() -> None:
     def resized(size: str) -> list[str]:
         new = copy.deepcopy(old)
         new["spec"]["resources"]["requests"]["storage"] = size
-        return [str(error) for error in object_errors(kind, new, old)]
+        return [str(error) for error in strategy_of(kind).errors(new, old)]
 
     assert resized("9Gi") == []
     assert resized("4Gi") == []

@@ -28,7 +28,7 @@ class RollingUpdate(Wire):
     partition: Int32 | None = None
 
 
-class Strategy(Wire):
+class UpdateStrategy(Wire):
     """How a new template replaces an old one."""
 
     type: str = ""
@@ -52,7 +52,7 @@ class DeploymentSpec(Wire):
     replicas: Int32 | None = None
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
-    strategy: Strategy = Strategy()
+    strategy: UpdateStrategy = UpdateStrategy()
     min_ready_seconds: Int32 = 0
     revision_history_limit: Int32 | None = None
     progress_deadline_seconds: Int32 | None = None
@@ -137,7 +137,7 @@ class StatefulSetSpec(Wire):
     volume_claim_templates: tuple[PersistentVolumeClaim, ...] = ()
     service_name: str = ""
     pod_management_policy: str = ""
-    update_strategy: Strategy = Strategy()
+    update_strategy: UpdateStrategy = UpdateStrategy()
     min_ready_seconds: Int32 = 0
     revision_history_limit: Int32 | None = None
     ordinals: Ordinals | None = None
@@ -165,7 +165,7 @@ class DaemonSetSpec(Wire):
 
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
-    update_strategy: Strategy = Strategy()
+    update_strategy: UpdateStrategy = UpdateStrategy()
     min_ready_seconds: Int32 = 0
     revision_history_limit: Int32 | None = None
 

@@ -13,8 +13,9 @@ from moorage.apiserver.access.defaultroles import DEFAULTS
 from moorage.apiserver.base.objects import encode, key
 from moorage.apiserver.verbs.writing import new_uid
 from moorage.client.clock import timestamp
-from moorage.registry.defaults import apply_defaults
-from moorage.registry.metadata import prepare_create
+from moorage.registry.prepare import prepare_create
+from moorage.registry.state import State
+from moorage.registry.table import strategy_of
 from moorage.store.protocol import KeyExists, Store
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -77,7 +78,6 @@ async def _create_missing(store: Store, data: Data) -> None:
         return
     new = deepcopy(data)
     moment = timestamp(datetime.now(UTC))
-    apply_defaults(kind, new, moment)
-    prepare_create(kind, new, namespace, moment, new_uid())
+    prepare_create(strategy_of(kind), new, namespace, State(is_complete=False), moment, new_uid())
     with suppress(KeyExists):  # another server may have been faster
         await store.create(where, encode(new))

@@ -10,8 +10,10 @@ from moorage.api.kinds import Kind
 from moorage.api.meta import Data
 from moorage.gotext import quote
 from moorage.names import label_key_errors, label_value_errors
-from moorage.registry import namesyntax, strategy
+from moorage.registry import namesyntax
 from moorage.registry.checks import IMMUTABLE
+from moorage.registry.defaulting import keep
+from moorage.registry.strategy import Strategy
 from moorage.validation.field import FieldError, forbidden, invalid, required, too_long
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -28,21 +30,6 @@ _SERVER_OWNED = (
     "generation",
 )
 _IMMUTABLE = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
-
-_NAMES: dict[tuple[str, str], namesyntax.Syntax] = {
-    ("", "Namespace"): namesyntax.label,
-    ("", "Service"): namesyntax.label,
-    ("apps", "StatefulSet"): namesyntax.label,
-    ("", "Event"): namesyntax.path_segment,
-    ("policy", "PodDisruptionBudget"): namesyntax.path_segment,
-    ("rbac.authorization.k8s.io", "Role"): namesyntax.path_segment,
-    ("rbac.authorization.k8s.io", "RoleBinding"): namesyntax.path_segment,
-    ("rbac.authorization.k8s.io", "ClusterRole"): namesyntax.path_segment,
-    ("rbac.authorization.k8s.io", "ClusterRoleBinding"): namesyntax.path_segment,
-}
-"""The name syntax of kinds whose names are not DNS subdomains."""
-_ANY_FINALIZER = ("rbac.authorization.k8s.io", "coordination.k8s.io", "policy", "events.k8s.io")
-"""Groups whose finalizers need no prefix."""
 _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 
 
@@ -55,60 +42,52 @@ def generated_name(prefix: str) -> str:
     return prefix[:_MAX_PREFIX_LENGTH] + "".join(random.choices(_ALPHABET, k=_SUFFIX_LENGTH))
 
 
-def prepare_create(kind: Kind, obj: Data, namespace: str, now: str, uid: str) -> None:
-    """Set the metadata and the initial status of a new object in place.
-
-    After defaults and admission, because the QoS class depends on them.
-    """
+def prepare_create(strategy: Strategy, obj: Data, namespace: str, now: str, uid: str) -> None:
+    """Set the metadata of a new object in place."""
     metadata = obj.setdefault("metadata", {})
     if metadata.get("resourceVersion"):
         raise MetadataError("resourceVersion should not be set on objects to be created")
     metadata.pop("resourceVersion", None)
-    _settle_namespace(kind, metadata, namespace)
+    settle_namespace(strategy.kind, metadata, namespace)
     if not metadata.get("name") and metadata.get("generateName"):
         metadata["name"] = generated_name(metadata["generateName"])
     for name in _SERVER_OWNED:
         metadata.pop(name, None)
     metadata["creationTimestamp"] = now
     metadata["uid"] = uid
-    if kind.kind in strategy.GENERATIONS:
-        metadata["generation"] = 1
-    strategy.on_create(kind, obj, now)
+    if strategy.first_generation:
+        metadata["generation"] = strategy.first_generation
 
 
-def prepare_update(kind: Kind, new: Data, old: Data, subresource: str = "", now: str = "") -> None:
-    """Keep, in place, what an update cannot change: metadata of the server, and the spec or the status.
-
-    After defaults and admission of `new`, otherwise the generation would count changes that are none.
-    """
+def prepare_update(strategy: Strategy, new: Data, old: Data) -> None:
+    """Keep, in place, the metadata that an update cannot change."""
     metadata, before = new.setdefault("metadata", {}), old["metadata"]
-    _settle_namespace(kind, metadata, before.get("namespace", ""))
+    settle_namespace(strategy.kind, metadata, before.get("namespace", ""))
     if not metadata.get("name"):
-        _copy(metadata, before, "name")
+        keep(metadata, before, ("name",))
     metadata.pop("selfLink", None)
-    _copy(metadata, before, "generation")
-    strategy.on_update(kind, new, old, subresource, now)
+    keep(metadata, before, ("generation",))
     if not metadata.get("uid"):
-        _copy(metadata, before, "uid")
+        keep(metadata, before, ("uid",))
     for name in ("creationTimestamp", "deletionTimestamp"):
         if before.get(name):
             metadata[name] = before[name]
     if metadata.get("deletionGracePeriodSeconds") is None:
-        _copy(metadata, before, "deletionGracePeriodSeconds")
+        keep(metadata, before, ("deletionGracePeriodSeconds",))
 
 
-def metadata_errors(kind: Kind, obj: Data, old: Data | None = None) -> list[FieldError]:
+def metadata_errors(strategy: Strategy, obj: Data, old: Data | None = None) -> list[FieldError]:
     """Validate the metadata of a new object, or of an update of `old`."""
     metadata = obj.get("metadata", {})
     errors: list[FieldError] = []
     if old is None:
-        errors += _name_errors(kind, metadata)
-        errors += _namespace_errors(kind, metadata)
+        errors += _name_errors(strategy, metadata)
+        errors += _namespace_errors(strategy.kind, metadata)
     for name, check in _CHECKS:
         if value := metadata.get(name):
             errors += check(f"metadata.{name}", value)
     if finalizers := metadata.get("finalizers"):
-        errors += _finalizer_errors(kind, finalizers)
+        errors += _finalizer_errors(strategy, finalizers)
     if old is not None:
         errors += _update_errors(metadata, old["metadata"])
     return errors
@@ -138,7 +117,8 @@ def _size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
-def _settle_namespace(kind: Kind, metadata: Data, namespace: str) -> None:
+def settle_namespace(kind: Kind, metadata: Data, namespace: str) -> None:
+    """Put an object into the namespace of the request. Raises MetadataError when it says another."""
     own_namespace = metadata.get("namespace")
     if not kind.namespaced:
         metadata.pop("namespace", None)
@@ -148,15 +128,8 @@ def _settle_namespace(kind: Kind, metadata: Data, namespace: str) -> None:
         raise MetadataError("the namespace of the provided object does not match the namespace sent on the request")
 
 
-def _copy(new: Data, old: Data, name: str) -> None:
-    if name in old:
-        new[name] = old[name]
-    else:
-        new.pop(name, None)
-
-
-def _name_errors(kind: Kind, metadata: Data) -> Iterator[FieldError]:
-    syntax = _NAMES.get((kind.group, kind.kind), namesyntax.subdomain)
+def _name_errors(strategy: Strategy, metadata: Data) -> Iterator[FieldError]:
+    syntax = strategy.names
     if prefix := metadata.get("generateName"):
         for problem in namesyntax.prefix(syntax, prefix):
             yield invalid("metadata.generateName", prefix, problem)
@@ -203,14 +176,14 @@ def _owner_errors(path: str, owners: list[Data]) -> Iterator[FieldError]:
                 controller = name
 
 
-def _finalizer_errors(kind: Kind, finalizers: list[str]) -> Iterator[FieldError]:
+def _finalizer_errors(strategy: Strategy, finalizers: list[str]) -> Iterator[FieldError]:
     path = "metadata.finalizers"
     for finalizer in finalizers:
         for problem in label_key_errors(finalizer):
             yield invalid(path, finalizer, problem)
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
         yield invalid(path, finalizers, "finalizer orphan and foregroundDeletion cannot be both set")
-    if kind.group not in _ANY_FINALIZER:
+    if not strategy.bare_finalizers:
         for index, finalizer in enumerate(finalizers):
             yield from unqualified_finalizer(f"{path}[{index}]", finalizer)
 

@@ -15,7 +15,7 @@ from moorage.apiserver.patch.apply import ConflictError, apply
 from moorage.apiserver.patch.compare import everything
 from moorage.apiserver.patch.errors import PatchError
 from moorage.apiserver.patch.fieldset import FieldSet
-from moorage.registry.mergekeys import shape_of
+from moorage.registry.table import shape_of
 from tests.apiserver.json_values import maps, refusal, untouched, values, without_nulls
 from tests.apiserver.patch.writers import Cluster, body, holds, write
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from moorage.apiserver.patch import strategic
 from moorage.apiserver.patch.errors import PatchError, same
-from moorage.registry.mergekeys import OBJECT, shape_of
+from moorage.registry.merging import OBJECT
+from moorage.registry.table import shape_of
 from tests.apiserver.json_values import maps, refusal, untouched, values
 
 POD, DEPLOYMENT = shape_of("", "Pod"), shape_of("apps", "Deployment")

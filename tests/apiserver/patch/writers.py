@@ -10,7 +10,7 @@ from moorage.apiserver.patch import fieldset
 from moorage.apiserver.patch.apply import apply
 from moorage.apiserver.patch.compare import named_items
 from moorage.apiserver.patch.managed import ManagedWrite, track
-from moorage.registry.mergekeys import PLAIN, MergeShape
+from moorage.registry.merging import PLAIN, MergeShape
 
 GROUPS = {
     "Pod": "v1",

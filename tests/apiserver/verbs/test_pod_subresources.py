@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moorage.registry.pod.subresources import pod_part_errors
+from moorage.registry.pod.strategy import POD
 from tests.apiserver.asked import MERGE, Asked, Data
 from tests.registry.pods import a_pod
 
@@ -17,7 +17,7 @@ MUTABLE = "only cpu and memory resources are mutable"
 
 
 def told(new: Data, old: Data, part: str) -> list[str]:
-    return [str(error) for error in pod_part_errors(new, old, part)]
+    return [str(error) for error in POD.parts[part].errors(new, old)]
 
 
 def looked_into(old: Data, *containers: Data) -> list[str]:

@@ -12,6 +12,7 @@ import pytest
 
 from moorage.apiserver.http.messages import Headers, Request, Response, Target
 from moorage.apiserver.local import LocalTransport
+from moorage.apiserver.verbs.admission import Surroundings
 from moorage.apiserver.verbs.stencils import Outline, Stencils
 from tests.plane import api_server
 
@@ -207,5 +208,5 @@ async def test_few_templates_are_kept() -> None:
     value = b'{"metadata":{"creationTimestamp":"now","managedFields":[{"fieldsV1":{}}]}}'
     for number in range(3000):
         for _ in range(2):
-            stencils.learn(Outline(b'{"spec":%d,"metadata":' % number, b"", b"}", None), value, (), ())
+            stencils.learn(Outline(b'{"spec":%d,"metadata":' % number, b"", b"}", None), value, (), Surroundings(()))
     assert len(stencils) == 256 + 1024

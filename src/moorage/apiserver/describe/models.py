@@ -11,8 +11,9 @@ from moorage.api.meta import Wire
 from moorage.apiserver.describe import glossary
 from moorage.apiserver.describe.discovery import served_versions
 from moorage.apiserver.describe.requiredfields import REQUIRED
-from moorage.registry.mergekeys import PLAIN, MergeShape, shape_of
+from moorage.registry.merging import PLAIN, MergeShape
 from moorage.registry.schema import field_table
+from moorage.registry.table import shape_of
 
 Schema = dict[str, Any]
 

@@ -17,7 +17,7 @@ from moorage.apiserver.patch.errors import Cause, PatchError, bounded, malformed
 from moorage.apiserver.patch.fieldset import LEAF, FieldSet
 from moorage.apiserver.patch.managed import Entry, ManagedWrite, entries_of, metadata_of, released, with_entries
 from moorage.gotext import quote
-from moorage.registry.mergekeys import PLAIN, MergeShape
+from moorage.registry.merging import PLAIN, MergeShape
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _MAX_ANNOTATION_BYTES = 256 * 1024

@@ -7,7 +7,7 @@ from typing import Any
 
 from moorage.apiserver.patch.errors import malformed, same
 from moorage.apiserver.patch.fieldset import LEAF, SELF, FieldSet, key_element, scalar, words
-from moorage.registry.mergekeys import PLAIN, MergeShape
+from moorage.registry.merging import PLAIN, MergeShape
 
 FieldChange = tuple[FieldSet | None, FieldSet | None]
 """The fields that were added or changed, and those that were removed; None when there are none."""

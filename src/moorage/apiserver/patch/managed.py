@@ -14,7 +14,8 @@ from moorage.apiserver.patch import fieldset
 from moorage.apiserver.patch.compare import changes
 from moorage.apiserver.patch.errors import bounded
 from moorage.apiserver.patch.fieldset import FieldSet
-from moorage.registry.mergekeys import MergeShape, shape_of
+from moorage.registry.merging import MergeShape
+from moorage.registry.table import shape_of, strategy_named
 
 MAX_UPDATE_MANAGERS = 10
 MAX_NAME_BYTES = 128
@@ -31,18 +32,6 @@ _UNTRACKED_METADATA = frozenset(
 )  # fmt: skip
 _RESETS = {"": "status", "status": "spec"}
 """The top-level field that a write to the object, or to a subresource, does not change."""
-_RESET_METADATA = {
-    ("", "Pod"): frozenset(("deletionTimestamp", "ownerReferences")),
-    ("apps", "Deployment"): frozenset(("labels",)),
-}
-"""The metadata that a write to the status does not change."""
-_METADATA_RESETS = frozenset(
-    (
-        ("resource.k8s.io", "ResourceClaim"), ("resource.k8s.io", "DeviceTaintRule"),
-        ("storage.k8s.io", "CSINode"), ("storage.k8s.io", "VolumeAttachment"),
-    )
-)  # fmt: skip
-"""The kinds of which a write to the status changes no metadata."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +80,10 @@ class ManagedWrite:
 @cache
 def _ignored(group: str, kind: str, subresource: str) -> tuple[frozenset[str], frozenset[str]]:
     top, inner = _UNTRACKED | {_RESETS.get(subresource, "")}, _UNTRACKED_METADATA
-    if subresource == "status":
-        inner |= _RESET_METADATA.get((group, kind), frozenset())
-        if (group, kind) in _METADATA_RESETS:
+    strategy = strategy_named(group, kind)
+    if subresource == "status" and strategy is not None:
+        inner |= frozenset(strategy.status_keeps)
+        if not strategy.status_owns_metadata:
             top |= {"metadata"}
     return top, inner
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from moorage.apiserver.patch.errors import PatchError, bounded, malformed
-from moorage.registry.mergekeys import PLAIN, MergeShape
+from moorage.registry.merging import PLAIN, MergeShape
 
 _PATCH = "$patch"
 _RETAIN = "$retainKeys"

@@ -4,110 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from moorage.api.labels import SelectorError
 from moorage.api.meta import Data
 from moorage.gotext import quote
+from moorage.registry import selectable
+from moorage.registry.selectable import FieldText
+from moorage.registry.table import strategy_named
 
-FieldText = Callable[[Data], str]
-"""Gives the text of one field of an object."""
 Predicate = Callable[[Data], bool]
 """Tells whether an object is selected."""
 
 
-def _path(path: str, default: str = "") -> FieldText:
-    """The text of a field; true and false are spelled as JSON does."""
-    head, _, tail = path.partition(".")
-    if not tail:
-        return lambda item: _text(item.get(head), default)
-
-    def get(item: Data) -> str:
-        part = item.get(head)
-        return _text(part.get(tail), default) if isinstance(part, dict) else default
-
-    return get
-
-
-def _text(value: Any, default: str) -> str:
-    if isinstance(value, str):
-        return value or default
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if isinstance(value, int) else default
-
-
-def _either(*getters: FieldText) -> FieldText:
-    """The first of several fields that is not empty."""
-    return lambda item: next((text for get in getters if (text := get(item))), "")
-
-
-def _pod_ip(item: Data) -> str:
-    status = item.get("status")
-    addresses = status.get("podIPs") if isinstance(status, dict) else None
-    if not isinstance(addresses, list) or not addresses or not isinstance(addresses[0], dict):
-        return ""
-    return _text(addresses[0].get("ip"), "")
-
-
-def _pool_name(item: Data) -> str:
-    spec = item.get("spec")
-    return _path("pool.name")(spec) if isinstance(spec, dict) else ""
-
-
-_NAME = {"metadata.name": _path("metadata.name")}
-_NAMES = {**_NAME, "metadata.namespace": _path("metadata.namespace")}
-
-# An event is one object under two groups, whose fields have two spellings.
-_REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-_ABOUT = {part: _either(_path(f"involvedObject.{part}"), _path(f"regarding.{part}")) for part in _REFERENCE}
-_REPORTER = _either(_path("reportingComponent"), _path("reportingController"))
-_EVENT = {**_NAMES, "reason": _path("reason"), "type": _path("type")}
-_SOURCE = _either(_path("source.component"), _path("deprecatedSource.component"), _REPORTER)
-
-_FIELDS: dict[tuple[str, str], dict[str, FieldText]] = {
-    ("", "Pod"): {
-        **_NAMES,
-        "spec.nodeName": _path("spec.nodeName"),
-        "spec.host": _path("spec.nodeName"),
-        "spec.restartPolicy": _path("spec.restartPolicy"),
-        "spec.schedulerName": _path("spec.schedulerName"),
-        "spec.serviceAccountName": _path("spec.serviceAccountName"),
-        "spec.hostNetwork": _path("spec.hostNetwork", "false"),
-        "status.phase": _path("status.phase"),
-        "status.podIP": _pod_ip,
-        "status.podIPs": lambda _: "",
-        "status.nominatedNodeName": _path("status.nominatedNodeName"),
-    },
-    ("", "Node"): {**_NAME, "spec.unschedulable": _path("spec.unschedulable", "false")},
-    ("", "Namespace"): {**_NAME, "status.phase": _path("status.phase")},
-    ("", "Secret"): {**_NAMES, "type": _path("type")},
-    ("", "Service"): {**_NAMES, "spec.clusterIP": _path("spec.clusterIP"), "spec.type": _path("spec.type")},
-    ("", "Event"): {
-        **_EVENT,
-        **{f"involvedObject.{part}": get for part, get in _ABOUT.items()},
-        "reportingComponent": _REPORTER,
-        "source": _SOURCE,
-    },
-    ("events.k8s.io", "Event"): {
-        **_EVENT,
-        **{f"regarding.{part}": get for part, get in _ABOUT.items()},
-        "reportingController": _REPORTER,
-    },
-    ("", "ReplicationController"): {**_NAMES, "status.replicas": _path("status.replicas", "0")},
-    ("batch", "Job"): {**_NAMES, "status.successful": _path("status.succeeded", "0")},
-    ("resource.k8s.io", "ResourceSlice"): {
-        **_NAME,
-        "spec.nodeName": _path("spec.nodeName"),
-        "spec.driver": _path("spec.driver"),
-        "spec.pool.name": _pool_name,
-    },
-}
-_REFUSALS = {
-    ("batch", "Job"): "field label {quoted} not supported for Job",
-    ("resource.k8s.io", "ResourceSlice"): "field label not supported for {version}, Kind=ResourceSlice: {label}",
-}
-_REFUSAL = "field label not supported: {label}"
 _ONLY_NAMES = '{quoted} is not a known field selector: only "metadata.name", "metadata.namespace"'
 
 
@@ -150,11 +59,11 @@ def _predicate(get: FieldText, requirement: FieldRequirement) -> Predicate:
 @lru_cache(maxsize=1024)
 def parse(text: str, api_version: str, kind: str) -> FieldSelector:
     """The selector of a query about objects of a kind. Raises SelectorError."""
-    group = api_version.rpartition("/")[0]
-    getters = _FIELDS.get((group, kind))
-    refusal = _ONLY_NAMES if getters is None else _REFUSALS.get((group, kind), _REFUSAL)
+    strategy = strategy_named(api_version.rpartition("/")[0], kind)
+    getters = None if strategy is None else strategy.fields
+    refusal = _ONLY_NAMES if strategy is None or getters is None else strategy.field_refusal
     requirements = tuple(_requirement(text, term) for term in sorted(_terms(text)) if term)
-    known = _NAMES if getters is None else getters
+    known = selectable.NAMES if getters is None else getters
     for label, _, _ in requirements:
         if label not in known:
             raise SelectorError(refusal.format(label=label, quoted=quote(label), version=api_version))

@@ -1,47 +1,44 @@
-"""Admission: an object on its way into the store is filled in, checked against other objects and validated."""
+"""Admission: what other objects decide about a write, gathered from the store, and what is wrong with it."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any
+from typing import NamedTuple
 
 from moorage.api import kinds
-from moorage.api.decode import DecodeError, convert
+from moorage.api.decode import DecodeError
 from moorage.api.kinds import Kind
-from moorage.api.meta import Data, Object
-from moorage.api.placementrules import tolerations_of
-from moorage.api.pod import Affinity, NodeAffinity, Pod, PodSpec, RuntimeClass, Toleration
-from moorage.api.wellknown import SYSTEM_PRIORITIES, TAINT_NOT_READY, TAINT_UNREACHABLE
+from moorage.api.meta import Data
 from moorage.apiserver.base.objects import decoded, key, prefix
 from moorage.apiserver.base.offload import offload
 from moorage.apiserver.http.failures import bad_request, forbidden, invalid, not_found
-from moorage.apiserver.verbs.claimgrowth import check_growth
+from moorage.apiserver.http.messages import Refused
 from moorage.bounded import Bounded
 from moorage.features import Gates
 from moorage.match.operators import COMPARISONS
-from moorage.registry import runtimeclasses
-from moorage.registry.metadata import metadata_errors
-from moorage.registry.pod.pods import pod_errors, pod_status_errors, pod_update_errors, pod_warnings
-from moorage.registry.pod.subresources import pod_part_errors
-from moorage.registry.rules import object_errors, object_status_errors
+from moorage.registry.judge import MAX_ADVISED, judge
+from moorage.registry.metadata import MetadataError
+from moorage.registry.prepare import prepare_create, prepare_update
+from moorage.registry.state import AbsentObject, Denied, State
+from moorage.registry.strategy import Strategy
+from moorage.registry.table import strategy_of
 from moorage.store.protocol import Item, Store
-from moorage.validation import admission_errors
-from moorage.validation.advice import warnings
-from moorage.validation.field import FieldError
-from moorage.validation.rules import context_of
 
 _NAMESPACE, _POD = kinds.row("v1", "Namespace"), kinds.row("v1", "Pod")
-_PRIORITY_CLASS = kinds.row("scheduling.k8s.io/v1", "PriorityClass")
-_RUNTIME_CLASS = kinds.row("node.k8s.io/v1", "RuntimeClass")
-_STORAGE_CLASS = kinds.row("storage.k8s.io/v1", "StorageClass")
-
-_DEFAULT_SECONDS = 300
 _MAX_TAINT_KEYS = 1000
-_MAX_ADVISED = 100
-"""How many taints or tolerations of one object get advice: each is compared with each other."""
-_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+_REFUSALS = (MetadataError, DecodeError, Denied, AbsentObject)
+
+
+class Surroundings(NamedTuple):
+    """The stored objects on which the outcome of a write depends. When they are equal, so is the outcome."""
+
+    found: tuple[tuple[str, Sequence[Item]], ...]
+    """Objects by the resource name of their kind."""
+
+    def state(self) -> State:
+        """The objects as strategies read them."""
+        return State({resource: [decoded(item) for item in items] for resource, items in self.found})
 
 
 @dataclass(slots=True)
@@ -53,132 +50,47 @@ class Admission:
     _compared: Bounded[str, tuple[int, str]] = field(default_factory=lambda: Bounded(_MAX_TAINT_KEYS))
     """By taint key: the revision up to which no pod compares it, and the key of a pod that does."""
 
-    async def fill(self, kind: Kind, new: Data, old: Data | None, subresource: str = "") -> None:
-        """Fill in what depends on other objects: tolerations, priorities, runtime classes, the taint of a new node."""
-        if kind is _POD and not subresource:
-            await self._prepare_pod(new, old)
-        if old is None:
-            if kind.namespaced:
-                await self.check_namespace(kind, new["metadata"]["namespace"], new["metadata"].get("name", ""))
-            if kind.kind == "Node":
-                _taint_not_ready(new)
-            elif kind.kind == "PersistentVolumeClaim":
-                await self._default_storage_class(new)
-        elif kind.kind == "PersistentVolumeClaim" and not subresource:
-            await check_growth(self.store, new, old)
+    async def around(self, strategy: Strategy, namespace: str, *, is_new: bool = True) -> Surroundings:
+        """The objects on which a new object of a kind depends, or an update of one."""
+        found: list[tuple[str, Sequence[Item]]] = []
+        for kind, in_namespace, for_updates in strategy.depends_on:
+            if is_new or for_updates:
+                page = await self.store.list(prefix(kind, namespace if in_namespace else ""))
+                found.append((kind.resource, page.items))
+        if is_new and strategy.kind.namespaced:
+            item = await self.store.get(key(_NAMESPACE, "", namespace))
+            found.append((_NAMESPACE.resource, [item] if item else []))
+        return Surroundings(tuple(found))
+
+    async def prepare_create(self, kind: Kind, new: Data, namespace: str, now: str, uid: str) -> None:
+        """Make of what a client sent the object that is to be stored, in place."""
+        strategy = strategy_of(kind)
+        around = await self.around(strategy, namespace)
+        try:
+            prepare_create(strategy, new, namespace, around.state(), now, uid)
+        except _REFUSALS as error:
+            raise _refused(kind, new, error) from None
+
+    async def prepare_update(self, kind: Kind, new: Data, old: Data, subresource: str, now: str) -> None:
+        """Make of what a client sent the object that replaces `old`, in place."""
+        strategy = strategy_of(kind)
+        around = await self.around(strategy, old["metadata"].get("namespace", ""), is_new=False)
+        try:
+            prepare_update(strategy, new, old, subresource, around.state(), now)
+        except _REFUSALS as error:
+            raise _refused(kind, new, error) from None
 
     async def judge(
         self, kind: Kind, new: Data, old: Data | None, subresource: str = "", *, size: int = 0
     ) -> list[str]:
         """The warnings about an object of `size` bytes; Refused (422) with all its errors when it has any."""
-        warned = await offload(size, self._validated, kind, new, old, subresource)
-        return warned + [warning async for warning in self.taint_warnings(new, old)]
-
-    def _validated(self, kind: Kind, new: Data, old: Data | None, subresource: str) -> list[str]:
-        typed, before = _typed(kind, new), None if old is None else _typed(kind, old)
-        errors = list(metadata_errors(kind, new, old))
-        warned: list[str] = []
-        if subresource == "status" and old is not None:
-            errors += pod_status_errors(new, old) if kind is _POD else object_status_errors(kind, new, old)
-        elif subresource and kind is _POD and old is not None:
-            errors += pod_part_errors(new, old, subresource)
-        elif not subresource:
-            placement_errors, warned = self._judged(typed, before)
-            errors += placement_errors
-            errors += object_errors(kind, new, old)
-            if kind is _POD:
-                errors += pod_errors(new) if old is None else pod_update_errors(new, old)
-                warned += pod_warnings(new) if old is None else []
+        try:
+            errors, warned = await offload(size, judge, strategy_of(kind), new, old, self.gates, subresource)
+        except DecodeError as error:
+            raise _refused(kind, new, error) from None
         if errors:
             raise invalid(kind, new["metadata"].get("name", ""), errors)
-        return warned
-
-    def _judged(self, item: Object, old: Object | None) -> tuple[list[FieldError], list[str]]:
-        """Errors and warnings about the fields that decide placement. Pods of one template are judged once."""
-        if old is None and isinstance(item, Pod):
-            affinity = item.spec.affinity and item.spec.affinity.node_affinity
-            if len(item.spec.tolerations) <= _MAX_ADVISED:
-                errors, warned = _judged_pod(item.spec.tolerations, affinity, self.gates)
-                return list(errors), list(warned)
-        return admission_errors(item, self.gates, old), _advice(item, self.gates)
-
-    async def check_namespace(self, kind: Kind, namespace: str, name: str) -> None:
-        """Refuse a new object whose namespace does not exist or is being deleted."""
-        item = await self.store.get(key(_NAMESPACE, "", namespace))
-        if item is None:
-            raise not_found(_NAMESPACE, namespace)
-        if decoded(item)["metadata"].get("deletionTimestamp"):
-            why = f"unable to create new content in namespace {namespace} because it is being terminated"
-            raise forbidden(kind, name, why)
-
-    async def priority_classes(self) -> list[Item]:
-        """All PriorityClasses, on which the priority of a new pod depends."""
-        return (await self.store.list(prefix(_PRIORITY_CLASS))).items
-
-    async def _prepare_pod(self, new: Data, old: Data | None) -> None:
-        spec = new.setdefault("spec", {})
-        before = old["spec"] if old else {}
-        spec.setdefault("serviceAccountName", before.get("serviceAccountName", "default"))
-        spec.setdefault("serviceAccount", spec["serviceAccountName"])
-        _add_default_tolerations(spec.setdefault("tolerations", []))
-        if old is None:
-            await self._resolve_priority(new, spec)
-            await self._resolve_runtime_class(new, spec)
-        for name in ("priority", "preemptionPolicy", "priorityClassName", "nodeName"):
-            if before.get(name) is not None:
-                spec.setdefault(name, before[name])
-
-    async def _resolve_priority(self, new: Data, spec: Data) -> None:
-        name = spec.get("priorityClassName") or ""
-        priority, policy = 0, "PreemptLowerPriority"
-        pod_name = new["metadata"].get("name", "")
-        if name in SYSTEM_PRIORITIES:
-            priority = SYSTEM_PRIORITIES[name]
-        elif name:
-            item = await self.store.get(key(_PRIORITY_CLASS, "", str(name)))
-            if item is None:
-                raise forbidden(_POD, pod_name, f"no PriorityClass with name {name} was found")
-            priority_class = decoded(item)
-            priority, policy = priority_class.get("value", 0), priority_class.get("preemptionPolicy") or policy
-        else:
-            for priority_class in map(decoded, await self.priority_classes()):
-                if priority_class.get("globalDefault"):
-                    spec["priorityClassName"] = priority_class["metadata"]["name"]
-                    priority, policy = priority_class.get("value", 0), priority_class.get("preemptionPolicy") or policy
-        if spec.get("priority") not in (None, priority):
-            why = (
-                f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
-                f"priority admission controller computed {priority} from the given PriorityClass name"
-            )
-            raise forbidden(_POD, pod_name, why)
-        spec["priority"] = priority
-        spec.setdefault("preemptionPolicy", policy)
-
-    async def _resolve_runtime_class(self, new: Data, spec: Data) -> None:
-        name, pod_name = spec.get("runtimeClassName"), new["metadata"].get("name", "")
-        runtime_class = None
-        if name is not None:
-            item = await self.store.get(key(_RUNTIME_CLASS, "", str(name)))
-            if item is None:
-                raise forbidden(_POD, pod_name, f'pod rejected: RuntimeClass "{name}" not found')
-            runtime_class = decoded(item)
-            try:
-                runtimeclasses.give(new, convert(new, Pod), runtime_class, convert(runtime_class, RuntimeClass))
-            except DecodeError as error:
-                raise bad_request(str(error)) from None
-            except runtimeclasses.MismatchError as error:
-                raise forbidden(_POD, pod_name, str(error)) from None
-        if spec.get("overhead") is not None and (runtime_class is None or runtime_class.get("overhead") is None):
-            why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
-            raise forbidden(_POD, pod_name, why)
-
-    async def _default_storage_class(self, new: Data) -> None:
-        if new["spec"].get("storageClassName") is not None:
-            return
-        for storage_class in map(decoded, (await self.store.list(prefix(_STORAGE_CLASS))).items):
-            annotations = storage_class["metadata"].get("annotations") or {}
-            if annotations.get(_DEFAULT_CLASS) == "true":
-                new["spec"]["storageClassName"] = storage_class["metadata"]["name"]
+        return warned + [warning async for warning in self.taint_warnings(new, old)]
 
     async def taint_warnings(self, new: Data, old: Data | None) -> AsyncIterator[str]:
         """Warn of taints whose values are not the numbers or versions as which some pod compares them."""
@@ -186,7 +98,7 @@ class Admission:
             return
         before = ((old or {}).get("spec") or {}).get("taints")
         taints = (new.get("spec") or {}).get("taints") or []
-        for index, taint in enumerate(taints[:_MAX_ADVISED] if taints != before else []):
+        for index, taint in enumerate(taints[:MAX_ADVISED] if taints != before else []):
             value = taint.get("value", "")
             if all(compared.values.value(value) is not None for compared in COMPARISONS.values()):
                 continue
@@ -209,14 +121,6 @@ class Admission:
         return operator
 
 
-@lru_cache(maxsize=4096)
-def _judged_pod(
-    tolerations: tuple[Toleration, ...], affinity: NodeAffinity | None, gates: Gates
-) -> tuple[tuple[FieldError, ...], tuple[str, ...]]:
-    pod = Pod(spec=PodSpec(tolerations=tolerations, affinity=Affinity(affinity) if affinity else None))
-    return tuple(admission_errors(pod, gates)), tuple(_advice(pod, gates))
-
-
 def compared_by(pod: Item, taint_key: str) -> str:
     """The operator with which a pod compares the values of a taint key as numbers or versions."""
     if f'"{taint_key}"'.encode() in pod.value:
@@ -226,45 +130,11 @@ def compared_by(pod: Item, taint_key: str) -> str:
     return ""
 
 
-def _advice(item: Object, gates: Gates) -> list[str]:
-    """Warnings about what is valid and probably wrong; none for objects with very many tolerations."""
-    if any(len(tolerations) > _MAX_ADVISED for _, tolerations in tolerations_of(item)):
-        return []
-    return warnings(item, context_of((), gates))
-
-
-def _typed(kind: Kind, data: Data) -> Object:
-    try:
-        return convert(data, kind.struct)
-    except DecodeError as error:
-        raise bad_request(
-            f'{kind.kind} in version "{kind.api_version}" cannot be handled as a {kind.kind}: {error}'
-        ) from None
-
-
-def _add_default_tolerations(tolerations: Any) -> None:
-    """Let a pod stay on a node that is not ready or unreachable for a while, unless it says for how long."""
-    if not isinstance(tolerations, list):
-        return
-    for taint_key in (TAINT_NOT_READY, TAINT_UNREACHABLE):
-        if not any(_tolerates(toleration, taint_key) for toleration in tolerations):
-            added = {"key": taint_key, "operator": "Exists", "effect": "NoExecute"}
-            tolerations.append({**added, "tolerationSeconds": _DEFAULT_SECONDS})
-
-
-def _tolerates(toleration: Any, taint_key: str) -> bool:
-    if not isinstance(toleration, dict):
-        return True
-    if toleration.get("expression"):
-        # It stands before the toleration that is added, and the first match decides.
-        return False
-    return toleration.get("key", "") in ("", taint_key) and toleration.get("effect", "") in ("", "NoExecute")
-
-
-def _taint_not_ready(node: Data) -> None:
-    spec = node.setdefault("spec", {})
-    taints = spec.get("taints") or []
-    if isinstance(taints, list) and not any(
-        isinstance(taint, dict) and taint.get("key") == TAINT_NOT_READY for taint in taints
-    ):
-        spec["taints"] = [*taints, {"key": TAINT_NOT_READY, "effect": "NoSchedule"}]
+def _refused(kind: Kind, new: Data, error: Exception) -> Refused:
+    if isinstance(error, Denied):
+        return forbidden(kind, new["metadata"].get("name", ""), str(error))
+    if isinstance(error, AbsentObject):
+        return not_found(error.kind, error.name)
+    if isinstance(error, DecodeError):
+        return bad_request(f'{kind.kind} in version "{kind.api_version}" cannot be handled as a {kind.kind}: {error}')
+    return bad_request(str(error))

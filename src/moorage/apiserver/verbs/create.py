@@ -10,7 +10,7 @@ from moorage.api import kinds
 from moorage.api.meta import Data
 from moorage.apiserver.base.objects import key
 from moorage.apiserver.base.offload import offload
-from moorage.apiserver.http.failures import already_exists, bad_request
+from moorage.apiserver.http.failures import already_exists
 from moorage.apiserver.http.messages import Request, Response
 from moorage.apiserver.patch import managed
 from moorage.apiserver.request.bodies import read_object
@@ -20,13 +20,14 @@ from moorage.apiserver.verbs.backend import Backend
 from moorage.apiserver.verbs.stencils import NewPod, new_pod
 from moorage.apiserver.verbs.writing import allocate, check_escalation, encoded, is_dry, managed_write, new_uid
 from moorage.client.clock import timestamp
-from moorage.registry.defaults import apply_defaults
-from moorage.registry.metadata import MetadataError, generated_name, prepare_create
+from moorage.registry.metadata import generated_name
+from moorage.registry.table import strategy_of
 from moorage.store.protocol import Item, KeyExists
 
 _NAMES = 8
 """How many names are generated, each of which may be taken, before the object is refused."""
 _POD = kinds.row("v1", "Pod")
+_POD_STRATEGY = strategy_of(_POD)
 
 
 async def create(backend: Backend, route: Route, request: Request) -> Response:
@@ -48,13 +49,12 @@ async def create_object(
 
 async def _create_pod(backend: Backend, route: Route, request: Request, pod: NewPod) -> Response:
     """Store a new pod: from a stencil, when pods of its template have come before."""
-    classes = await backend.admission.priority_classes()
-    stencil = backend.stencils.get(pod.outline, classes)
+    around = await backend.admission.around(_POD_STRATEGY, route.namespace)
+    stencil = backend.stencils.get(pod.outline, around)
     if stencil is None:
         new, warnings = await _store_new(backend, route, request, *await read_object(route, request))
-        backend.stencils.learn(pod.outline, new.value, warnings, classes)
+        backend.stencils.learn(pod.outline, new.value, warnings, around)
         return answers.stored(route, request, new, warnings, 201)
-    await backend.admission.check_namespace(route.kind, route.namespace, pod.name)
     for _ in range(_NAMES if pod.generate_name else 1):
         value = stencil.fill(pod, new_uid(), timestamp(backend.now()))
         item = await _put(backend, route, request, pod.name, value)
@@ -86,13 +86,7 @@ async def _prepared(
 ) -> tuple[Data, list[str]]:
     """A new object as it is to be stored, and the warnings of validation."""
     kind, moment = route.kind, timestamp(backend.now())
-    # Defaults come first: what is prepared depends on them, such as the quality of service of a pod.
-    apply_defaults(kind, data, moment)
-    await backend.admission.fill(kind, data, None)
-    try:
-        prepare_create(kind, data, route.namespace, moment, new_uid())
-    except MetadataError as error:
-        raise bad_request(str(error)) from None
+    await backend.admission.prepare_create(kind, data, route.namespace, moment, new_uid())
     size = len(request.body)
     if track:
         data = await offload(size, managed.track, managed_write(route, request, moment), None, data)

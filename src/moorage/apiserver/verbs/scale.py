@@ -10,7 +10,6 @@ import msgspec
 
 from moorage.api import labels
 from moorage.api.decode import DecodeError, convert
-from moorage.api.kinds import Kind
 from moorage.api.meta import Data, Int32, LabelSelector, Object, Wire
 from moorage.apiserver.base.objects import decode, key
 from moorage.apiserver.http.failures import bad_request, invalid, not_found, unsupported_media_type
@@ -26,9 +25,9 @@ from moorage.apiserver.verbs.read import ONE, form_of, formed
 from moorage.apiserver.verbs.update import ObjectEdit, change
 from moorage.apiserver.verbs.writing import managed_write, patch_refused
 from moorage.client.clock import timestamp
+from moorage.registry.workload.scale import SCALE
 from moorage.validation import field
 
-_SCALE = Kind("autoscaling", "v1", "Scale", "scales")
 _PATCHES = {JSON_PATCH: jsonpatch.apply, MERGE_PATCH: mergepatch.apply, STRATEGIC_PATCH: mergepatch.apply}
 
 
@@ -98,7 +97,7 @@ async def _apply(backend: Backend, route: Route, request: Request) -> Response:
     config = parsed(request)
     scale = _read(route, config)
     named = config.get("apiVersion"), config.get("kind")
-    if named != (_SCALE.api_version, _SCALE.kind):
+    if named != (SCALE.kind.api_version, SCALE.kind.kind):
         raise bad_request(f"invalid object type: {named[0] or ''}, Kind={named[1] or ''}")
     metadata = config.get("metadata") or {}
     kind, spec = route.kind, config.get("spec") or {}
@@ -132,7 +131,7 @@ async def _stored(backend: Backend, route: Route, request: Request, edit: Object
 def _answer(request: Request, workload: Data) -> Response:
     scale = _scale(workload)
     form = form_of(request, *ONE)
-    return Response(200, formed(_SCALE, scale, scale["metadata"]["resourceVersion"], form, request))
+    return Response(200, formed(SCALE.kind, scale, scale["metadata"]["resourceVersion"], form, request))
 
 
 def _read(route: Route, data: Any) -> Scale:
@@ -144,7 +143,7 @@ def _read(route: Route, data: Any) -> Scale:
         raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({route.name})")
     if (replicas := scale.spec.replicas) < 0:
         negative = field.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
-        raise invalid(_SCALE, route.name, [negative])
+        raise invalid(SCALE.kind, route.name, [negative])
     return scale
 
 

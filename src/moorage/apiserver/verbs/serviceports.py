@@ -10,7 +10,7 @@ from moorage.apiserver.base.objects import decoded, prefix
 from moorage.apiserver.http.failures import invalid
 from moorage.apiserver.http.messages import Reason, Refused, status
 from moorage.apiserver.verbs.ranges import next_free
-from moorage.registry.serviceupdates import REACHABLE, needs_health_port, needs_ports
+from moorage.registry.cluster.serviceupdates import REACHABLE, needs_health_port, needs_ports
 from moorage.store.protocol import Store
 from moorage.validation import field
 

@@ -14,20 +14,19 @@ from moorage.apiserver.patch.managed import manager_name
 from moorage.apiserver.request.bodies import media_type
 from moorage.apiserver.request.repeatedkeys import has_as_many_keys
 from moorage.apiserver.request.routes import Route
+from moorage.apiserver.verbs.admission import Surroundings
 from moorage.bounded import Bounded
 from moorage.names import label_value_errors
 from moorage.registry.metadata import generated_name
-from moorage.store.protocol import Item
+from moorage.registry.pod.strategy import POD
 
 _LONGEST = 8192
 """The longest body, in bytes, of a pod that may be made from a stencil."""
 _STENCILS, _SEEN = 256, 1024
 _SIMPLE_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 """Names that need no further validation."""
-_DEPENDENT = (b'"ephemeral"', b"atchLabelKeys", b'"managedFields"', b'"runtimeClassName"')
-"""Fields by which a pod depends on its name (claims of ephemeral volumes are named after it), its labels or its class,
-and those that say who owns it.
-"""
+_OWN_FIELDS = (b"\\u", b'"managedFields"', *(f'"{name}"'.encode() for name in POD.own_fields))
+"""Fields by which the rest of a pod depends on what is its own, or that say who owns it; names spelt with escapes."""
 _START, _ANY = b'{"metadata":', b'{"name":"any"}'
 
 
@@ -70,8 +69,8 @@ class Stencil(NamedTuple):
     rest: list[bytes]
     """What follows the metadata, split at every place of the creation time."""
     warnings: Sequence[str]
-    classes: Sequence[Item]
-    """The PriorityClasses when it was made; when they have changed it is no longer valid."""
+    around: Surroundings
+    """The other objects on which it depends; when they have changed it is no longer valid."""
 
     def fill(self, new: NewPod, uid: str, time: str) -> bytes:
         """The stored form of a new pod."""
@@ -93,12 +92,12 @@ class Stencils:
         """How many templates are remembered, as stencils or as having been used once."""
         return len(self._stencils) + len(self._seen)
 
-    def get(self, outline: Outline, classes: Sequence[Item]) -> Stencil | None:
+    def get(self, outline: Outline, around: Surroundings) -> Stencil | None:
         """The stencil of an outline, if there is one and it is still valid."""
         stencil = self._stencils.get(outline)
-        return stencil if stencil is not None and stencil.classes == classes else None
+        return stencil if stencil is not None and stencil.around == around else None
 
-    def learn(self, outline: Outline, value: bytes, warnings: Sequence[str], classes: Sequence[Item]) -> None:
+    def learn(self, outline: Outline, value: bytes, warnings: Sequence[str], around: Surroundings) -> None:
         """Make a stencil of a new pod with the stored form `value`, if its template has come before."""
         key = hash(outline)
         is_first = key not in self._seen
@@ -116,13 +115,13 @@ class Stencils:
         owned["fieldsV1"] = msgspec.Raw(msgspec.json.encode(owned["fieldsV1"]))
         metadata["managedFields"] = owned
         rest = value[len(_START) + len(stored) :].split(time)
-        self._stencils.put(outline, Stencil(metadata, rest, warnings, classes))
+        self._stencils.put(outline, Stencil(metadata, rest, warnings, around))
 
 
 def new_pod(route: Route, request: Request) -> NewPod | None:
     """The pod in a request; None when it cannot be made from a stencil."""
     body = request.body
-    if len(body) > _LONGEST or "dryRun" in request.query or any(name in body for name in _DEPENDENT):
+    if len(body) > _LONGEST or "dryRun" in request.query or any(name in body for name in _OWN_FIELDS):
         return None
     if media_type(request) not in ("", "application/json"):
         return None

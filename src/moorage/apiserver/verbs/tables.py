@@ -11,7 +11,9 @@ from moorage.api.meta import Data
 from moorage.gotext import quote
 from moorage.registry.printing.ages import INVALID
 from moorage.registry.printing.cells import PrintedRow
-from moorage.registry.printing.columns import Columns, columns_of, row_conditions
+from moorage.registry.printing.columns import Columns
+from moorage.registry.strategy import Strategy
+from moorage.registry.table import strategy_of
 
 META = "meta.k8s.io/v1"
 INCLUDES = ("Metadata", "Object", "None")
@@ -27,13 +29,14 @@ def render(
     headers: bool = True,
 ) -> Data:
     """A Table of objects. `metadata` is that of the list; a watch sends the headers with its first event only."""
-    columns = columns_of(kind)
+    strategy = strategy_of(kind)
+    columns = strategy.columns
     return {
         "kind": "Table",
         "apiVersion": META,
         "metadata": metadata or {},
         "columnDefinitions": [column.definition() for column in columns] if headers else None,
-        "rows": [_row(kind, columns, PrintedRow(item, now), include) for item in objects],
+        "rows": [_row(strategy, columns, PrintedRow(item, now), include) for item in objects],
     }
 
 
@@ -50,9 +53,9 @@ def partial(item: Mapping[str, Any]) -> Data:
     return {"kind": "PartialObjectMetadata", "apiVersion": META, "metadata": item.get("metadata") or {}}
 
 
-def _row(kind: Kind, columns: Columns, row: PrintedRow, include: str) -> Data:
+def _row(strategy: Strategy, columns: Columns, row: PrintedRow, include: str) -> Data:
     shown: Data = {"cells": _cells(columns, row)}
-    if conditions := row_conditions(kind, row):
+    if conditions := strategy.row_conditions(row):
         shown["conditions"] = conditions
     if include == "Object":
         shown["object"] = row.item

@@ -17,15 +17,9 @@ from moorage.apiserver.verbs.backend import Backend
 from moorage.apiserver.verbs.delete import is_over
 from moorage.apiserver.verbs.writing import ATTEMPTS, allocate, check_escalation, encoded, is_dry, managed_write
 from moorage.client.clock import timestamp
-from moorage.registry.defaults import apply_defaults
-from moorage.registry.metadata import MetadataError, prepare_update
+from moorage.registry.table import strategy_of
 from moorage.store.protocol import Item, KeyMissing, RevisionConflict
 from moorage.validation import field
-
-_CONDITIONAL = frozenset((
-    "CSIDriver", "CSINode", "CSIStorageCapacity", "Lease", "PodDisruptionBudget", "RuntimeClass", "VolumeAttachment",
-))  # fmt: skip
-"""Kinds whose updates must name the resourceVersion that they replace."""
 
 ObjectEdit = Callable[[Data], Data]
 """Makes of the data of an object, which it may change, the data that is to be stored."""
@@ -39,7 +33,7 @@ async def update(backend: Backend, route: Route, request: Request) -> Response:
         raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({route.name})")
     expected = _expected(new)
     where = key(route.kind, route.namespace, name)
-    if not expected and route.kind.kind in _CONDITIONAL and await backend.store.get(where):
+    if not expected and strategy_of(route.kind).conditional and await backend.store.get(where):
         problem = field.invalid("metadata.resourceVersion", 0, "must be specified for an update")
         raise invalid(route.kind, name, [problem])
     return await change(backend, route, request, lambda _: new, warnings, expected=expected)
@@ -83,12 +77,7 @@ async def _store_change(
     if _expected(new) not in ("", str(item.revision)):
         raise conflict(kind, route.name)
     moment = timestamp(backend.now())
-    apply_defaults(kind, new, moment)
-    await backend.admission.fill(kind, new, old, route.subresource)
-    try:
-        prepare_update(kind, new, old, route.subresource, moment)
-    except MetadataError as error:
-        raise bad_request(str(error)) from None
+    await backend.admission.prepare_update(kind, new, old, route.subresource, moment)
     size = len(request.body) + len(item.value)
     if track:
         new = await offload(size, managed.track, managed_write(route, request, moment), old, new)

@@ -20,7 +20,7 @@ from moorage.apiserver.verbs.backend import Backend
 from moorage.apiserver.verbs.read import convert_out
 from moorage.apiserver.verbs.serviceaddresses import give_address
 from moorage.apiserver.verbs.serviceports import give_ports
-from moorage.registry.defaults import give_job_selector
+from moorage.registry.workload.jobs import give_job_selector
 
 ATTEMPTS = 10
 """How often a change is tried again when somebody else was faster."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
 from moorage.api.meta import Data
 from moorage.quantity import Quantity
+from moorage.registry.defaulting import fill, round_up
 
 _SPEC = (
     ("restartPolicy", "Always"),
@@ -22,7 +22,6 @@ _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _PROBE = (("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3))
 _HOOKS = ("postStart", "preStop")
 _HTTP_GET = (("path", "/"), ("scheme", "HTTP"))
-
 _MODE = (("defaultMode", 0o644),)
 _SOURCES: dict[str, tuple[tuple[str, Any], ...]] = {
     "hostPath": (("type", ""),),
@@ -47,14 +46,7 @@ _IMAGE = re.compile(
 )
 
 
-def fill(part: Data, defaults: Iterable[tuple[str, Any]]) -> None:
-    """Set the defaults of fields that are absent, empty or zero."""
-    for name, value in defaults:
-        if not part.get(name):
-            part[name] = value
-
-
-def default_pod(pod: Data) -> None:
+def default_pod(pod: Data, _: str = "") -> None:
     """Set the defaults of a pod, which has a few more than a template."""
     spec = pod.setdefault("spec", {})
     if (grace := spec.get("terminationGracePeriodSeconds")) is not None and grace < 0:
@@ -114,15 +106,6 @@ def default_claim_spec(spec: Data) -> None:
     resources = spec.setdefault("resources", {})
     for part in resources.keys() & {"limits", "requests"}:
         round_up(resources[part])
-
-
-def round_up(amounts: Data) -> None:
-    """Round quantities up to thousandths, as Kubernetes does."""
-    for name, value in amounts.items():
-        quantity = Quantity.parse(value)
-        if quantity.nano % 10**6:
-            milli = -(-quantity.nano // 10**6)
-            amounts[name] = str(Quantity(milli * 10**6, quantity.format))
 
 
 @lru_cache(maxsize=4096)

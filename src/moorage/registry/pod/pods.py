@@ -15,7 +15,7 @@ from moorage.registry import namesyntax, schema
 from moorage.registry.checks import Errors, differences, syntax, unchanged
 from moorage.registry.pod.containers import image_space_errors
 from moorage.registry.pod.spec import pod_spec_errors
-from moorage.validation.field import FieldError, forbidden, invalid, required
+from moorage.validation.field import forbidden, invalid, required
 
 _POD = kinds.row("v1", "Pod")
 MIRROR = "kubernetes.io/config.mirror"
@@ -36,28 +36,22 @@ _JUDGED_ELSEWHERE = ("tolerations", "schedulingGates", "nodeSelector")
 """Fields whose changes `moorage.validation.update` validates."""
 
 
-def pod_errors(pod: Data) -> list[FieldError]:
-    """Validate a new pod."""
-    return list(_create_errors(pod))
-
-
-def pod_update_errors(new: Data, old: Data) -> list[FieldError]:
-    """Validate an update of a pod, except for its tolerations and node affinity."""
-    return list(_update_errors(new, old))
-
-
-def pod_status_errors(new: Data, old: Data) -> list[FieldError]:
-    """Validate an update of the status of a pod."""
-    return list(_status_errors(new.get("status", {}), old.get("status", {}), old.get("spec", {})))
-
-
-def _create_errors(pod: Data) -> Errors:
-    spec = pod.get("spec", {})
-    yield from form_errors(pod, spec)
+def pod_errors(new: Data, old: Data | None) -> Errors:
+    """Validate a new pod, or an update of one; not its tolerations and node affinity."""
+    if old is not None:
+        yield from _update_errors(new, old)
+        return
+    spec = new.get("spec", {})
+    yield from form_errors(new, spec)
     if spec.get("ephemeralContainers"):
         yield forbidden("spec.ephemeralContainers", "cannot be set on create")
     if spec.get("nodeName") and spec.get("schedulingGates"):
         yield forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
+
+
+def pod_status_errors(new: Data, old: Data) -> Errors:
+    """Validate an update of the status of a pod."""
+    return _status_errors(new.get("status", {}), old.get("status", {}), old.get("spec", {}))
 
 
 def form_errors(pod: Data, spec: Data) -> Errors:
@@ -205,12 +199,8 @@ def _claim_status_errors(statuses: Any, spec: Data) -> Errors:
             yield invalid(here, status["name"], "must match the name of an entry in `spec.resourceClaims`")
 
 
-def pod_warnings(pod: Data) -> list[str]:
+def pod_warnings(pod: Data) -> Iterator[str]:
     """The warnings of Kubernetes for a new pod: fields that are valid but hardly intended."""
-    return list(_warnings(pod))
-
-
-def _warnings(pod: Data) -> Iterator[str]:
     name, spec = pod.get("metadata", {}).get("name", ""), pod.get("spec", {})
     if problems := namesyntax.label(name):
         yield (

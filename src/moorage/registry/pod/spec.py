@@ -13,6 +13,7 @@ from moorage.names import label_key_errors
 from moorage.registry import namesyntax
 from moorage.registry.checks import NOT_POSITIVE, Errors, label_selector, one_of, syntax
 from moorage.registry.metadata import annotation_errors, label_errors
+from moorage.registry.pod.claimspec import claim_spec_errors
 from moorage.registry.pod.containers import (
     Around,
     container_list_errors,
@@ -21,7 +22,6 @@ from moorage.registry.pod.containers import (
 )
 from moorage.registry.pod.resources import pod_resource_errors, resource_errors
 from moorage.registry.pod.volumesources import source_errors
-from moorage.registry.storage import claim_spec_errors
 from moorage.validation.field import duplicate, forbidden, invalid, not_supported, required
 
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from moorage.api import kinds
@@ -10,9 +9,10 @@ from moorage.api.meta import Data
 from moorage.gotext import quote
 from moorage.registry import schema
 from moorage.registry.checks import Errors, differences
+from moorage.registry.defaulting import keep
 from moorage.registry.pod.pods import MIRROR, form_errors
 from moorage.registry.pod.qos import qos_class
-from moorage.validation.field import FieldError, forbidden, invalid
+from moorage.validation.field import forbidden, invalid
 
 _POD = kinds.row("v1", "Pod")
 _COMPUTE = ("cpu", "memory")
@@ -26,16 +26,35 @@ _KEPT = {
 """Path and detail of the error when other fields of a container were changed than a resize may change."""
 
 
-def pod_part_errors(new: Data, old: Data, part: str) -> list[FieldError]:
-    """Validate an update of a pod by one of these subresources."""
-    return list(_PARTS[part](new, old)) if part in _PARTS else []
+def with_ephemeral_containers(new: Data, old: Data) -> Data:
+    """The old spec with the new ephemeral containers."""
+    spec = dict(old)
+    keep(spec, new, ("ephemeralContainers",))
+    return spec
+
+
+def resized(new: Data, old: Data) -> Data:
+    """The old spec with the new resources."""
+    spec = dict(old)
+    keep(spec, new, ("resources",))
+    for field in ("containers", "initContainers"):
+        before, after = old.get(field, []), new.get(field, [])
+        if [container.get("name") for container in before] != [container.get("name") for container in after]:
+            return new  # validation reports it
+        merged = [dict(container) for container in before]
+        for container, resized in zip(merged, after, strict=True):
+            keep(container, resized, ("resources", "resizePolicy"))
+        if merged:
+            spec[field] = merged
+    return spec
 
 
 def _is_mirror(pod: Data) -> bool:
     return MIRROR in pod["metadata"].get("annotations", {})
 
 
-def _ephemeral_errors(new: Data, old: Data) -> Errors:
+def ephemeral_errors(new: Data, old: Data) -> Errors:
+    """Validate new ephemeral containers."""
     if _is_mirror(old):
         yield forbidden("", "static pods do not support ephemeral containers")
         return
@@ -51,7 +70,8 @@ def _ephemeral_errors(new: Data, old: Data) -> Errors:
             yield forbidden(path, f"existing ephemeral containers {quote(name)} may not be changed\n{lines}")
 
 
-def _resize_errors(new: Data, old: Data) -> Errors:
+def resize_errors(new: Data, old: Data) -> Errors:
+    """Validate new resources of containers."""
     spec, before = new.get("spec", {}), old.get("spec", {})
     if _is_mirror(old):
         yield forbidden("", "static pods cannot be resized")
@@ -71,12 +91,6 @@ def _resize_errors(new: Data, old: Data) -> Errors:
     if not moved:
         yield from _container_errors("initContainers", spec, before)
         yield from _container_errors("containers", spec, before)
-
-
-_PARTS: dict[str, Callable[[Data, Data], Errors]] = {
-    "ephemeralcontainers": _ephemeral_errors,
-    "resize": _resize_errors,
-}
 
 
 def _is_resizable(status: Data) -> bool:

@@ -8,7 +8,6 @@ UNKNOWN = "<unknown>"
 INVALID = "<invalid>"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _YEAR = 365 * _DAY
-
 _SPANS = (
     (2 * _MINUTE, "s", 1, "", 0),
     (10 * _MINUTE, "m", _MINUTE, "s", 1),

@@ -1,36 +1,96 @@
-"""Validation of Jobs and CronJobs."""
+"""Jobs."""
 
 from __future__ import annotations
 
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-from moorage.api import cron, kinds
+from moorage.api import kinds
 from moorage.api.labels import selects
 from moorage.api.meta import Data
-from moorage.registry import namesyntax, schema
+from moorage.registry import namesyntax, schema, selectable
 from moorage.registry.checks import IMMUTABLE, Errors, label_selector, nonnegative
+from moorage.registry.defaulting import absent, fill
+from moorage.registry.merging import ATOMIC, UNPATCHED_SET, keyed, patched, pointer, shape, struct
+from moorage.registry.pod.merging import TEMPLATE_SHAPE
 from moorage.registry.pod.spec import template_errors
-from moorage.validation.field import ErrorType, FieldError, invalid, not_supported, required, too_many
+from moorage.registry.printing import cells
+from moorage.registry.printing.ages import human, moment
+from moorage.registry.printing.cells import PrintedRow
+from moorage.registry.printing.columns import AGE, NAME, column
+from moorage.registry.strategy import SPEC, Strategy
+from moorage.registry.workload.templates import default_template, workload_columns
+from moorage.validation.field import invalid, not_supported, required, too_many
 
-_JOB = kinds.row("batch/v1", "Job")
+_MAX_INT32 = 2**31 - 1
+
+
 _COUNTS = (
     "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished",
     "backoffLimitPerIndex", "maxFailedIndexes",
 )  # fmt: skip
+
 _IMMUTABLE = ("selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
 _SCHEDULING = ("nodeSelector", "tolerations", "schedulingGates")
 _MAX_INDEXED = 100_000
-_CONCURRENCY = ("Allow", "Forbid", "Replace")
 _GENERATED = {"controller-uid": "uid", "batch.kubernetes.io/controller-uid": "uid"}
 _GENERATED_NAMES = {"job-name": "name", "batch.kubernetes.io/job-name": "name"}
 
 
-def job_errors(new: Data, old: Data | None) -> Errors:
+JOB_SPEC_SHAPE = struct(
+    scheduling=pointer(resourceClaims=keyed("name")), selector=ATOMIC, template=TEMPLATE_SHAPE
+)  # fmt: skip
+
+
+def default_job_spec(spec: Data) -> None:
+    """Set the defaults of a Job's spec."""
+    if "completions" not in spec and "parallelism" not in spec:
+        spec["completions"] = 1
+    spec.setdefault("backoffLimit", _MAX_INT32 if "backoffLimitPerIndex" in spec else 6)
+    spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
+
+    absent(spec, parallelism=1, completionMode="NonIndexed", suspend=False, manualSelector=False)
+
+
+def _defaults(obj: Data, _: str) -> None:
+    default_job_spec(obj.setdefault("spec", {}))
+    default_template(obj, "spec.template.spec")
+    labels = obj["spec"]["template"].get("metadata", {}).get("labels")
+    metadata = obj.setdefault("metadata", {})
+    if labels and not metadata.get("labels"):
+        metadata["labels"] = dict(labels)
+    default_failure_policy(obj["spec"])
+
+
+def default_failure_policy(spec: Data) -> None:
+    """Set the defaults of a pod failure policy."""
+    for rule in spec.get("podFailurePolicy", {}).get("rules", ()):
+        for pattern in rule.get("onPodConditions", ()):
+            fill(pattern, (("status", "True"),))
+
+
+def give_job_selector(job: Data, uid: str) -> None:
+    """Label the pods of a new Job with its uid and name, and select them by these, unless manualSelector is set."""
+    spec = job.setdefault("spec", {})
+    if spec.get("manualSelector"):
+        return
+    template = spec.setdefault("template", {})
+    labels = template.setdefault("metadata", {}).setdefault("labels", {})
+    name = job["metadata"].get("name", "")
+    for label, value in (
+        ("job-name", name),
+        ("batch.kubernetes.io/job-name", name),
+        ("controller-uid", uid),
+        ("batch.kubernetes.io/controller-uid", uid),
+    ):
+        labels.setdefault(label, value)
+    chosen = spec.setdefault("selector", {}).setdefault("matchLabels", {})
+    chosen.setdefault("batch.kubernetes.io/controller-uid", uid)
+
+
+def _errors(new: Data, old: Data | None) -> Errors:
     """Validate a Job, or an update of one."""
     spec, metadata = new.get("spec", {}), new.get("metadata", {})
     if not spec.get("manualSelector") and "selector" in spec:
         yield from _generated_errors(spec, metadata)
-    yield from _spec_errors("spec", spec)
+    yield from job_spec_errors("spec", spec)
     selector = spec.get("selector")
     if selector is None:
         yield required("spec.selector")
@@ -61,7 +121,8 @@ def _generated_errors(spec: Data, metadata: Data) -> Errors:
         yield invalid("spec.selector", spec["selector"], "`selector` not auto-generated")
 
 
-def _spec_errors(path: str, spec: Data) -> Errors:
+def job_spec_errors(path: str, spec: Data) -> Errors:
+    """Validate the spec of a Job, also in a CronJob."""
     yield from nonnegative(path, spec, *_COUNTS)
     if "maxFailedIndexes" in spec and "backoffLimitPerIndex" not in spec:
         yield required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
@@ -130,7 +191,7 @@ def _update_errors(new: Data, old: Data) -> Errors:
             yield invalid("spec.completions", completions, "can only be modified in tandem with spec.parallelism")
     yield from _template_update_errors(spec.get("template", {}), before, old.get("status", {}))
     for name in _IMMUTABLE:
-        if not schema.same(_JOB, new, old, "spec", name):
+        if not schema.same(JOB.kind, new, old, "spec", name):
             yield invalid(f"spec.{name}", spec.get(name), IMMUTABLE)
 
 
@@ -139,7 +200,7 @@ def _template_update_errors(template: Data, before: Data, status: Data) -> Error
     old_template = before.get("template", {})
     if before.get("suspend") and "startTime" not in status:
         old_template = _with_new_placement(old_template, template)
-    if not schema.same(_JOB, {"spec": {"template": template}}, {"spec": {"template": old_template}}, "spec"):
+    if not schema.same(JOB.kind, {"spec": {"template": template}}, {"spec": {"template": old_template}}, "spec"):
         yield invalid("spec.template", template, IMMUTABLE)
 
 
@@ -171,60 +232,58 @@ def _take(part: Data, source: Data, name: str) -> None:
         part.pop(name, None)
 
 
-def cron_job_errors(new: Data, old: Data | None) -> Errors:
-    """Validate a CronJob, or an update of one."""
-    spec = new.get("spec", {})
-    schedule, zone = spec.get("schedule", ""), spec.get("timeZone")
-    before = old.get("spec", {}) if old is not None else {}
-    if not schedule:
-        yield required("spec.schedule")
-    else:
-        yield from _schedule_errors(schedule, zone, allow_zone="TZ" in before.get("schedule", ""))
-    yield from nonnegative("spec", spec, "startingDeadlineSeconds")
-    if zone is not None and zone != before.get("timeZone"):
-        yield from _zone_errors(zone)
-    policy = spec.get("concurrencyPolicy")
-    if policy not in _CONCURRENCY:
-        yield not_supported("spec.concurrencyPolicy", policy or "", _CONCURRENCY)
-    job = spec.get("jobTemplate", {}).get("spec", {})
-    yield from _spec_errors("spec.jobTemplate.spec", job)
-    if "selector" in job:
-        yield invalid("spec.jobTemplate.spec.selector", job["selector"], "`selector` will be auto-generated")
-    if job.get("manualSelector"):
-        detail = 'supported values: "nil", "false"'
-        yield FieldError(ErrorType.NOT_SUPPORTED, "spec.jobTemplate.spec.manualSelector", True, detail)
-    yield from nonnegative("spec", spec, "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
-    name = new.get("metadata", {}).get("name", "")
-    if old is None and len(name) > 52:
-        yield invalid("metadata.name", name, "must be no more than 52 characters")
+_JOB_CONDITIONS = ("Complete", "Failed", "", "Suspended", "FailureTarget", "SuccessCriteriaMet")
+"""The conditions that are the status of a Job, by precedence; the empty one stands for a Job in deletion."""
 
 
-def _schedule_errors(schedule: str, zone: str | None, *, allow_zone: bool) -> Errors:
-    try:
-        cron.check(schedule)
-    except cron.ScheduleError as error:
-        yield invalid("spec.schedule", schedule, str(error))
-    if "TZ" not in schedule:
-        return
-    if not allow_zone:
-        yield invalid("spec.schedule", schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead")
-    elif zone is not None:
-        yield invalid("spec.schedule", schedule, "cannot use both timeZone field and TZ or CRON_TZ in schedule")
+def _job_status(row: PrintedRow) -> str:
+    """The status of a Job."""
+    conditions = row.status.get("conditions") or ()
+    for type_ in _JOB_CONDITIONS:
+        if type_ and cells.condition_status(conditions, type_) == "True":
+            return type_
+        if not type_ and row.metadata.get("deletionTimestamp"):
+            return "Terminating"
+    return "Running"
 
 
-def _zone_errors(zone: str) -> Errors:
-    if not zone:
-        yield invalid("spec.timeZone", zone, "timeZone must be nil or non-empty string")
-    elif zone.lower() == "local":
-        detail = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
-        yield invalid("spec.timeZone", zone, detail)
-    elif not _is_zone(zone):
-        yield invalid("spec.timeZone", zone, f"unknown time zone {zone}")
+def _job_completions(row: PrintedRow) -> str:
+    """How many pods of how many have finished."""
+    succeeded, completions = row.status.get("succeeded") or 0, row.spec.get("completions")
+    if completions is not None:
+        return f"{succeeded}/{completions}"
+    parallelism = row.spec.get("parallelism") or 0
+    return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
 
 
-def _is_zone(name: str) -> bool:
-    try:
-        ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        return False
-    return True
+def _job_duration(row: PrintedRow) -> str:
+    """How long a job took, or takes so far."""
+    start = moment(row.status.get("startTime"))
+    end = moment(row.status.get("completionTime")) or row.now
+    return human((end - start).total_seconds()) if start else ""
+
+
+JOB = Strategy(
+    kind=kinds.row("batch/v1", "Job"),
+    defaults=_defaults,
+    errors=_errors,
+    first_generation=1,
+    counted=SPEC,
+    field_refusal="field label {quoted} not supported for Job",
+    fields={**selectable.NAMES, "status.successful": selectable.at("status.succeeded", "0")},
+    merge=shape(
+        spec=JOB_SPEC_SHAPE,
+        status=struct(
+            conditions=patched("type"),
+            uncountedTerminatedPods=pointer(failed=UNPATCHED_SET, succeeded=UNPATCHED_SET),
+        ),
+    ),
+    columns=(
+        NAME,
+        column("Status", _job_status, "What it is at."),
+        column("Completions", _job_completions, "How many of its pods have finished."),
+        column("Duration", _job_duration, "How long it took, or takes so far."),
+        AGE,
+        *workload_columns(),
+    ),
+)

@@ -1,13 +1,22 @@
-"""Validation of Services."""
+"""Services."""
 
 from __future__ import annotations
 
+from moorage.api import kinds
 from moorage.api.meta import Data
 from moorage.names import label_key_errors
-from moorage.registry import namesyntax
+from moorage.registry import namesyntax, selectable
 from moorage.registry.checks import Errors, one_of, port, port_number, syntax
+from moorage.registry.cluster.serviceupdates import is_externally_accessible, needs_health_port, update_service
+from moorage.registry.defaulting import fill
+from moorage.registry.merging import ATOMIC, keyed, shape, struct
 from moorage.registry.metadata import label_errors
-from moorage.registry.serviceupdates import is_externally_accessible, needs_health_port
+from moorage.registry.printing import cells
+from moorage.registry.printing.ages import UNKNOWN
+from moorage.registry.printing.cells import NONE, PrintedRow
+from moorage.registry.printing.columns import AGE, NAME, column, wide
+from moorage.registry.printing.podsummary import Printable
+from moorage.registry.strategy import Strategy
 from moorage.validation.field import duplicate, forbidden, invalid, not_supported, required
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
@@ -19,6 +28,34 @@ _FAMILY_POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
 _DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
 _MAX_AFFINITY_SECONDS = 86400
 _HEALTH = "healthCheckNodePort"
+
+
+def _defaults(obj: Data, _: str) -> None:
+    spec = obj.setdefault("spec", {})
+    fill(spec, (("sessionAffinity", "None"), ("type", "ClusterIP")))
+    if spec["sessionAffinity"] == "None":
+        spec.pop("sessionAffinityConfig", None)
+    elif spec["sessionAffinity"] == "ClientIP":
+        config = spec.setdefault("sessionAffinityConfig", {}).setdefault("clientIP", {})
+        config.setdefault("timeoutSeconds", 10800)
+    for entry in spec.get("ports", ()):
+        fill(entry, (("protocol", "TCP"),))
+        if entry.get("port"):
+            fill(entry, (("targetPort", entry["port"]),))
+    kind = spec["type"]
+    if kind in ("LoadBalancer", "NodePort") or (kind == "ClusterIP" and spec.get("externalIPs")):
+        fill(spec, (("externalTrafficPolicy", "Cluster"),))
+    if kind in ("LoadBalancer", "NodePort", "ClusterIP"):
+        spec.setdefault("internalTrafficPolicy", "Cluster")
+    if kind == "LoadBalancer":
+        spec.setdefault("allocateLoadBalancerNodePorts", True)
+        for ingress in obj.get("status", {}).get("loadBalancer", {}).get("ingress", ()):
+            if ingress.get("ip"):
+                ingress.setdefault("ipMode", "VIP")
+
+
+def _create(obj: Data, _: str) -> None:
+    obj["status"] = {"loadBalancer": {}}
 
 
 def service_errors(new: Data, old: Data | None) -> Errors:
@@ -164,3 +201,62 @@ def _update_errors(spec: Data, before: Data) -> Errors:
     for index, (address, old) in enumerate(zip(addresses, old_addresses, strict=False)):
         if address != old and (index == 0 or len(addresses) == len(old_addresses)):
             yield invalid(f"spec.clusterIPs[{index}]", addresses, "may not change once set")
+
+
+def _service_cluster_ip(row: PrintedRow) -> str:
+    """The first cluster IP."""
+    addresses = row.spec.get("clusterIPs")
+    return addresses[0] if addresses else row.spec.get("clusterIP") or NONE
+
+
+def _service_external_ip(row: PrintedRow) -> str:
+    """The addresses of a Service for clients outside of the cluster."""
+    match row.spec.get("type") or "ClusterIP":
+        case "ExternalName":
+            return row.spec.get("externalName") or ""
+        case "ClusterIP" | "NodePort":
+            return cells.joined(row.spec.get("externalIPs") or (), otherwise=NONE)
+        case "LoadBalancer":
+            ingress = (row.status.get("loadBalancer") or {}).get("ingress") or ()
+            points = {entry.get("ip") or entry.get("hostname") or "" for entry in ingress} - {""}
+            return cells.joined([*sorted(points), *(row.spec.get("externalIPs") or ())], otherwise="<pending>")
+    return UNKNOWN
+
+
+def _service_ports(row: PrintedRow) -> str:
+    """The ports of a Service, with their node ports."""
+    return cells.joined(map(_port, row.spec.get("ports") or ()), otherwise=NONE)
+
+
+def _port(port: Printable) -> str:
+    node_port = port.get("nodePort")
+    number = f"{port.get('port', 0)}:{node_port}" if node_port else str(port.get("port", 0))
+    return f"{number}/{port.get('protocol') or 'TCP'}"
+
+
+SERVICE = Strategy(
+    kind=kinds.row("v1", "Service"),
+    names=namesyntax.label,
+    defaults=_defaults,
+    create=_create,
+    update=update_service,
+    errors=service_errors,
+    fields={
+        **selectable.NAMES,
+        "spec.clusterIP": selectable.at("spec.clusterIP"),
+        "spec.type": selectable.at("spec.type"),
+    },
+    merge=shape(
+        spec=struct(ports=keyed("port", "protocol", port=0, protocol="TCP"), selector=ATOMIC),
+        status=struct(conditions=keyed("type"), loadBalancer=struct()),
+    ),
+    columns=(
+        NAME,
+        column("Type", cells.at("spec.type", "ClusterIP"), "From where it is reached."),
+        column("Cluster-IP", _service_cluster_ip, "Its address inside of the cluster."),
+        column("External-IP", _service_external_ip, "Its addresses for the outside."),
+        column("Port(s)", _service_ports, "Its ports."),
+        AGE,
+        wide("Selector", lambda row: cells.label_text(row.spec.get("selector")), "The labels of the pods behind it."),
+    ),
+)

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from moorage.api import kinds
-from moorage.registry.mergekeys import OBJECT, PLAIN, MergeShape, shape_of
+from moorage.registry.merging import OBJECT, PLAIN, MergeShape
+from moorage.registry.table import shape_of
 
 TEMPLATE = "spec.template.spec"
 CRON = "spec.jobTemplate.spec.template.spec"

@@ -1,14 +1,30 @@
-"""Validation of roles and bindings."""
+"""Roles and bindings."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from moorage.api import kinds
 from moorage.api.meta import Data
 from moorage.registry import namesyntax
 from moorage.registry.checks import Errors, label_selector, syntax
+from moorage.registry.defaulting import fill
+from moorage.registry.merging import ATOMIC, shape
+from moorage.registry.printing import cells
+from moorage.registry.printing.cells import Getter, PrintedRow
+from moorage.registry.printing.columns import AGE, CREATED, NAME, Columns, column, wide
+from moorage.registry.strategy import Strategy
 from moorage.validation.field import invalid, not_supported, required
 
 _GROUP = "rbac.authorization.k8s.io"
 _SUBJECTS = ("ServiceAccount", "User", "Group")
+
+
+def _default_binding(obj: Data, _: str) -> None:
+    fill(obj.setdefault("roleRef", {}), (("apiGroup", _GROUP),))
+    for subject in obj.get("subjects", ()):
+        if subject.get("kind") in ("User", "Group"):
+            fill(subject, (("apiGroup", _GROUP),))
 
 
 def role_errors(new: Data, _: Data | None) -> Errors:
@@ -83,3 +99,69 @@ def _subject_errors(path: str, subject: Data, *, is_namespaced: bool) -> Errors:
         yield not_supported(f"{path}.kind", kind, _SUBJECTS)
     elif group != _GROUP:
         yield not_supported(f"{path}.apiGroup", group, (_GROUP,))
+
+
+def _role(row: PrintedRow) -> str:
+    """The role that a binding gives."""
+    reference = row.item.get("roleRef") or {}
+    return f"{reference.get('kind', '')}/{reference.get('name', '')}"
+
+
+def _subjects(kind: str, form: str = "{name}") -> Getter:
+    """The subjects of a kind in a binding."""
+
+    def text(row: PrintedRow) -> str:
+        bound = (subject for subject in row.item.get("subjects") or () if subject.get("kind") == kind)
+        return cells.joined((form.format_map({"namespace": "", "name": "", **subject}) for subject in bound), ", ")
+
+    return text
+
+
+_BINDING_COLUMNS: Columns = (
+    NAME,
+    column("Role", _role, "The role that is given."),
+    AGE,
+    wide("Users", _subjects("User"), "The users who have it."),
+    wide("Groups", _subjects("Group"), "The groups whose members have it."),
+    wide("ServiceAccounts", _subjects("ServiceAccount", "{namespace}/{name}"), "The accounts that have it."),
+)
+
+
+ROLE = Strategy(
+    kind=kinds.row("rbac.authorization.k8s.io/v1", "Role"),
+    names=namesyntax.path_segment,
+    bare_finalizers=True,
+    errors=role_errors,
+    columns=CREATED,
+)
+
+
+CLUSTER_ROLE = Strategy(
+    kind=kinds.row("rbac.authorization.k8s.io/v1", "ClusterRole"),
+    names=namesyntax.path_segment,
+    bare_finalizers=True,
+    errors=cluster_role_errors,
+    columns=CREATED,
+)
+
+
+ROLE_BINDING = Strategy(
+    kind=kinds.row("rbac.authorization.k8s.io/v1", "RoleBinding"),
+    names=namesyntax.path_segment,
+    bare_finalizers=True,
+    errors=binding_errors,
+    defaults=_default_binding,
+    columns=_BINDING_COLUMNS,
+    merge=shape(roleRef=replace(ATOMIC, by_value=True)),
+)
+
+
+CLUSTER_ROLE_BINDING = Strategy(
+    kind=kinds.row("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
+    names=namesyntax.path_segment,
+    bare_finalizers=True,
+    errors=binding_errors,
+    defaults=_default_binding,
+    columns=_BINDING_COLUMNS,
+    merge=shape(roleRef=replace(ATOMIC, by_value=True)),
+)

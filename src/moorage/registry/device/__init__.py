@@ -1,0 +1,1 @@
+"""Devices: what drivers offer, what claims ask for."""

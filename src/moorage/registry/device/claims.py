@@ -1,0 +1,93 @@
+"""ResourceClaims and their templates."""
+
+from __future__ import annotations
+
+from moorage.api import kinds
+from moorage.api.kinds import Kind
+from moorage.api.meta import Data
+from moorage.registry import schema
+from moorage.registry.checks import IMMUTABLE, Errors
+from moorage.registry.device.requests import default_requests, default_tolerations, devices_errors
+from moorage.registry.merging import ATOMIC, METADATA, keyed, pointer, shape, struct, unpatched
+from moorage.registry.printing import cells
+from moorage.registry.printing.cells import PrintedRow
+from moorage.registry.printing.columns import AGE, NAME, column
+from moorage.registry.strategy import RESET_METADATA, Strategy
+from moorage.validation.field import invalid
+
+
+def _default_claim(obj: Data, _: str) -> None:
+    default_requests(obj.get("spec", {}))
+    for result in obj.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ()):
+        default_tolerations(result)
+
+
+def _default_template(obj: Data, _: str) -> None:
+    default_requests(obj.get("spec", {}).get("spec", {}))
+
+
+def _claim_errors(new: Data, old: Data | None) -> Errors:
+    """Validate a ResourceClaim, or an update of one."""
+    if old is not None:
+        yield from _frozen(RESOURCE_CLAIM.kind, new, old)
+    else:
+        yield from devices_errors("spec.devices", new.get("spec", {}).get("devices", {}))
+
+
+def _template_errors(new: Data, old: Data | None) -> Errors:
+    """Validate a ResourceClaimTemplate, or an update of one."""
+    if old is not None:
+        yield from _frozen(RESOURCE_CLAIM_TEMPLATE.kind, new, old)
+    else:
+        yield from devices_errors("spec.spec.devices", new.get("spec", {}).get("spec", {}).get("devices", {}))
+
+
+def _frozen(kind: Kind, new: Data, old: Data) -> Errors:
+    if not schema.same(kind, new, old, "spec"):
+        yield invalid("spec", new.get("spec"), IMMUTABLE)
+
+
+def _claim_state(row: PrintedRow) -> str:
+    """Whether a device claim has its devices and is used."""
+    deleted, allocated = row.metadata.get("deletionTimestamp"), row.status.get("allocation") is not None
+    states = {
+        "deleted": deleted,
+        "pending": not allocated and not deleted,
+        "allocated": allocated,
+        "reserved": allocated and row.status.get("reservedFor"),
+    }
+    return cells.joined(state for state, holds in states.items() if holds)
+
+
+_DEVICES_SPEC = struct(devices=struct())
+_UNPATCHED_CONDITIONS = pointer(conditions=unpatched(keyed("type")))
+
+
+RESOURCE_CLAIM = Strategy(
+    kind=kinds.row("resource.k8s.io/v1", "ResourceClaim"),
+    defaults=_default_claim,
+    errors=_claim_errors,
+    status_keeps=RESET_METADATA,
+    status_owns_metadata=False,
+    merge=shape(
+        spec=_DEVICES_SPEC,
+        status=struct(
+            allocation=pointer(devices=struct(), nodeSelector=ATOMIC),
+            devices=unpatched(keyed("driver", "device", "pool", "shareID", shareID=None, item=_UNPATCHED_CONDITIONS)),
+            reservedFor=keyed("uid"),
+        ),
+    ),
+    columns=(
+        NAME,
+        column("State", _claim_state, "Whether it has its devices, and whether they are used."),
+        AGE,
+    ),
+)
+
+
+RESOURCE_CLAIM_TEMPLATE = Strategy(
+    kind=kinds.row("resource.k8s.io/v1", "ResourceClaimTemplate"),
+    defaults=_default_template,
+    errors=_template_errors,
+    merge=shape(spec=struct(metadata=METADATA, spec=_DEVICES_SPEC)),
+)

@@ -1,0 +1,94 @@
+"""Requests for devices, which claims and their templates hold."""
+
+from __future__ import annotations
+
+from moorage.api.meta import Data
+from moorage.registry import namesyntax
+from moorage.registry.checks import Errors, syntax
+from moorage.registry.defaulting import fill
+from moorage.registry.device.classes import device_selector_errors
+from moorage.registry.device.slices import unique_labels
+from moorage.validation.field import invalid, not_supported, required, too_many
+
+_MODES = ("All", "ExactCount")
+_MAX_REQUESTS = 32
+_MAX_WAYS = 8
+_ONE_OF = "exactly one of `exactly` or `firstAvailable` is required"
+
+
+def default_requests(spec: Data) -> None:
+    """Set the defaults of the requests of a claim."""
+    for request in spec.get("devices", {}).get("requests", ()):
+        ways = [request["exactly"]] if "exactly" in request else []
+        for way in [*ways, *request.get("firstAvailable", ())]:
+            fill(way, (("allocationMode", "ExactCount"),))
+            if way["allocationMode"] == "ExactCount":
+                fill(way, (("count", 1),))
+            default_tolerations(way)
+
+
+def default_tolerations(holder: Data) -> None:
+    """Set the defaults of tolerations of device taints."""
+    for toleration in holder.get("tolerations", ()):
+        # An expression replaces key, operator and value.
+        if not toleration.get("expression"):
+            fill(toleration, (("operator", "Equal"),))
+
+
+def devices_errors(path: str, devices: Data) -> Errors:
+    """Validate the requests and constraints of a claim."""
+    requests = devices.get("requests", [])
+    if len(requests) > _MAX_REQUESTS:
+        yield too_many(f"{path}.requests", len(requests), _MAX_REQUESTS)
+    yield from unique_labels(f"{path}.requests", [request.get("name", "") for request in requests])
+    for index, request in enumerate(requests):
+        here = f"{path}.requests[{index}]"
+        exactly, ways = request.get("exactly"), request.get("firstAvailable", [])
+        if exactly is None and not ways:
+            yield required(here, _ONE_OF)
+        elif exactly is not None and ways:
+            yield invalid(here, None, f"{_ONE_OF}, but multiple fields are set")
+        elif exactly is not None:
+            yield from _request_errors(f"{here}.exactly", exactly)
+        else:
+            yield from _way_errors(f"{here}.firstAvailable", ways)
+    names = _request_names(requests)
+    for index, constraint in enumerate(devices.get("constraints", ())):
+        for at, name in enumerate(constraint.get("requests", ())):
+            if name not in names:
+                detail = "must be the name of a request in the claim or the name of a request and a subrequest"
+                yield invalid(f"{path}.constraints[{index}].requests[{at}]", name, f"{detail} separated by '/'")
+
+
+def _request_names(requests: list[Data]) -> set[str]:
+    names = set()
+    for request in requests:
+        name = request.get("name", "")
+        names.add(name)
+        names.update(f"{name}/{way.get('name', '')}" for way in request.get("firstAvailable", ()))
+    return names
+
+
+def _way_errors(path: str, ways: list[Data]) -> Errors:
+    if len(ways) > _MAX_WAYS:
+        yield too_many(path, len(ways), _MAX_WAYS)
+    yield from unique_labels(path, [way.get("name", "") for way in ways])
+    for index, way in enumerate(ways):
+        yield from _request_errors(f"{path}[{index}]", way)
+
+
+def _request_errors(path: str, request: Data) -> Errors:
+    name = request.get("deviceClassName", "")
+    if not name:
+        yield required(f"{path}.deviceClassName")
+    else:
+        yield from syntax(f"{path}.deviceClassName", name, namesyntax.subdomain(name))
+    yield from device_selector_errors(f"{path}.selectors", request.get("selectors", ()))
+    mode, count = request.get("allocationMode", ""), request.get("count", 0)
+    if mode not in _MODES:
+        yield not_supported(f"{path}.allocationMode", mode, _MODES)
+    elif mode == "All":
+        if count:
+            yield invalid(f"{path}.count", count, "must not be specified when allocationMode is 'All'")
+    elif count <= 0:
+        yield invalid(f"{path}.count", count, "must be greater than zero")

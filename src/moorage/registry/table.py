@@ -1,0 +1,38 @@
+"""The strategies of all kinds, found in the folders of this room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from pkgutil import iter_modules
+
+from moorage.api.kinds import Kind
+from moorage.registry import cluster, device, pod, storage, workload
+from moorage.registry.merging import OBJECT, MergeShape
+from moorage.registry.strategy import Strategy
+
+
+def _strategies() -> Iterator[Strategy]:
+    for folder in (cluster, workload, storage, device, pod):
+        for module in iter_modules(folder.__path__, f"{folder.__name__}."):
+            contents = vars(import_module(module.name)).values()
+            yield from (value for value in contents if isinstance(value, Strategy))
+
+
+_BY_NAME = {(strategy.kind.group, strategy.kind.kind): strategy for strategy in _strategies()}
+
+
+def strategy_of(kind: Kind) -> Strategy:
+    """The strategy of a kind; one without any rules for questions that are not stored, such as reviews."""
+    return _BY_NAME.get((kind.group, kind.kind)) or Strategy(kind=kind)
+
+
+def strategy_named(group: str, kind: str) -> Strategy | None:
+    """The strategy of a kind by its names."""
+    return _BY_NAME.get((group, kind))
+
+
+def shape_of(group: str, kind: str) -> MergeShape:
+    """How objects of a kind merge."""
+    strategy = _BY_NAME.get((group, kind))
+    return OBJECT if strategy is None else strategy.merge

@@ -1,0 +1,1 @@
+"""Kinds that make pods of templates."""
