@@ -1,6 +1,6 @@
 """How alike Moorage's API server and Kubernetes' own judge objects: thousands with mistakes, as dry runs to both.
 
-KUBE_APISERVER=/path/to/kube-apiserver python bench/differential.py [--count 3000] [--seed 1] [--kind Pod] [--examples 1]
+KUBE_APISERVER=/path/to/kube-apiserver python bench/differential.py [--count 3000] [--seed 1] [--kind Pod]
 """
 
 from __future__ import annotations

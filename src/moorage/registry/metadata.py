@@ -113,6 +113,15 @@ def annotation_errors(path: str, annotations: dict[str, str]) -> Iterator[FieldE
         yield too_long(path, _MAX_ANNOTATIONS)
 
 
+def template_metadata_errors(path: str, metadata: Data) -> Iterator[FieldError]:
+    """Validate the metadata that a template of claims gives them: labels and annotations, and nothing else."""
+    yield from annotation_errors(f"{path}.annotations", metadata.get("annotations", {}))
+    yield from label_errors(f"{path}.labels", metadata.get("labels", {}))
+    for name, value in metadata.items():
+        if value and name not in ("annotations", "labels"):
+            yield forbidden(f"{path}.{name}", "cannot be set")
+
+
 def _size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
