@@ -94,7 +94,8 @@ SPECS = [
         "inclusive",
         'spec.securityContext.fsGroupChangePolicy: Unsupported value: "Odd": supported values: "Always", '
         '"OnRootMismatch"']),
-    ({"os": {}}, ["spec.os.name: Required value"]),
+    ({"os": {}}, [
+        "spec.os.name: Required value", 'spec.os: Unsupported value: "": supported values: "linux", "windows"']),
     ({"dnsPolicy": "None", "dnsConfig": {"searches": ["."] * 33}}, [
         "spec.dnsConfig.nameservers: Required value: must provide at least one DNS nameserver when `dnsPolicy` is None",
         "spec.dnsConfig.searches: Invalid value: [" + ",".join(['"."'] * 33) + "]: must not have more than 32 search "
@@ -121,7 +122,7 @@ SPECS = [
     ({"resources": {"claims": [{"name": "a"}]}}, [
         "spec.resources.claims: Forbidden: claims may not be set for Resources at pod-level"]),
     ({"os": {"name": "plan9"}}, [
-        'spec.os.name: Unsupported value: "plan9": supported values: "linux", "windows"']),
+        'spec.os: Unsupported value: "plan9": supported values: "linux", "windows"']),
     ({"volumes": [{"name": "v", "hostPath": {"path": "/a/../b"}}, {"name": "v", "emptyDir": {}}, {"name": "V"}]}, [
         'spec.volumes[0].hostPath.path: Invalid value: "/a/../b": must not contain \'..\'',
         f'spec.volumes[2].name: Invalid value: "V": {LABEL}']),

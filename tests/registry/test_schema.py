@@ -102,7 +102,8 @@ SETTLED = [
      container(resources={"limits": {"cpu": "500m", "memory": "1Gi"}, "requests": {"cpu": "0"}})),
     (NODE, {"metadata": {"creationTimestamp": "2026-01-01T01:00:00.9+01:00"}},
      {"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}}),
-    (LEASE, {"spec": {"renewTime": "2026-01-01T00:00:00Z"}}, {"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}}),
+    (LEASE, {"spec": {"renewTime": "2026-01-01T01:00:00.000000+01:00"}},
+     {"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}}),
     (SECRET, {"data": {"a": "YWJj\nZGVm\r\n"}}, {"data": {"a": "YWJjZGVm"}}),
     (POD, {"foo": None}, {}),
 ]  # fmt: skip

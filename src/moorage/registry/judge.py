@@ -31,7 +31,8 @@ def judge(
     errors, warned = metadata_errors(strategy, new, old), list[str]()
     if not subresource:
         placement_errors, warned = _placement(typed, before, gates)
-        errors += placement_errors
+        if old is None or not strategy.is_frozen:
+            errors += placement_errors
         errors += strategy.errors(new, old)
         if old is None:
             warned += strategy.warnings(new)

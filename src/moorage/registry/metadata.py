@@ -83,11 +83,14 @@ def metadata_errors(strategy: Strategy, obj: Data, old: Data | None = None) -> l
     if old is None:
         errors += _name_errors(strategy, metadata)
         errors += _namespace_errors(strategy.kind, metadata)
+    elif prefix := metadata.get("generateName"):
+        errors += _prefix_errors(strategy.names if strategy.rechecks_names else namesyntax.path_segment, prefix)
     for name, check in _CHECKS:
         if value := metadata.get(name):
             errors += check(f"metadata.{name}", value)
     if finalizers := metadata.get("finalizers"):
-        errors += _finalizer_errors(strategy, finalizers)
+        is_bare = ("create" if old is None else "update") in strategy.bare_finalizers
+        errors += _finalizer_errors(finalizers, is_bare=is_bare)
     if old is not None:
         errors += _update_errors(metadata, old["metadata"])
     return errors
@@ -140,14 +143,18 @@ def settle_namespace(kind: Kind, metadata: Data, namespace: str) -> None:
 def _name_errors(strategy: Strategy, metadata: Data) -> Iterator[FieldError]:
     syntax = strategy.names
     if prefix := metadata.get("generateName"):
-        for problem in namesyntax.prefix(syntax, prefix):
-            yield invalid("metadata.generateName", prefix, problem)
+        yield from _prefix_errors(syntax, prefix)
     name = metadata.get("name")
     if not name:
         yield required("metadata.name", "name or generateName is required")
         return
     for problem in syntax(name):
         yield invalid("metadata.name", name, problem)
+
+
+def _prefix_errors(syntax: namesyntax.Syntax, prefix: str) -> Iterator[FieldError]:
+    for problem in namesyntax.prefix(syntax, prefix):
+        yield invalid("metadata.generateName", prefix, problem)
 
 
 def _namespace_errors(kind: Kind, metadata: Data) -> Iterator[FieldError]:
@@ -185,14 +192,14 @@ def _owner_errors(path: str, owners: list[Data]) -> Iterator[FieldError]:
                 controller = name
 
 
-def _finalizer_errors(strategy: Strategy, finalizers: list[str]) -> Iterator[FieldError]:
+def _finalizer_errors(finalizers: list[str], *, is_bare: bool) -> Iterator[FieldError]:
     path = "metadata.finalizers"
     for finalizer in finalizers:
         for problem in label_key_errors(finalizer):
             yield invalid(path, finalizer, problem)
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
         yield invalid(path, finalizers, "finalizer orphan and foregroundDeletion cannot be both set")
-    if not strategy.bare_finalizers:
+    if not is_bare:
         for index, finalizer in enumerate(finalizers):
             yield from unqualified_finalizer(f"{path}[{index}]", finalizer)
 

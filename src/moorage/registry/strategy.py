@@ -50,8 +50,10 @@ class Strategy:
 
     kind: Kind
     names: Syntax = namesyntax.subdomain
-    bare_finalizers: bool = False
-    """Whether finalizers need no prefix."""
+    rechecks_names: bool = True
+    """Whether an update judges `generateName` by the syntax of names, as a create does."""
+    bare_finalizers: tuple[str, ...] = ()
+    """The verbs, create and update, with which finalizers need no prefix."""
 
     defaults: Callable[[Data, str], None] = _nothing
     """Set what an object leaves open: (object, now)."""
@@ -83,6 +85,8 @@ class Strategy:
 
     errors: Callable[[Data, Data | None], Errors] = _none
     """What is wrong with a new object, or with an update: (new, old)."""
+    is_frozen: bool = False
+    """Whether an update cannot change the spec: what is wrong with it is told on create only."""
     status_errors: Callable[[Data, Data], Errors] = _none
     warnings: Callable[[Data], Iterable[str]] = _none
     """What is valid in a new object but hardly intended, in the words of Kubernetes."""

@@ -55,7 +55,7 @@ def _errors(item: Object, gates: Gates, old: Object | None) -> Iterator[FieldErr
             yield from _volume(item, gates, old)
         case ResourceSlice():
             yield from _slice(item, gates)
-        case ResourceClaim() if old is None:
+        case ResourceClaim():
             yield from _claim("spec.devices.requests", item, gates)
         case ResourceClaimTemplate():
             yield from _claim("spec.spec.devices.requests", item.spec, gates)

@@ -20,6 +20,7 @@ from moorage.apiserver.verbs.backend import Backend
 from moorage.apiserver.verbs.read import convert_out
 from moorage.apiserver.verbs.serviceaddresses import give_address
 from moorage.apiserver.verbs.serviceports import give_ports
+from moorage.registry.cluster.services import service_errors
 from moorage.registry.workload.jobs import give_job_selector
 
 ATTEMPTS = 10
@@ -62,7 +63,8 @@ async def allocate(backend: Backend, kind: Kind, new: Data, old: Data | None, *,
     """
     if kind is _JOB and old is None:
         give_job_selector(new, new["metadata"]["uid"])
-    if kind is _SERVICE:
+    # What is wrong with a service is told before what cannot be allocated.
+    if kind is _SERVICE and not any(service_errors(new, old)):
         if old is None or old["spec"].get("type") == "ExternalName":
             await give_address(backend.store, new, dry=dry)
         await give_ports(backend.store, new, old, dry=dry)

@@ -70,6 +70,7 @@ RESOURCE_CLAIM = Strategy(
     kind=kinds.row("resource.k8s.io/v1", "ResourceClaim"),
     defaults=_default_claim,
     errors=_claim_errors,
+    is_frozen=True,
     status_keeps=RESET_METADATA,
     status_owns_metadata=False,
     merge=shape(

@@ -10,8 +10,8 @@ from moorage.api.meta import Data
 from moorage.names import label_key_errors
 from moorage.quantity import Quantity
 from moorage.registry import namesyntax
-from moorage.registry.checks import Errors, syntax
-from moorage.registry.device.names import qualified_errors, repeated
+from moorage.registry.checks import Errors, repeated, syntax
+from moorage.registry.device.names import qualified_errors
 from moorage.validation.field import forbidden, invalid, not_found, required, too_long, too_many
 
 _MAX_ATTRIBUTES = 32

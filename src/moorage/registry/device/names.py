@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from moorage.registry import namesyntax
-from moorage.registry.checks import Errors, syntax
+from moorage.registry.checks import Errors, repeated, syntax
 from moorage.registry.pod.volumesources import driver_errors
-from moorage.validation.field import duplicate, invalid, required, too_long
+from moorage.validation.field import invalid, required, too_long
 
 _MAX_POOL = 253
 _MAX_ID = 32
@@ -25,15 +25,6 @@ def unique_labels(path: str, names: Sequence[str]) -> Errors:
     for index, name in enumerate(names):
         yield from syntax(f"{path}[{index}].name", name, namesyntax.label(name))
     yield from repeated(path, names)
-
-
-def repeated(path: str, names: Iterable[str]) -> Errors:
-    """Refuse names that occur twice in a list."""
-    seen: set[str] = set()
-    for index, name in enumerate(names):
-        if name in seen:
-            yield duplicate(f"{path}[{index}]", name)
-        seen.add(name)
 
 
 def pool_errors(path: str, name: str) -> Errors:

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from moorage.api import kinds
 from moorage.api.meta import Data
 from moorage.registry import namesyntax, selectable
-from moorage.registry.checks import NOT_POSITIVE, Errors, syntax, unchanged
+from moorage.registry.checks import NOT_POSITIVE, Errors, repeated, syntax, unchanged
 from moorage.registry.device.inventory import counter_errors, device_errors
-from moorage.registry.device.names import pool_errors, repeated, unique_labels
+from moorage.registry.device.names import pool_errors, unique_labels
 from moorage.registry.merging import ATOMIC, UNPATCHED_SET, shape, struct
 from moorage.registry.pod.volumesources import driver_errors
 from moorage.registry.printing import cells
@@ -36,6 +36,23 @@ def stamp(taint: Data, now: str) -> None:
     """Set the time of a new device taint."""
     if "timeAdded" not in taint:
         taint["timeAdded"] = now or f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}Z"
+
+
+def _drop_disabled(spec: Data) -> None:
+    """Drop the fields of features that are alpha in Kubernetes, as it does while they are off."""
+    for device in spec.get("devices", ()):
+        device.pop("nodeAllocatableResourceMappings", None)
+        for held in device.get("attributes", {}).values():
+            for name in ("bools", "ints", "strings", "versions"):
+                held.pop(name, None)
+
+
+def _create(obj: Data, _: str) -> None:
+    _drop_disabled(obj.get("spec", {}))
+
+
+def _update(new: Data, _: Data, __: str) -> None:
+    _drop_disabled(new.get("spec", {}))
 
 
 def _errors(new: Data, old: Data | None) -> Errors:
@@ -112,7 +129,10 @@ def _pool_name(item: Data) -> str:
 
 RESOURCE_SLICE = Strategy(
     kind=kinds.row("resource.k8s.io/v1", "ResourceSlice"),
+    rechecks_names=False,
     defaults=_defaults,
+    create=_create,
+    update=_update,
     errors=_errors,
     first_generation=1,
     counted=SPEC,
