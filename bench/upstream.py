@@ -60,6 +60,7 @@ def _line(server: str, folder: Path, port: int, etcd: int, gates: str) -> list[s
         "service-cluster-ip-range": "10.96.0.0/12",
         "runtime-config": "resource.k8s.io/v1beta2=true",
         "feature-gates": gates,
+        "allow-privileged": "true",
         "disable-admission-plugins": "ServiceAccount,StorageObjectInUseProtection",
         "v": 0,
     }

@@ -94,8 +94,7 @@ SPECS = [
         "inclusive",
         'spec.securityContext.fsGroupChangePolicy: Unsupported value: "Odd": supported values: "Always", '
         '"OnRootMismatch"']),
-    ({"os": {}}, [
-        "spec.os.name: Required value", 'spec.os: Unsupported value: "": supported values: "linux", "windows"']),
+    ({"os": {}}, ["spec.os.name: Required value"]),
     ({"dnsPolicy": "None", "dnsConfig": {"searches": ["."] * 33}}, [
         "spec.dnsConfig.nameservers: Required value: must provide at least one DNS nameserver when `dnsPolicy` is None",
         "spec.dnsConfig.searches: Invalid value: [" + ",".join(['"."'] * 33) + "]: must not have more than 32 search "

@@ -84,7 +84,7 @@ def metadata_errors(strategy: Strategy, obj: Data, old: Data | None = None) -> l
         errors += _name_errors(strategy, metadata)
         errors += _namespace_errors(strategy.kind, metadata)
     elif prefix := metadata.get("generateName"):
-        errors += _prefix_errors(strategy.names if strategy.rechecks_names else namesyntax.path_segment, prefix)
+        errors += _prefix_errors(strategy, "update", prefix)
     for name, check in _CHECKS:
         if value := metadata.get(name):
             errors += check(f"metadata.{name}", value)
@@ -121,7 +121,7 @@ def template_metadata_errors(path: str, metadata: Data) -> Iterator[FieldError]:
     yield from annotation_errors(f"{path}.annotations", metadata.get("annotations", {}))
     yield from label_errors(f"{path}.labels", metadata.get("labels", {}))
     for name, value in metadata.items():
-        if value and name not in ("annotations", "labels"):
+        if value not in ("", 0) and name not in ("annotations", "labels"):
             yield forbidden(f"{path}.{name}", "cannot be set")
 
 
@@ -143,7 +143,7 @@ def settle_namespace(kind: Kind, metadata: Data, namespace: str) -> None:
 def _name_errors(strategy: Strategy, metadata: Data) -> Iterator[FieldError]:
     syntax = strategy.names
     if prefix := metadata.get("generateName"):
-        yield from _prefix_errors(syntax, prefix)
+        yield from _prefix_errors(strategy, "create", prefix)
     name = metadata.get("name")
     if not name:
         yield required("metadata.name", "name or generateName is required")
@@ -152,7 +152,8 @@ def _name_errors(strategy: Strategy, metadata: Data) -> Iterator[FieldError]:
         yield invalid("metadata.name", name, problem)
 
 
-def _prefix_errors(syntax: namesyntax.Syntax, prefix: str) -> Iterator[FieldError]:
+def _prefix_errors(strategy: Strategy, verb: str, prefix: str) -> Iterator[FieldError]:
+    syntax = strategy.names if verb in strategy.prefix_checked else namesyntax.path_segment
     for problem in namesyntax.prefix(syntax, prefix):
         yield invalid("metadata.generateName", prefix, problem)
 

@@ -50,8 +50,8 @@ class Strategy:
 
     kind: Kind
     names: Syntax = namesyntax.subdomain
-    rechecks_names: bool = True
-    """Whether an update judges `generateName` by the syntax of names, as a create does."""
+    prefix_checked: tuple[str, ...] = ("create", "update")
+    """The verbs with which `generateName` is judged by the syntax of names."""
     bare_finalizers: tuple[str, ...] = ()
     """The verbs, create and update, with which finalizers need no prefix."""
 

@@ -166,7 +166,7 @@ _SOURCE = selectable.either(selectable.at("source.component"), selectable.at("de
 EVENT = Strategy(
     kind=kinds.row("v1", "Event"),
     names=namesyntax.path_segment,
-    rechecks_names=False,
+    prefix_checked=("create",),
     bare_finalizers=("create", "update"),
     errors=_errors,
     columns=_COLUMNS,
@@ -182,7 +182,7 @@ EVENT = Strategy(
 
 EVENT_OF_GROUP = Strategy(
     kind=kinds.row("events.k8s.io/v1", "Event"),
-    rechecks_names=False,
+    prefix_checked=("create",),
     errors=_strict_errors,
     columns=_COLUMNS,
     fields={

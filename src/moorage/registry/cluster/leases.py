@@ -29,7 +29,7 @@ def _drop_disabled(new: Data, *_: Any) -> None:
 
 LEASE = Strategy(
     kind=kinds.row("coordination.k8s.io/v1", "Lease"),
-    rechecks_names=False,
+    prefix_checked=("create",),
     bare_finalizers=("create", "update"),
     create=_drop_disabled,
     update=_drop_disabled,

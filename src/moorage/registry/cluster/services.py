@@ -83,8 +83,9 @@ def _type_errors(spec: Data, kind: str, *, headless: bool) -> Errors:
     if headless and kind in ("LoadBalancer", "NodePort"):
         yield invalid("spec.clusterIPs[0]", "None", f"may not be set to 'None' for {kind} services")
     if kind == "ExternalName":
+        given = {**spec, "clusterIPs": spec.get("clusterIPs") or spec.get("clusterIP")}
         for name in ("clusterIPs", "ipFamilies", "ipFamilyPolicy"):
-            if spec.get(name):
+            if given.get(name):
                 yield forbidden(f"spec.{name}", "may not be set for ExternalName services")
         alias = spec.get("externalName", "").removesuffix(".")
         if not alias:
@@ -282,7 +283,7 @@ def _port(port: Printable) -> str:
 SERVICE = Strategy(
     kind=kinds.row("v1", "Service"),
     names=namesyntax.label,
-    rechecks_names=False,
+    prefix_checked=("create",),
     defaults=_defaults,
     create=_create,
     update=update_service,

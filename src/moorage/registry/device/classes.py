@@ -87,7 +87,7 @@ def device_selector_errors(path: str, selectors: list[Data]) -> Errors:
 
 DEVICE_CLASS = Strategy(
     kind=kinds.row("resource.k8s.io/v1", "DeviceClass"),
-    rechecks_names=False,
+    prefix_checked=(),
     errors=_errors,
     first_generation=1,
     counted=SPEC,

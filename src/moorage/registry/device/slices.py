@@ -129,7 +129,7 @@ def _pool_name(item: Data) -> str:
 
 RESOURCE_SLICE = Strategy(
     kind=kinds.row("resource.k8s.io/v1", "ResourceSlice"),
-    rechecks_names=False,
+    prefix_checked=("create",),
     defaults=_defaults,
     create=_create,
     update=_update,

@@ -39,7 +39,7 @@ def _errors(new: Data, _: Data | None) -> Errors:
 
 DEVICE_TAINT_RULE = Strategy(
     kind=kinds.row("resource.k8s.io/v1", "DeviceTaintRule"),
-    rechecks_names=False,
+    prefix_checked=("create",),
     defaults=_defaults,
     update=_update,
     errors=_errors,

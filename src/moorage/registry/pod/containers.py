@@ -67,7 +67,7 @@ def init_container_errors(path: str, containers: list[Data], others: Iterable[Da
         here = f"{path}[{index}]"
         yield from _container_errors(here, container, around)
         name = container.get("name", "")
-        if name in names:
+        if name and name in names:
             yield duplicate(f"{here}.name", name)
         names.add(name)
         yield from _host_port_errors(here, container.get("ports", ()), set())
@@ -88,7 +88,7 @@ def ephemeral_container_errors(path: str, containers: list[Data], others: list[D
         here = f"{path}[{index}]"
         yield from _container_errors(here, container, around)
         name, target = container.get("name", ""), container.get("targetContainerName")
-        if name in names:
+        if name and name in names:
             yield duplicate(f"{here}.name", name)
         names.add(name)
         if target and target not in targets:
@@ -233,8 +233,12 @@ def _device_name_errors(path: str, name: str, is_known: bool, around: Around) ->
         yield invalid(path, name, detail)
 
 
-def _env_errors(path: str, variables: list[Data], _: Data, __: Around) -> Errors:
+def _env_errors(path: str, variables: list[Data], _: Data, around: Around) -> Errors:
     yield from variable_errors(path, variables)
+    for index, variable in enumerate(variables):
+        file = variable.get("valueFrom", {}).get("fileKeyRef")
+        if file is not None and (name := file.get("volumeName", "")) not in around.volumes:
+            yield not_found(f"{path}[{index}].valueFrom.fileKeyRef.volumeName", name)
 
 
 def _env_from_errors(path: str, sources: list[Data], _: Data, __: Around) -> Errors:

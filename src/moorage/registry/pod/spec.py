@@ -241,7 +241,7 @@ def _os_errors(path: str, system: Data) -> Errors:
     name = system.get("name", "")
     if not name:
         yield required(f"{path}.name")
-    if name not in ("linux", "windows"):
+    elif name not in ("linux", "windows"):
         yield not_supported(path, name, ("linux", "windows"))
 
 

@@ -223,7 +223,7 @@ def _projected(path: str, source: Data) -> Errors:
             yield from _downward_file(f"{here}.downwardAPI", item)
         if "serviceAccountToken" in part:
             yield from _token(path, here, part["serviceAccountToken"])
-        if len(part) > 1:
+        if len(part.keys() & {"secret", "configMap", "downwardAPI", "serviceAccountToken"}) > 1:
             yield forbidden(here, "may not specify more than 1 volume type per source")
         for name in ("secret", "configMap", "downwardAPI"):
             for item in part.get(name, {}).get("items", ()):

@@ -50,7 +50,8 @@ def _settle_data_source(obj: Data, *_: Any) -> None:
     spec = obj.setdefault("spec", {})
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
     if source is not None and (source.get("apiGroup", ""), source.get("kind")) not in _SOURCES:
-        source = spec.pop("dataSource", None) and None
+        del spec["dataSource"]
+        source = None
     if source is not None and reference is None:
         spec["dataSourceRef"] = dict(source)
     elif reference is not None and source is None and not reference.get("namespace"):

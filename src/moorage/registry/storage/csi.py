@@ -162,7 +162,7 @@ def _token_audiences(row: PrintedRow) -> str:
 
 CSI_DRIVER = Strategy(
     kind=kinds.row("storage.k8s.io/v1", "CSIDriver"),
-    rechecks_names=False,
+    prefix_checked=("create",),
     defaults=_default_driver,
     errors=_driver_errors,
     conditional=True,

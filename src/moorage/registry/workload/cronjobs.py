@@ -91,7 +91,7 @@ def _is_zone(name: str) -> bool:
 
 CRON_JOB = Strategy(
     kind=kinds.row("batch/v1", "CronJob"),
-    rechecks_names=False,
+    prefix_checked=("create",),
     defaults=_defaults,
     errors=_errors,
     first_generation=1,

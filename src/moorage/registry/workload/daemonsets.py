@@ -80,7 +80,7 @@ def _daemon_nodes(row: PrintedRow) -> Mapping[str, str] | None:
 
 DAEMON_SET = Strategy(
     kind=kinds.row("apps/v1", "DaemonSet"),
-    rechecks_names=False,
+    prefix_checked=("create",),
     defaults=_defaults,
     create=_create,
     update=_update,

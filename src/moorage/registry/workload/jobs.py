@@ -5,6 +5,7 @@ from __future__ import annotations
 from moorage.api import kinds
 from moorage.api.labels import selects
 from moorage.api.meta import Data
+from moorage.names import label_value_errors
 from moorage.registry import namesyntax, schema, selectable
 from moorage.registry.checks import IMMUTABLE, Errors, label_selector, nonnegative
 from moorage.registry.defaulting import absent, fill
@@ -75,7 +76,7 @@ def give_job_selector(job: Data, uid: str) -> None:
         return
     template = spec.setdefault("template", {})
     labels = template.setdefault("metadata", {}).setdefault("labels", {})
-    name = job["metadata"].get("name", "")
+    name, own, given = job["metadata"].get("name", ""), job["metadata"].get("labels", {}), dict(labels)
     for label, value in (
         ("job-name", name),
         ("batch.kubernetes.io/job-name", name),
@@ -83,7 +84,8 @@ def give_job_selector(job: Data, uid: str) -> None:
         ("batch.kubernetes.io/controller-uid", uid),
     ):
         labels.setdefault(label, value)
-    if not job["metadata"].get("labels"):
+    # The labels of a Job are those of its pods unless it has its own.
+    if own == given and (own or not label_value_errors(name)):
         job["metadata"]["labels"] = dict(labels)
     chosen = spec.setdefault("selector", {}).setdefault("matchLabels", {})
     chosen.setdefault("batch.kubernetes.io/controller-uid", uid)
