@@ -117,9 +117,10 @@ CONTAINERS = [
         "spec.containers[0].env[0].valueFrom.fileKeyRef.volumeName: Required value",
         'spec.containers[0].env[0].valueFrom.fileKeyRef.path: Invalid value: "a/../b": must not contain \'..\'',
         'spec.containers[0].env[0].valueFrom: Invalid value: "": may not have more than one field specified at a time',
-    ]),
+        'spec.containers[0].env[0].valueFrom.fileKeyRef.volumeName: Not found: ""']),
     ({"env": [{"name": "A", "valueFrom": {"fileKeyRef": {"key": "k", "volumeName": "v"}}}]}, [
-        "spec.containers[0].env[0].valueFrom.fileKeyRef.path: Required value"]),
+        "spec.containers[0].env[0].valueFrom.fileKeyRef.path: Required value",
+        'spec.containers[0].env[0].valueFrom.fileKeyRef.volumeName: Not found: "v"']),
     ({"envFrom": [{"prefix": "=", "configMapRef": {}, "secretRef": {"name": "s-"}}]}, [
         'spec.containers[0].envFrom[0].prefix: Invalid value: "=": a valid environment variable name must consist only '
         "of printable ASCII characters other than '='",

@@ -88,7 +88,7 @@ def ephemeral_container_errors(path: str, containers: list[Data], others: list[D
         here = f"{path}[{index}]"
         yield from _container_errors(here, container, around)
         name, target = container.get("name", ""), container.get("targetContainerName")
-        if name and name in names:
+        if name in names:
             yield duplicate(f"{here}.name", name)
         names.add(name)
         if target and target not in targets:
