@@ -12,7 +12,8 @@ from moorage.validation.field import invalid, required, too_long
 
 _MAX_POOL = 253
 _MAX_ID = 32
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Kubernetes allows no hyphens; the proposals' own examples have them.
+_IDENTIFIER = re.compile(r"[A-Za-z_][-A-Za-z0-9_]*")
 _BAD_IDENTIFIER = (
     "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters "
     "or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '[A-Za-z_][A-Za-z0-9_]*')"
