@@ -127,7 +127,7 @@ def files() -> Iterator[tuple[str, str]]:
         yield line.format("map.yaml"), "map.yaml:1: document 1: apiVersion: is missing"
     yield "why -f empty.yaml", "no pods and no pod templates in empty.yaml"
     yield "why -f pod.yaml", "no nodes in pod.yaml: add them with -f"
-    yield "lint empty.yaml", "no objects that placement reads in empty.yaml"
+    yield "lint empty.yaml", "no objects of known kinds in empty.yaml"
     yield f"{EXPRESSION} -f pod.yaml", "no nodes in pod.yaml"
     for line in READS_KUBECONFIG:
         yield line.format("bad.yaml"), "bad.yaml"

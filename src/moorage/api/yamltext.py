@@ -22,6 +22,7 @@ MAX_ALIASED = 400_000
 
 _BAD_YAML = "bad YAML: "
 _MAX_DIRECTIVES = 100
+_DIRECTIVE = re.compile(r"[\n\r\x85\u2028\u2029]%TAG")
 _TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
 _KEY_IS_NO_STRING = "a key is a map or a list; it must be a string"
 _NO_KEY: Any = object()
@@ -137,7 +138,8 @@ def decode_text(data: bytes) -> str:
 
 
 def _events(text: str, line: int) -> Iterator[Any]:
-    if text.count("\n%TAG") > _MAX_DIRECTIVES:
+    # The parser compares each with all before it; after every sort of line break that it knows.
+    if text.count("%TAG") > _MAX_DIRECTIVES and len(_DIRECTIVE.findall(text)) > _MAX_DIRECTIVES:
         raise YAMLTextError(line, f"there are more than {_MAX_DIRECTIVES} %TAG directives")
     try:
         next_event = _Parser(text).get_event

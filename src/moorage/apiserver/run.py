@@ -26,6 +26,7 @@ from moorage.apiserver.datadir import claim
 from moorage.apiserver.eventexpiry import Expiry
 from moorage.apiserver.http.listener import Server
 from moorage.apiserver.local import LocalTransport
+from moorage.apiserver.oldobjects import name_old_objects
 from moorage.apiserver.periodic import PeriodicTasks
 from moorage.client import Client
 from moorage.client.clock import Clock
@@ -35,7 +36,7 @@ from moorage.store.protocol import Store, StoreError
 
 KUBECONFIG, AUTHORITY = "kubeconfig", "ca.crt"
 """Files in the data directory: how to reach the server, and the certificate to trust."""
-_EXPIRY_SECONDS, _SERVICE_SECONDS = 60.0, 10.0
+_EXPIRY_SECONDS, _SERVICE_SECONDS, _OLD_OBJECTS_SECONDS = 60.0, 10.0, 3600.0
 
 
 @dataclass(slots=True)
@@ -135,6 +136,7 @@ async def _started(directory: Path, store: Store, gates: Gates, bind: str, port:
     clock = clock or Clock()
     tasks = PeriodicTasks(clock)
     tasks.start("removing old events", Expiry(store, clock).look, _EXPIRY_SECONDS)
+    tasks.start("looking for old objects", partial(name_old_objects, store, gates), _OLD_OBJECTS_SECONDS)
     tasks.start("keeping the service of the API server", partial(keep_own_service, store), _SERVICE_SECONDS)
     host = f"[{bind}]" if ":" in bind else bind
     url = f"https://{host}:{server.port}"

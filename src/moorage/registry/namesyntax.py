@@ -36,6 +36,7 @@ _BAD_PERCENT = (
     "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
     "validation is '[0-9]+%')"
 )
+_LONGEST_PERCENT = len("999999999%")
 _HEADER = re.compile(r"[-A-Za-z0-9]+")
 _BAD_HEADER = (
     "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for "
@@ -119,7 +120,9 @@ def config_key(key: str) -> Problems:
 
 def percent(text: str) -> Problems:
     """A percentage such as `25%`."""
-    return () if _PERCENT.fullmatch(text) else (_BAD_PERCENT,)
+    if not _PERCENT.fullmatch(text):
+        return (_BAD_PERCENT,)
+    return () if len(text.lstrip("0")) <= _LONGEST_PERCENT else ("must be no more than 999999999%",)
 
 
 def header(name: str) -> Problems:

@@ -8,7 +8,7 @@ changed after they are created, so parts of them are shared.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -44,6 +44,13 @@ def union(left: FieldSet, right: FieldSet) -> FieldSet:
         mine = both.get(element)
         both[element] = fields if mine is None else _joined(mine, fields)
     return both
+
+
+def union_of(sets: Sequence[FieldSet]) -> FieldSet:
+    """The members of any of some sets, joined in pairs, so that each is copied a few times only."""
+    while len(sets) > 1:
+        sets = [union(*sets[at : at + 2]) if at + 1 < len(sets) else sets[at] for at in range(0, len(sets), 2)]
+    return sets[0] if sets else LEAF
 
 
 def _joined(left: FieldSet, right: FieldSet) -> FieldSet:
@@ -164,7 +171,7 @@ def _respelled(element: str) -> str | None:
         return element
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if kind == "k:":
         if not isinstance(value, dict) or not value or any(isinstance(key, dict | list) for key in value.values()):

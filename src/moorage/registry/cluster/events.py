@@ -10,6 +10,7 @@ from moorage.api.meta import Data
 from moorage.names import label_key_errors
 from moorage.registry import namesyntax, selectable
 from moorage.registry.checks import Errors, syntax, unchanged
+from moorage.registry.cluster.eventversions import to_core
 from moorage.registry.merging import ATOMIC, shape, struct
 from moorage.registry.printing import cells
 from moorage.registry.printing.ages import since
@@ -183,6 +184,7 @@ EVENT = Strategy(
 EVENT_OF_GROUP = Strategy(
     kind=kinds.row("events.k8s.io/v1", "Event"),
     prefix_checked=("create",),
+    stored_form=to_core,
     errors=_strict_errors,
     columns=_COLUMNS,
     fields={

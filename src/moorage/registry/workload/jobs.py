@@ -69,14 +69,14 @@ def default_failure_policy(spec: Data) -> None:
             fill(pattern, (("status", "True"),))
 
 
-def give_job_selector(job: Data, uid: str) -> None:
+def _give_selector(job: Data) -> None:
     """Label the pods of a new Job with its uid and name, and select them by these, unless manualSelector is set."""
-    spec = job.setdefault("spec", {})
+    spec, name, uid = job.setdefault("spec", {}), job["metadata"].get("name", ""), job["metadata"]["uid"]
     if spec.get("manualSelector"):
         return
     template = spec.setdefault("template", {})
     labels = template.setdefault("metadata", {}).setdefault("labels", {})
-    name, own, given = job["metadata"].get("name", ""), job["metadata"].get("labels", {}), dict(labels)
+    own, given = job["metadata"].get("labels", {}), dict(labels)
     for label, value in (
         ("job-name", name),
         ("batch.kubernetes.io/job-name", name),
@@ -286,6 +286,7 @@ def _job_duration(row: PrintedRow) -> str:
 JOB = Strategy(
     kind=kinds.row("batch/v1", "Job"),
     defaults=_defaults,
+    generate=_give_selector,
     errors=_errors,
     first_generation=1,
     counted=SPEC,
