@@ -49,11 +49,11 @@ def processor_seconds(process: int) -> float:
 
 
 @contextmanager
-def serving(*command: str) -> Iterator[Serving]:
-    """Run `moorage COMMAND` on a new data directory, all gates on, until it is no longer needed."""
+def serving(*command: str, gates: str = "AllAlpha=true") -> Iterator[Serving]:
+    """Run `moorage COMMAND` on a new data directory until it is no longer needed."""
     with tempfile.TemporaryDirectory() as folder:
         line = [sys.executable, "-m", "moorage", *command, "--data-dir", folder, "--port", "0"]
-        line += ["--feature-gates", "AllAlpha=true"]
+        line += ["--feature-gates", gates]
         with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as server:
             assert server.stdout is not None
             url = ""

@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "moorage"
 MODULES = sorted(SOURCE.rglob("*.py"))
-PYTHON = [*MODULES, *sorted((ROOT / "tests").rglob("*.py")), *sorted((ROOT / "bench").rglob("*.py"))]
+PYTHON = [*MODULES, *(path for each in ("tests", "bench", "scripts") for path in sorted((ROOT / each).rglob("*.py")))]
 
 
 def test_no_file_is_past_500_lines() -> None:

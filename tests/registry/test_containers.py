@@ -105,7 +105,8 @@ CONTAINERS = [
         "fieldPath": "spec.nodeName['x']"}}},
         {"name": "C", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels"}}}]}, [
         "spec.containers[0].env[0].valueFrom.fieldRef.fieldPath: Required value",
-        'spec.containers[0].env[1].valueFrom.fieldRef: Invalid value: "spec.nodeName": does not support subscript',
+        """spec.containers[0].env[1].valueFrom.fieldRef.fieldPath: Invalid value: "spec.nodeName['x']": error """
+        "converting fieldPath: field label does not support subscript: spec.nodeName['x']",
         'spec.containers[0].env[2].valueFrom.fieldRef.fieldPath: Unsupported value: "metadata.labels": supported '
         'values: "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName", '
         '"status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"']),
@@ -116,9 +117,10 @@ CONTAINERS = [
         "spec.containers[0].env[0].valueFrom.fileKeyRef.volumeName: Required value",
         'spec.containers[0].env[0].valueFrom.fileKeyRef.path: Invalid value: "a/../b": must not contain \'..\'',
         'spec.containers[0].env[0].valueFrom: Invalid value: "": may not have more than one field specified at a time',
-    ]),
+        'spec.containers[0].env[0].valueFrom.fileKeyRef.volumeName: Not found: ""']),
     ({"env": [{"name": "A", "valueFrom": {"fileKeyRef": {"key": "k", "volumeName": "v"}}}]}, [
-        "spec.containers[0].env[0].valueFrom.fileKeyRef.path: Required value"]),
+        "spec.containers[0].env[0].valueFrom.fileKeyRef.path: Required value",
+        'spec.containers[0].env[0].valueFrom.fileKeyRef.volumeName: Not found: "v"']),
     ({"envFrom": [{"prefix": "=", "configMapRef": {}, "secretRef": {"name": "s-"}}]}, [
         'spec.containers[0].envFrom[0].prefix: Invalid value: "=": a valid environment variable name must consist only '
         "of printable ASCII characters other than '='",
@@ -142,8 +144,15 @@ CONTAINERS = [
     ({"startupProbe": {"httpGet": {"port": 1, "httpHeaders": [{"name": "a b"}]}}}, [
         'spec.containers[0].startupProbe.httpGet.httpHeaders: Invalid value: "a b": a valid HTTP header must consist '
         "of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')"]),
-    ({"lifecycle": {"stopSignal": "SIGTERM"}}, [
-        "spec.containers[0].lifecycle.stopSignal: Forbidden: may not be set for containers with empty `spec.os.name`"]),
+    ({"volumeMounts": [{"name": "data", "mountPath": "/d", "recursiveReadOnly": "Maybe"}]}, [
+        'spec.containers[0].volumeMounts[0].name: Not found: "data"',
+        'spec.containers[0].volumeMounts.recursiveReadOnly: Unsupported value: "Maybe": supported values: "Disabled", '
+        '"Enabled", "IfPossible"']),
+    ({"securityContext": {"seccompProfile": {}, "appArmorProfile": {"type": "Localhost"}}}, [
+        "spec.containers[0].securityContext.seccompProfile.type: Required value: type is required when "
+        "seccompProfile is set",
+        "spec.containers[0].securityContext.appArmorProfile.localhostProfile: Required value: must be set when "
+        "AppArmor type is Localhost"]),
     ({"restartPolicyRules": [{"action": "Wait", "exitCodes": {"operator": "Eq"}}, {"action": "Restart"}]}, [
         "spec.containers[0].restartPolicy: Required value: must specify restartPolicy when restart rules are used",
         'spec.containers[0].restartPolicyRules[0].action: Unsupported value: "Wait": supported values: "Restart", '

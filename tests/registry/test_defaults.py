@@ -252,14 +252,15 @@ def test_claims_of_a_stateful_set_say_what_they_are() -> None:
     ]
 
 
-def test_a_job_takes_the_labels_of_its_template_without_sharing_them() -> None:
+def test_a_job_has_the_labels_of_its_pods() -> None:
     template = {"metadata": {"labels": {"app": "a"}}}
     job = defaulted("batch/v1", "Job", {"metadata": {"name": "j"}, "spec": {"template": template}})
     assert job["metadata"]["labels"] == {"app": "a"}
     job["metadata"]["uid"] = "u"
     JOB.generate(job)
-    assert job["metadata"]["labels"] == {"app": "a"}
-    assert job["spec"]["template"]["metadata"]["labels"] == {
+    assert job["metadata"]["labels"] is not job["spec"]["template"]["metadata"]["labels"]
+    assert job["metadata"]["labels"] == job["spec"]["template"]["metadata"]["labels"]
+    assert job["metadata"]["labels"] == {
         "app": "a",
         "job-name": "j",
         "batch.kubernetes.io/job-name": "j",

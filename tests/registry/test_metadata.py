@@ -26,7 +26,7 @@ DEPLOYMENT, CONFIG_MAP = kinds.row("apps/v1", "Deployment"), kinds.row("v1", "Co
 SERVICE, VOLUME = kinds.row("v1", "Service"), kinds.row("v1", "PersistentVolume")
 DAEMON_SET = kinds.row("apps/v1", "DaemonSet")
 ROLE, CLAIM = kinds.row("rbac.authorization.k8s.io/v1", "Role"), kinds.row("resource.k8s.io/v1", "ResourceClaim")
-STATEFUL_SET = kinds.row("apps/v1", "StatefulSet")
+STATEFUL_SET, BUDGET = kinds.row("apps/v1", "StatefulSet"), kinds.row("policy/v1", "PodDisruptionBudget")
 ANYTHING = State(is_complete=False)
 
 
@@ -371,7 +371,7 @@ ERRORS: list[tuple[kinds.Kind, dict[str, Any], list[str]]] = [
     (POD, {"name": "a", "finalizers": ["mine"]},
      ['metadata.finalizers[0]: Invalid value: "mine": name is neither a standard finalizer name nor is it fully '
       "qualified"]),
-    (ROLE, {"name": "a", "finalizers": ["mine"]}, []),
+    (BUDGET, {"name": "a", "finalizers": ["mine"]}, []),
     (POD, {"name": "a", "finalizers": ["orphan", "foregroundDeletion"]},
      ['metadata.finalizers: Invalid value: ["orphan","foregroundDeletion"]: finalizer orphan and foregroundDeletion '
       "cannot be both set"]),

@@ -121,7 +121,7 @@ SPECS = [
     ({"resources": {"claims": [{"name": "a"}]}}, [
         "spec.resources.claims: Forbidden: claims may not be set for Resources at pod-level"]),
     ({"os": {"name": "plan9"}}, [
-        'spec.os.name: Unsupported value: "plan9": supported values: "linux", "windows"']),
+        'spec.os: Unsupported value: "plan9": supported values: "linux", "windows"']),
     ({"volumes": [{"name": "v", "hostPath": {"path": "/a/../b"}}, {"name": "v", "emptyDir": {}}, {"name": "V"}]}, [
         'spec.volumes[0].hostPath.path: Invalid value: "/a/../b": must not contain \'..\'',
         f'spec.volumes[2].name: Invalid value: "V": {LABEL}']),

@@ -10,7 +10,7 @@ from tests.registry.ruled import NOW, Changed, New, said_of, said_of_change
 from tests.registry.wordings import IMMUTABLE, LABEL, SUBDOMAIN
 
 RBAC = "rbac.authorization.k8s.io/v1"
-SLICE = {"driver": "d", "pool": {"name": "p"}, "nodeName": "n"}
+SLICE = {"driver": "d", "pool": {"name": "p", "resourceSliceCount": 1}, "nodeName": "n"}
 NEW: list[New] = [
     ("v1", "ConfigMap", {"data": {"a b": "", "..x": "", "k": ""}, "binaryData": {"k": "YQ=="}}, [
         'data[a b]: Invalid value: "a b": a valid config key must consist of alphanumeric characters, \'-\', \'_\' or '
@@ -99,10 +99,13 @@ NEW: list[New] = [
         "spec.devices.requests[1].exactly.selectors[0].cel: Required value",
         "spec.devices.requests[1].exactly.count: Invalid value: 2: must not be specified when allocationMode is 'All'",
         'spec.devices.constraints[0].requests[0]: Invalid value: "b": must be the name of a request in the claim or '
-        "the name of a request and a subrequest separated by '/'"]),
+        "the name of a request and a subrequest separated by '/'",
+        'spec.devices.constraints[0]: Required value: exactly one of "matchAttribute" or "distinctAttribute" is '
+        "required, but multiple fields are set"]),
     ("resource.k8s.io/v1", "ResourceSlice", {"spec": {"devices": [{"name": "a"}, {"name": "a"}]}}, [
         "spec.driver: Required value",
         "spec.pool.name: Required value",
+        "spec.pool.resourceSliceCount: Invalid value: 0: must be greater than zero",
         "spec: Required value: exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is "
         "required",
         'spec.devices[1]: Duplicate value: "a"']),
@@ -144,11 +147,15 @@ NEW: list[New] = [
         'spec.ipFamilies[2]: Unsupported value: "IPv5": supported values: "IPv4", "IPv6"',
         'spec.ipFamilyPolicy: Unsupported value: "Odd": supported values: "PreferDualStack", "RequireDualStack", '
         '"SingleStack"',
-        "spec.clusterIPs: Invalid value: [\"10.0.0.2\",\"None\",\"x\"]: 'None' must be the first and only value",
+        'spec.clusterIPs[1]: Invalid value: "None": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)',
         'spec.clusterIPs[2]: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)',
         'spec.clusterIPs: Invalid value: ["10.0.0.2","None","x"]: may only hold up to 2 values']),
-    ("v1", "Event", {"eventTime": NOW, "message": "m" * 1025, "action": "a" * 129}, [
+    ("v1", "Event", {"eventTime": "2026-01-01T00:00:00.000000Z", "message": "m" * 1025, "action": "a" * 129}, [
         "reportingComponent: Required value",
+        'reportingComponent: Invalid value: "": name part must be non-empty',
+        'reportingComponent: Invalid value: "": name part must consist of alphanumeric characters, \'-\', \'_\' or '
+        "'.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', "
+        "regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')",
         "reportingInstance: Required value",
         'action: Invalid value: "": can have at most 128 characters',
         "reason: Required value",
@@ -156,8 +163,6 @@ NEW: list[New] = [
     ("scheduling.k8s.io/v1", "PriorityClass", {"metadata": {"name": "system-node-critical"}, "value": 1}, [
         "metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: "
         "value of system-node-critical PriorityClass must be 2000001000"]),
-    ("coordination.k8s.io/v1", "Lease", {"spec": {"preferredHolder": "a"}}, [
-        "spec.preferredHolder: Forbidden: may only be specified if `strategy` is defined"]),
     (RBAC, "ClusterRole", {"rules": [{"nonResourceURLs": ["/x"], "resources": ["pods"], "verbs": ["get"]}],
                            "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}}, [
         'rules[0].nonResourceURLs: Invalid value: ["/x"]: rules cannot apply to both regular resources and '
@@ -173,12 +178,13 @@ NEW: list[New] = [
             "name": "b", "deviceClassName": "C", "count": -1, "selectors": [
                 {"cel": {}}, {"cel": {"expression": "x" * 10241}}]}]},
         {"name": "both", "exactly": {}, "firstAvailable": [{}]}]}}}}, [
-        "spec.spec.devices.requests[0].name: Required value",
+        f'spec.spec.devices.requests[0].name: Invalid value: "": {LABEL}',
         f'spec.spec.devices.requests[0].firstAvailable[0].name: Invalid value: "A": {LABEL}',
         'spec.spec.devices.requests[0].firstAvailable[0].allocationMode: Unsupported value: "Some": supported values: '
         '"All", "ExactCount"',
         f'spec.spec.devices.requests[0].firstAvailable[1].deviceClassName: Invalid value: "C": {SUBDOMAIN}',
-        "spec.spec.devices.requests[0].firstAvailable[1].selectors[0].cel.expression: Required value",
+        'spec.spec.devices.requests[0].firstAvailable[1].selectors[0].cel.expression: Invalid value: "": compilation '
+        "failed: ERROR: <input>:1:1: Syntax error: mismatched input '<EOF>' expecting an expression",
         "spec.spec.devices.requests[0].firstAvailable[1].selectors[1].cel.expression: Too long: may not be more than "
         "10240 bytes",
         "spec.spec.devices.requests[0].firstAvailable[1].count: Invalid value: -1: must be greater than zero",
@@ -193,11 +199,52 @@ NEW: list[New] = [
     ("resource.k8s.io/v1", "DeviceClass", {"spec": {"selectors": [{"cel": {"expression": "true"}}] * 33}}, [
         "spec.selectors: Too many: 33: must have at most 32 items"]),
     ("resource.k8s.io/v1", "ResourceSlice", {"spec": {
-        "driver": "d", "pool": {"name": "p"}, "nodeName": "n", "allNodes": True,
+        "driver": "d", "pool": {"name": "p", "resourceSliceCount": 1}, "nodeName": "n", "allNodes": True,
         "devices": [{"name": f"d{number}"} for number in range(129)]}}, [
         'spec: Invalid value: "{`nodeName`, `allNodes`}": exactly one of `nodeName`, `nodeSelector`, `allNodes`, '
         "`perDeviceNodeSelection` is required, but multiple fields are set",
         "spec.devices: Too many: 129: must have at most 128 items"]),
+    ("resource.k8s.io/v1", "ResourceSlice", {"spec": {**SLICE, "devices": [
+        {"name": "a", "attributes": {"b": {}, "c/": {"version": "1"}}, "allNodes": True}]}}, [
+        'spec.devices[0].attributes[b]: Invalid value: "": exactly one value must be specified',
+        'spec.devices[0].attributes: Invalid value: "": the name must not be empty',
+        'spec.devices[0].attributes[c/].version: Invalid value: "1": must be a string compatible with semver.org spec '
+        "2.0.0",
+        "spec.devices[0]: Invalid value: null: `nodeName`, `nodeSelector` and `allNodes` can only be set if "
+        "`perDeviceNodeSelection` is set to true in the ResourceSlice spec"]),
+    ("resource.k8s.io/v1", "DeviceClass", {"spec": {
+        "selectors": [{"cel": {"expression": "device.nothing"}}], "extendedResourceName": "cpu",
+        "config": [{}, {"opaque": {"driver": "d", "parameters": "x"}}]}}, [
+        'spec.selectors[0].cel.expression: Invalid value: "device.nothing": compilation failed: ERROR: <input>:1:7: '
+        "undefined field 'nothing'\n | device.nothing\n | ......^",
+        "spec.config[0].opaque: Required value",
+        'spec.config[1].opaque.parameters: Invalid value: "<value omitted>": must be a valid JSON object',
+        'spec.extendedResourceName: Invalid value: "cpu": must be a valid extended resource name']),
+    ("resource.k8s.io/v1", "DeviceTaintRule", {"spec": {
+        "deviceSelector": {"driver": "", "pool": "a/B", "device": "D"}}}, [
+        "spec.deviceSelector.driver: Required value",
+        f'spec.deviceSelector.pool: Invalid value: "B": {SUBDOMAIN}',
+        f'spec.deviceSelector.device: Invalid value: "D": {LABEL}']),
+    ("v1", "Node", {"spec": {"podCIDRs": ["10.0.0.1/24", "x"]}}, [
+        'spec.podCIDRs[0]: Invalid value: "10.0.0.1/24": must not have bits set beyond the prefix length',
+        'spec.podCIDRs[1]: Invalid value: "x": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)',
+        "spec.podCIDRs: Internal error: invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR "
+        "address: 10.0.0.1/24",
+        'spec.podCIDRs: Invalid value: ["10.0.0.1/24","x"]: may specify no more than one CIDR for each IP family']),
+    ("v1", "Node", {"spec": {"podCIDRs": ["10.0.0.0/24", "fd00::/64"]}}, []),
+    ("v1", "Node", {"spec": {"podCIDRs": ["10.0.0.0/24", "10.0.1.0/24"]}}, [
+        'spec.podCIDRs: Invalid value: ["10.0.0.0/24","10.0.1.0/24"]: may specify no more than one CIDR for each IP '
+        "family"]),
+    ("events.k8s.io/v1", "Event", {"type": "Odd", "series": {"count": 1}}, [
+        'series.count: Invalid value: "": should be at least 2',
+        "series.lastObservedTime: Required value",
+        "eventTime: Required value",
+        'type: Invalid value: "": has invalid value: Odd']),
+    (RBAC, "ClusterRole", {"aggregationRule": {"clusterRoleSelectors": [{"matchExpressions": [
+        {"key": "a", "operator": "Like"}]}]}}, [
+        'aggregationRule.clusterRoleSelectors[0].matchExpressions[0].operator: Invalid value: "Like": not a valid '
+        "selector operator",
+        "aggregationRule.clusterRoleSelectors[0]: Invalid value: null: invalid label selector."]),
 ]  # fmt: skip
 
 

@@ -77,6 +77,9 @@ MISFITS = [
      'metadata.creationTimestamp: parsing time "2026-13-01T00:00:00Z": month out of range'),
     (NODE, {"metadata": {"creationTimestamp": "2026-01-01T00:00:00Zx"}},
      'metadata.creationTimestamp: parsing time "2026-01-01T00:00:00Zx": extra text: "x"'),
+    (LEASE, {"spec": {"renewTime": "2026-01-01T00:00:00Z"}},
+     'spec.renewTime: parsing time "2026-01-01T00:00:00Z" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "Z" as '
+     '".000000"'),
     (NODE, {"metadata": {"creationTimestamp": 1}},
      "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.creationTimestamp of type v1.Time"),
     (SECRET, {"data": {"a": "?"}}, "data[a]: illegal base64 data at input byte 0"),
@@ -102,7 +105,8 @@ SETTLED = [
      container(resources={"limits": {"cpu": "500m", "memory": "1Gi"}, "requests": {"cpu": "0"}})),
     (NODE, {"metadata": {"creationTimestamp": "2026-01-01T01:00:00.9+01:00"}},
      {"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}}),
-    (LEASE, {"spec": {"renewTime": "2026-01-01T00:00:00Z"}}, {"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}}),
+    (LEASE, {"spec": {"renewTime": "2026-01-01T01:00:00.000000+01:00"}},
+     {"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}}),
     (SECRET, {"data": {"a": "YWJj\nZGVm\r\n"}}, {"data": {"a": "YWJjZGVm"}}),
     (POD, {"foo": None}, {}),
 ]  # fmt: skip

@@ -55,8 +55,19 @@ NEW: list[New] = [
         'spec.fsGroupPolicy: Unsupported value: "Maybe": supported values: "File", "None", "ReadWriteOnceWithFSType"',
         'spec.volumeLifecycleModes: Unsupported value: "Eternal": supported values: "Persistent", "Ephemeral"']),
     ("storage.k8s.io/v1", "CSINode", {"spec": {"drivers": [{"name": "d", "nodeID": "n"}, {"name": "d"}]}}, [
-        'spec.drivers[1].name: Invalid value: "d": must be unique',
-        "spec.drivers[1].nodeID: Required value"]),
+        "spec.drivers[1].nodeID: Required value",
+        'spec.drivers[1].name: Duplicate value: "d"']),
+    ("storage.k8s.io/v1", "StorageClass", {**CLASS, "allowedTopologies": [
+        {"matchLabelExpressions": [{"key": "a"}, {"key": "a", "values": ["b", "b"]}]}]}, [
+        "allowedTopologies[0].matchLabelExpressions[0].values: Required value",
+        'allowedTopologies[0].matchLabelExpressions[1].values[1]: Duplicate value: "b"',
+        'allowedTopologies[0].matchLabelExpressions[1].key: Duplicate value: "a"']),
+    ("storage.k8s.io/v1", "CSIDriver", {"spec": {"tokenRequests": [{"expirationSeconds": 1}, {}]}}, [
+        "spec.tokenRequests[0].expirationSeconds: Invalid value: 1: may not specify a duration less than 10 minutes",
+        'spec.tokenRequests[1].audience: Duplicate value: ""']),
+    ("storage.k8s.io/v1", "VolumeAttachment", {"spec": {"attacher": "a", "nodeName": "n", "source": {
+        "inlineVolumeSpec": {"accessModes": ["ReadWriteOnce"], "nfs": {"server": "s", "path": "/"}}}}}, [
+        "spec.source.inlineVolumeSpec.csi: Required value: has to be specified in the context of inline volumes"]),
     ("storage.k8s.io/v1", "CSIStorageCapacity", {"storageClassName": "a", "capacity": "-1"}, [
         'capacity: Invalid value: "-1": must be greater than or equal to 0']),
     ("v1", "PersistentVolume", {"spec": {
@@ -80,7 +91,8 @@ NEW: list[New] = [
         "spec.source: Forbidden: must specify exactly one of inlineVolumeSpec and persistentVolumeName"]),
     ("storage.k8s.io/v1", "VolumeAttachment", {"spec": {"attacher": "a", "nodeName": "n", "source": {
         "persistentVolumeName": ""}}}, [
-        "spec.source.persistentVolumeName: Required value: must specify non empty persistentVolumeName"]),
+        "spec.source.persistentVolumeName: Required value: must specify non empty persistentVolumeName",
+        f'spec.source.persistentVolumeName: Invalid value: "": {SUBDOMAIN}']),
 ]  # fmt: skip
 
 
@@ -104,7 +116,7 @@ CHANGED: list[Changed] = [
         f'parameters: Invalid value: {{"a":"b"}}: {IMMUTABLE}',
         f'provisioner: Invalid value: "other": {IMMUTABLE}']),
     ("v1", "PersistentVolume", {"spec": {**CSI_SPEC, "volumeAttributesClassName": "a"}},
-     {"spec": {**CSI_SPEC, "csi": {**CSI_SPEC["csi"], "controllerExpandSecretRef": {"name": "s"}}}}, [
+     {"spec": {**CSI_SPEC, "csi": {**CSI_SPEC["csi"], "controllerExpandSecretRef": {"name": "s", "namespace": "n"}}}}, [
          "spec.volumeAttributesClassName: Forbidden: update from non-nil value to nil is forbidden"]),
     ("storage.k8s.io/v1", "CSIDriver", {"spec": {}}, {"spec": {"attachRequired": False, "volumeLifecycleModes": [
         "Ephemeral"]}}, [

@@ -39,23 +39,23 @@ VOLUME_ERRORS = [
     ({"downwardAPI": {"items": [
         {"path": "a"}, {"path": "b", "fieldRef": {"fieldPath": "spec.x"}, "resourceFieldRef": {}},
         {"fieldRef": {}}]}}, [
-        "spec.volumes[0].downwardAPI.items[0]: Required value: one of fieldRef and resourceFieldRef is required",
-        'spec.volumes[0].downwardAPI.items[1].fieldRef.fieldPath: Unsupported value: "spec.x": supported values: '
-        '"metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"',
-        'spec.volumes[0].downwardAPI.items[1]: Invalid value: "resource": fieldRef and resourceFieldRef can not be '
-        "specified simultaneously",
-        "spec.volumes[0].downwardAPI.items[2].path: Required value",
-        "spec.volumes[0].downwardAPI.items[2].fieldRef.fieldPath: Required value"]),
+        "spec.volumes[0].downwardAPI: Required value: one of fieldRef and resourceFieldRef is required",
+        'spec.volumes[0].downwardAPI.fieldRef.fieldPath: Invalid value: "spec.x": error converting fieldPath: field '
+        "label not supported: spec.x",
+        'spec.volumes[0].downwardAPI: Invalid value: "resource": fieldRef and resourceFieldRef can not be specified '
+        "simultaneously",
+        "spec.volumes[0].downwardAPI.path: Required value",
+        "spec.volumes[0].downwardAPI.fieldRef.fieldPath: Required value"]),
     ({"projected": {"sources": [
         {"secret": {}, "configMap": {"name": "c"}}, {"serviceAccountToken": {"path": "t", "expirationSeconds": 5}},
         {"serviceAccountToken": {"expirationSeconds": 2**33}}]}}, [
-        "spec.volumes[0].projected.sources[0].secret: Forbidden: may not specify more than 1 volume type",
         "spec.volumes[0].projected.sources[0].secret.name: Required value",
+        "spec.volumes[0].projected.sources[0]: Forbidden: may not specify more than 1 volume type per source",
         "spec.volumes[0].projected.sources[1].serviceAccountToken.expirationSeconds: Invalid value: 5: may not specify "
         "a duration less than 10 minutes",
         "spec.volumes[0].projected.sources[2].serviceAccountToken.expirationSeconds: Invalid value: 8589934592: may "
         "not specify a duration larger than 2^32 seconds",
-        "spec.volumes[0].projected.sources[2].serviceAccountToken.path: Required value"]),
+        "spec.volumes[0].projected.path: Required value"]),
     ({"ephemeral": {"volumeClaimTemplate": {"spec": {"volumeMode": "Tape", "storageClassName": "A",
                                                      "dataSource": {"kind": "Tape"}}}}}, [
         "spec.volumes[0].ephemeral.volumeClaimTemplate.spec.accessModes: Required value: at least 1 access mode is "

@@ -21,6 +21,7 @@ NEW: list[New] = [
     ("apps/v1", "Deployment", {"spec": WORKLOAD}, []),
     ("apps/v1", "Deployment", {}, [
         "spec.selector: Required value",
+        "spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`",
         "spec.template.spec.containers: Required value"]),
     ("apps/v1", "Deployment", {"spec": {**WORKLOAD, "replicas": -1}}, [
         "spec.replicas: Invalid value: -1: must be greater than or equal to 0"]),
@@ -129,8 +130,11 @@ NEW: list[New] = [
         "consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
         "(e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
         "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')",
+        'spec.selector: Invalid value: {"matchExpressions":[{"key":"app","operator":"Like","values":["x y"]}],'
+        '"matchLabels":{"app":"a"}}: invalid label selector']),
+    ("batch/v1", "Job", {"spec": {"template": ONCE, "manualSelector": True}}, [
+        "spec.selector: Required value",
         'spec.template.metadata.labels: Invalid value: {"app":"a"}: `selector` does not match template `labels`']),
-    ("batch/v1", "Job", {"spec": {"template": ONCE, "manualSelector": True}}, ["spec.selector: Required value"]),
     ("batch/v1", "Job", {"spec": {"template": ONCE, "selector": {"matchLabels": {"a": "b"}}}}, [
         'spec.selector: Invalid value: {"matchLabels":{"a":"b","batch.kubernetes.io/controller-uid":"u"}}: `selector` '
         "not auto-generated",
@@ -153,13 +157,37 @@ NEW: list[New] = [
         'spec.template.spec.restartPolicy: Unsupported value: "Odd": supported values: "OnFailure", "Never"']),
     ("batch/v1", "Job", {"spec": {"podFailurePolicy": {"rules": [{}, {"action": "Cry"}]}, "template": {
         **ONCE, "spec": {**ONCE["spec"], "restartPolicy": "OnFailure"}}}}, [
-        "spec.podFailurePolicy.rules[0].action: Required value",
+        'spec.podFailurePolicy.rules[0].action: Required value: valid values: ["Count" "FailIndex" "FailJob" "Ignore"]',
+        "spec.podFailurePolicy.rules[0]: Invalid value: specifying one of OnExitCodes and OnPodConditions is required",
         'spec.podFailurePolicy.rules[1].action: Unsupported value: "Cry": supported values: "Count", "FailIndex", '
         '"FailJob", "Ignore"',
+        "spec.podFailurePolicy.rules[1]: Invalid value: specifying one of OnExitCodes and OnPodConditions is required",
         'spec.template.spec.restartPolicy: Invalid value: "OnFailure": only "Never" is supported when podFailurePolicy '
         "is specified"]),
-    ("batch/v1", "Job", {"spec": {"podFailurePolicy": {"rules": [{"action": "Ignore"}] * 21}, "template": ONCE}}, [
+    ("batch/v1", "Job", {"spec": {"podFailurePolicy": {"rules": [{
+        "action": "Ignore", "onPodConditions": [{"type": "a"}]}] * 21}, "template": ONCE}}, [
         "spec.podFailurePolicy.rules: Too many: 21: must have at most 20 items"]),
+    ("batch/v1", "Job", {"spec": {"managedBy": "x", "podFailurePolicy": {"rules": [{
+        "action": "FailIndex", "onExitCodes": {"containerName": "z", "operator": "In", "values": [2, 0, 2]}}]},
+        "template": ONCE}}, [
+        'spec.managedBy: Invalid value: "x": must be a domain-prefixed path (such as "acme.io/foo")',
+        'spec.podFailurePolicy.rules[0].action: Invalid value: "FailIndex": requires the backoffLimitPerIndex to '
+        "be set",
+        'spec.podFailurePolicy.rules[0].onExitCodes.containerName: Invalid value: "z": must be one of the container or '
+        "initContainer names in the pod template",
+        "spec.podFailurePolicy.rules[0].onExitCodes.values[1]: Invalid value: 0: must not be 0 for the In operator",
+        "spec.podFailurePolicy.rules[0].onExitCodes.values[2]: Duplicate value: 2",
+        "spec.podFailurePolicy.rules[0].onExitCodes.values: Invalid value: [2,0,2]: must be ordered"]),
+    ("batch/v1", "Job", {"spec": {"completionMode": "Indexed", "completions": 3, "successPolicy": {"rules": [
+        {}, {"succeededIndexes": "0-1,1", "succeededCount": 4}]}, "template": ONCE}}, [
+        "spec.successPolicy.rules[0]: Required value: at least one of succeededCount or succeededIndexes must be "
+        "specified",
+        'spec.successPolicy.rules[1].succeededIndexes: Invalid value: "0-1,1": error parsing succeededIndexes: '
+        "non-increasing order, previous: 1, current: 1",
+        "spec.successPolicy.rules[1].succeededCount: Invalid value: 4: must be less than or equal to 3 (the number of "
+        "specified completions)",
+        "spec.successPolicy.rules[1].succeededCount: Invalid value: 4: must be less than or equal to 0 (the number of "
+        "indexes in the specified succeededIndexes field)"]),
     ("batch/v1", "CronJob", {"spec": {"timeZone": "", "jobTemplate": {"spec": {"template": ONCE, "selector": {}}}}}, [
         "spec.schedule: Required value",
         'spec.timeZone: Invalid value: "": timeZone must be nil or non-empty string',

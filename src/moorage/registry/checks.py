@@ -11,7 +11,7 @@ from moorage.api.meta import Data
 from moorage.names import label_key_errors, label_value_errors
 from moorage.quantity import Quantity
 from moorage.registry import namesyntax
-from moorage.validation.field import FieldError, forbidden, invalid, not_supported, required
+from moorage.validation.field import FieldError, duplicate, forbidden, invalid, not_supported, required
 
 Errors = Iterator[FieldError]
 
@@ -39,6 +39,15 @@ def syntax(path: str, value: str, problems: Iterable[str]) -> Errors:
     """The errors of a value, one for each problem."""
     for problem in problems:
         yield invalid(path, value, problem)
+
+
+def repeated(path: str, names: Iterable[str]) -> Errors:
+    """Refuse values that occur twice in a list."""
+    seen: set[str] = set()
+    for index, name in enumerate(names):
+        if name in seen:
+            yield duplicate(f"{path}[{index}]", name)
+        seen.add(name)
 
 
 def unchanged(path: str, new: Any, old: Any) -> Errors:

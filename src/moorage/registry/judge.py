@@ -42,7 +42,8 @@ def judge(
     typed, before = convert(new, strategy.kind.struct), None if old is None else convert(old, strategy.kind.struct)
     errors = metadata_errors(strategy, new, old)
     if not subresource:
-        errors += _placement_errors(typed, before, gates)
+        if old is None or not strategy.is_frozen:
+            errors += _placement_errors(typed, before, gates)
         errors += strategy.errors(new, old)
         if errors and old is not None:
             known = set(map(str, stored_errors(strategy, old, gates)))

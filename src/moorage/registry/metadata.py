@@ -83,11 +83,14 @@ def metadata_errors(strategy: Strategy, obj: Data, old: Data | None = None) -> l
     if old is None:
         errors += _name_errors(strategy, metadata)
         errors += _namespace_errors(strategy.kind, metadata)
+    elif prefix := metadata.get("generateName"):
+        errors += _prefix_errors(strategy, "update", prefix)
     for name, check in _CHECKS:
         if value := metadata.get(name):
             errors += check(f"metadata.{name}", value)
     if finalizers := metadata.get("finalizers"):
-        errors += _finalizer_errors(strategy, finalizers)
+        is_bare = ("create" if old is None else "update") in strategy.bare_finalizers
+        errors += _finalizer_errors(finalizers, is_bare=is_bare)
     if old is not None:
         errors += _update_errors(metadata, old["metadata"])
     return errors
@@ -113,6 +116,15 @@ def annotation_errors(path: str, annotations: dict[str, str]) -> Iterator[FieldE
         yield too_long(path, _MAX_ANNOTATIONS)
 
 
+def template_metadata_errors(path: str, metadata: Data) -> Iterator[FieldError]:
+    """Validate the metadata that a template of claims gives them: labels and annotations, and nothing else."""
+    yield from annotation_errors(f"{path}.annotations", metadata.get("annotations", {}))
+    yield from label_errors(f"{path}.labels", metadata.get("labels", {}))
+    for name, value in metadata.items():
+        if value not in ("", 0) and name not in ("annotations", "labels"):
+            yield forbidden(f"{path}.{name}", "cannot be set")
+
+
 def _size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
@@ -131,14 +143,19 @@ def settle_namespace(kind: Kind, metadata: Data, namespace: str) -> None:
 def _name_errors(strategy: Strategy, metadata: Data) -> Iterator[FieldError]:
     syntax = strategy.names
     if prefix := metadata.get("generateName"):
-        for problem in namesyntax.prefix(syntax, prefix):
-            yield invalid("metadata.generateName", prefix, problem)
+        yield from _prefix_errors(strategy, "create", prefix)
     name = metadata.get("name")
     if not name:
         yield required("metadata.name", "name or generateName is required")
         return
     for problem in syntax(name):
         yield invalid("metadata.name", name, problem)
+
+
+def _prefix_errors(strategy: Strategy, verb: str, prefix: str) -> Iterator[FieldError]:
+    syntax = strategy.names if verb in strategy.prefix_checked else namesyntax.path_segment
+    for problem in namesyntax.prefix(syntax, prefix):
+        yield invalid("metadata.generateName", prefix, problem)
 
 
 def _namespace_errors(kind: Kind, metadata: Data) -> Iterator[FieldError]:
@@ -176,14 +193,14 @@ def _owner_errors(path: str, owners: list[Data]) -> Iterator[FieldError]:
                 controller = name
 
 
-def _finalizer_errors(strategy: Strategy, finalizers: list[str]) -> Iterator[FieldError]:
+def _finalizer_errors(finalizers: list[str], *, is_bare: bool) -> Iterator[FieldError]:
     path = "metadata.finalizers"
     for finalizer in finalizers:
         for problem in label_key_errors(finalizer):
             yield invalid(path, finalizer, problem)
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
         yield invalid(path, finalizers, "finalizer orphan and foregroundDeletion cannot be both set")
-    if not strategy.bare_finalizers:
+    if not is_bare:
         for index, finalizer in enumerate(finalizers):
             yield from unqualified_finalizer(f"{path}[{index}]", finalizer)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from ipaddress import AddressValueError, IPv6Address, ip_address
+from ipaddress import AddressValueError, IPv6Address, ip_address, ip_network
 
 from moorage.bounded import remember_short
 from moorage.names import subdomain_errors
@@ -139,3 +139,34 @@ def address(text: str) -> Problems:
     if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
         return ("must not be an IPv4-mapped IPv6 address",)
     return ()
+
+
+def address_range(text: str) -> Problems:
+    """A range of IP addresses such as `10.9.8.0/24`."""
+    _, slash, length = text.partition("/")
+    try:
+        parsed = ip_network(text, strict=False)
+    except ValueError:
+        slash = ""
+    if not slash or not length.isdecimal():
+        return ("must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)",)
+    if len(length) > 1 and length.startswith("0"):
+        return ("must not have leading 0s in IP or prefix length",)
+    if ip_address(text.partition("/")[0]) != parsed.network_address:
+        return ("must not have bits set beyond the prefix length",)
+    return ()
+
+
+def special_address(text: str) -> Problems:
+    """What keeps a valid IP address from being one that clients can reach."""
+    parsed = ip_address(text)
+    problems = []
+    if parsed.is_unspecified:
+        problems.append(f"may not be unspecified ({text})")
+    if parsed.is_loopback:
+        problems.append("may not be in the loopback range (127.0.0.0/8, ::1/128)")
+    if parsed.is_link_local:
+        problems.append("may not be in the link-local range (169.254.0.0/16, fe80::/10)")
+    if text.startswith("224.0.0.") or text.lower().startswith("ff02:"):
+        problems.append("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
+    return tuple(problems)

@@ -29,6 +29,7 @@ _GO_NAMES = {str: "string", int: "number", float: "number", bool: "bool", dict: 
 _ANYTHING = frozenset(_GO_NAMES)
 _TIME = re.compile(r"[-\dT:]{19}Z", re.ASCII)
 _MICRO_TIME = re.compile(r"[-\dT:]{19}\.\d{6}Z", re.ASCII)
+_SIX_DIGITS = re.compile(r"^.{19}[.,]\d{6}(?!\d)", re.ASCII)
 _TIME_PARTS = (
     ("2006", r"\d{4}"), ("-", "-"), ("01", r"\d\d"), ("-", "-"), ("02", r"\d\d"), ("T", "T"), ("15", r"\d\d"),
     (":", ":"), ("04", r"\d\d"), (":", ":"), ("05", r"\d\d(?:[.,]\d+)?"), ("Z07:00", r"Z|[+-]\d\d:\d\d"),
@@ -277,6 +278,13 @@ def _time(value: str, path: FieldPath, _: list[str]) -> str:
 
 def _micro_time(value: str, path: FieldPath, _: list[str]) -> str:
     instant = _instant(value, path)
+    if not _SIX_DIGITS.search(value):
+        rest = value[19:]
+        raise ShapeError(
+            f'{_bracketed(path)}: parsing time {quote(value)} as "2006-01-02T15:04:05.000000Z07:00": cannot parse '
+            f'{quote(rest)} as ".000000"',
+            path,
+        )
     return value if _MICRO_TIME.fullmatch(value) else f"{instant.isoformat(timespec='microseconds')}Z"
 
 

@@ -54,8 +54,10 @@ class Strategy:
 
     kind: Kind
     names: Syntax = namesyntax.subdomain
-    bare_finalizers: bool = False
-    """Whether finalizers need no prefix."""
+    prefix_checked: tuple[str, ...] = ("create", "update")
+    """The verbs with which `generateName` is judged by the syntax of names."""
+    bare_finalizers: tuple[str, ...] = ()
+    """The verbs, create and update, with which finalizers need no prefix."""
 
     stored_form: Callable[[Data], Data] = _same
     """An object of this kind in the spelling in which it is stored."""
@@ -91,6 +93,8 @@ class Strategy:
 
     errors: Callable[[Data, Data | None], Errors] = _none
     """What is wrong with a new object, or with an update: (new, old)."""
+    is_frozen: bool = False
+    """Whether an update cannot change the spec: what is wrong with it is told on create only."""
     conflicts: Callable[[Data, Data | None, State], Errors] = _none
     """What is wrong with an otherwise valid object because of other objects: (new, old, state)."""
     status_errors: Callable[[Data, Data], Errors] = _none

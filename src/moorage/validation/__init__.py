@@ -109,7 +109,8 @@ def _slice(item: ResourceSlice, gates: Gates, budget: ExpressionBudget) -> Itera
         yield from selector_errors("spec.nodeSelector", item.spec.node_selector, gates, budget)
     for index, device in enumerate(item.spec.devices):
         path = f"spec.devices[{index}]"
-        if device.node_selector:
+        # Elsewhere Kubernetes does not ask for terms: the device is refused for having a selector at all.
+        if device.node_selector and (device.node_selector.node_selector_terms or item.spec.per_device_node_selection):
             yield from selector_errors(f"{path}.nodeSelector", device.node_selector, gates, budget)
         yield from device_taint_list_errors(f"{path}.taints", device.taints)
 

@@ -23,6 +23,7 @@ class ErrorType(Enum):
     TOO_LONG = ("FieldValueTooLong", "Too long")
     TOO_MANY = ("FieldValueTooMany", "Too many")
     NOT_FOUND = ("FieldValueNotFound", "Not found")
+    INTERNAL = ("InternalError", "Internal error")
 
     @property
     def reason(self) -> str:
@@ -30,7 +31,9 @@ class ErrorType(Enum):
         return self.value[0]
 
 
-_WITHOUT_VALUE = {ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG}
+OMITTED = object()
+"""The value of an error that does not show it."""
+_WITHOUT_VALUE = {ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG, ErrorType.INTERNAL}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ class FieldError:
     def body(self) -> str:
         """The message without the field."""
         text: str = self.type.value[1]
-        if self.type not in _WITHOUT_VALUE:
+        if self.type not in _WITHOUT_VALUE and self.value is not OMITTED:
             text += f": {_shown(self.value)}"
         return f"{text}: {self.detail}" if self.detail else text
 

@@ -38,7 +38,7 @@ def asking(size: Any) -> Data:
         ("Bound", "none", "2Gi", 403, "the storageclass that provisions the pvc must support resize"),
         ("Bound", "", "2Gi", 403, "only dynamically provisioned pvc can be resized"),
         ("Pending", "growing", "2Gi", 403, "Only bound persistent volume claims can be expanded"),
-        ("Bound", "fixed", "much", 400, "quantities must match"),
+        ("Bound", "fixed", "much", 422, "quantities must match"),
     ],
 )
 async def test_a_claim_grows_only_where_its_class_lets_it(

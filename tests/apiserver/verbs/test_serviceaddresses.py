@@ -53,7 +53,7 @@ async def test_an_address_is_not_given_again_soon_even_after_a_restart(tmp_path:
 async def test_a_headless_service_and_an_alias_have_none(ask: Asked) -> None:
     _, headless = await made(ask, "headless", clusterIP="None")
     assert headless["spec"]["clusterIPs"] == ["None"]
-    assert "ipFamilies" not in headless["spec"]
+    assert headless["spec"]["ipFamilies"] == ["IPv4"]
     _, alias = await made(ask, "alias", type="ExternalName", externalName="example.org")
     assert "clusterIP" not in alias["spec"]
 

@@ -11,12 +11,13 @@ from moorage.api.kinds import Kind, find
 from moorage.api.meta import Data
 from moorage.api.yamltext import RepeatedKey, YAMLTextError, parse
 from moorage.apiserver.base.offload import LARGE, MAX_METADATA, MAX_VALUES, YAML_COST, holds_more, offload
-from moorage.apiserver.http.failures import bad_request, too_large, unsupported_media_type
+from moorage.apiserver.http.failures import bad_request, invalid_as, too_large, unsupported_media_type
 from moorage.apiserver.http.messages import Request
 from moorage.apiserver.request import protobuf
 from moorage.apiserver.request.routes import Route
 from moorage.apiserver.request.strictness import BodyError, Level, check, level_of, repeated_keys, repeated_yaml_keys
 from moorage.registry.table import strategy_of
+from moorage.validation import field
 
 READ = ("application/json", "application/yaml", protobuf.MEDIA_TYPE)
 _SMALL = 128 << 10
@@ -93,6 +94,9 @@ def check_fields(
     try:
         return check(kind, data, _level(request), repeated, before, body)
     except BodyError as error:
+        if before is not None:
+            patched = msgspec.json.encode(data).decode()
+            raise invalid_as("", "", "", [field.invalid("patch", patched, error.problem)]) from None
         raise bad_request(str(error)) from None
 
 

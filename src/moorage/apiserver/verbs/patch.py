@@ -17,7 +17,7 @@ from moorage.apiserver.request.routes import Route
 from moorage.apiserver.verbs.backend import Backend
 from moorage.apiserver.verbs.create import create_object
 from moorage.apiserver.verbs.read import convert_out
-from moorage.apiserver.verbs.update import change
+from moorage.apiserver.verbs.update import change, check_name
 from moorage.apiserver.verbs.writing import managed_write, patch_refused
 from moorage.client.clock import timestamp
 
@@ -52,7 +52,9 @@ async def patch(backend: Backend, route: Route, request: Request) -> Response:
         if not isinstance(new, dict):
             raise bad_request("the patched object is not an object")
         warnings[:] = check_fields(route.kind, request, new, before=data)
-        return normalised(route, new)
+        new = normalised(route, new)
+        check_name(route, new)
+        return new
 
     return await change(backend, route, request, patched, warnings)
 

@@ -30,8 +30,7 @@ def give_cluster_ip(service: Data, address: str) -> None:
     spec = service["spec"]
     spec["clusterIP"] = address
     spec.setdefault("clusterIPs", [address])
-    if address != "None":
-        spec.setdefault("ipFamilies", ["IPv6" if ":" in address else "IPv4"])
+    spec.setdefault("ipFamilies", ["IPv6" if ":" in address else "IPv4"])
     spec.setdefault("ipFamilyPolicy", "SingleStack")
 
 

@@ -28,15 +28,24 @@ ObjectEdit = Callable[[Data], Data]
 async def update(backend: Backend, route: Route, request: Request) -> Response:
     """Replace an object, or the part of it that a sub-resource is."""
     new, warnings = await read_object(route, request)
-    name = new["metadata"].setdefault("name", route.name)
-    if name != route.name:
-        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({route.name})")
+    check_name(route, new)
+    name = route.name
     expected = _expected(new)
     where = key(route.kind, route.namespace, name)
     if not expected and strategy_of(route.kind).conditional and await backend.store.get(where):
         problem = field.invalid("metadata.resourceVersion", 0, "must be specified for an update")
         raise invalid(route.kind, name, [problem])
     return await change(backend, route, request, lambda _: new, warnings, expected=expected)
+
+
+def check_name(route: Route, new: Data) -> None:
+    """Refuse an object that has no name, or another one than the path."""
+    name = new["metadata"].get("name")
+    if not name:
+        problem = f"the name of the object ({route.name} based on URL) was undeterminable: name must be provided"
+        raise bad_request(problem)
+    if name != route.name:
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({route.name})")
 
 
 async def change(

@@ -62,7 +62,8 @@ async def allocate(backend: Backend, kind: Kind, new: Data, old: Data | None, *,
     """
     if old is None:
         strategy_of(kind).generate(new)
-    if kind is _SERVICE:
+    # What is wrong with a service is told before what cannot be allocated.
+    if kind is _SERVICE and not any(strategy_of(kind).errors(new, old)):
         if old is None or old["spec"].get("type") == "ExternalName":
             await give_address(backend.store, new, dry=dry)
         await give_ports(backend.store, new, dry=dry)

@@ -42,7 +42,7 @@ def _amount(row: PrintedRow, field: str) -> str:
 BUDGET = Strategy(
     kind=kinds.row("policy/v1", "PodDisruptionBudget"),
     names=namesyntax.path_segment,
-    bare_finalizers=True,
+    bare_finalizers=("create", "update"),
     errors=_errors,
     status_errors=_status_errors,
     conditional=True,

@@ -7,8 +7,9 @@ from typing import Any
 
 from moorage.api import kinds
 from moorage.api.meta import Data
+from moorage.names import label_key_errors
 from moorage.registry import namesyntax, selectable
-from moorage.registry.checks import Errors
+from moorage.registry.checks import Errors, syntax, unchanged
 from moorage.registry.cluster.eventversions import to_core
 from moorage.registry.merging import ATOMIC, shape, struct
 from moorage.registry.printing import cells
@@ -19,8 +20,48 @@ from moorage.registry.printing.podsummary import Printable
 from moorage.registry.strategy import Strategy
 from moorage.validation.field import invalid, required
 
+_IMMUTABLE = (
+    "involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count", "type", "eventTime",
+    "action", "related", "reportingComponent", "reportingInstance",
+)  # fmt: skip
+
 
 def _errors(new: Data, _: Data | None) -> Errors:
+    """Validate an Event as clients of the core group write it."""
+    yield from _legacy_errors(new, "reportingComponent")
+
+
+def _strict_errors(new: Data, old: Data | None) -> Errors:
+    """Validate an Event as clients of events.k8s.io write it."""
+    yield from _legacy_errors(new, "reportingController")
+    if old is None or new.get("series") != old.get("series"):
+        yield from _series_errors(new.get("series"))
+    if old is not None:
+        for name in _IMMUTABLE:
+            spelling = "reportingController" if name == "reportingComponent" else name
+            yield from unchanged(spelling, new.get(name) or None, old.get(name) or None)
+        return
+    if "eventTime" not in new:
+        yield required("eventTime")
+    if new.get("type") not in ("Normal", "Warning"):
+        yield invalid("type", "", f"has invalid value: {new.get('type', '')}")
+    source = new.get("source", {})
+    unset = {name: new.get(name) for name in ("firstTimestamp", "lastTimestamp", "count")}
+    for name, value in {**unset, "source": source.get("component") or source.get("host")}.items():
+        if value:
+            yield invalid(name, "", "needs to be unset")
+
+
+def _series_errors(series: Data | None) -> Errors:
+    if series is None:
+        return
+    if series.get("count", 0) < 2:
+        yield invalid("series.count", "", "should be at least 2")
+    if "lastObservedTime" not in series:
+        yield required("series.lastObservedTime")
+
+
+def _legacy_errors(new: Data, reporter: str) -> Errors:
     namespace = new.get("metadata", {}).get("namespace", "")
     involved = new.get("involvedObject", {}).get("namespace", "")
     if "eventTime" in new:
@@ -31,7 +72,11 @@ def _errors(new: Data, _: Data | None) -> Errors:
         yield invalid("involvedObject.namespace", involved, "does not match event.namespace")
     if "eventTime" not in new:
         return
-    for name in ("reportingComponent", "reportingInstance", "action", "reason"):
+    name = new.get("reportingComponent", "")
+    if not name:
+        yield required(reporter)
+    yield from syntax(reporter, name, label_key_errors(name))
+    for name in ("reportingInstance", "action", "reason"):
         value = new.get(name, "")
         if not value:
             yield required(name)
@@ -122,6 +167,8 @@ _SOURCE = selectable.either(selectable.at("source.component"), selectable.at("de
 EVENT = Strategy(
     kind=kinds.row("v1", "Event"),
     names=namesyntax.path_segment,
+    prefix_checked=("create",),
+    bare_finalizers=("create", "update"),
     errors=_errors,
     columns=_COLUMNS,
     fields={
@@ -136,10 +183,10 @@ EVENT = Strategy(
 
 EVENT_OF_GROUP = Strategy(
     kind=kinds.row("events.k8s.io/v1", "Event"),
+    prefix_checked=("create",),
     stored_form=to_core,
-    errors=_errors,
+    errors=_strict_errors,
     columns=_COLUMNS,
-    bare_finalizers=True,
     fields={
         **_FIELDS,
         **{f"regarding.{part}": get for part, get in _ABOUT.items()},

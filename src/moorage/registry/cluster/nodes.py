@@ -5,8 +5,8 @@ from __future__ import annotations
 from moorage.api import kinds
 from moorage.api.meta import Data
 from moorage.api.wellknown import LABEL_NODE_ROLE, LABEL_NODE_ROLE_PREFIX, TAINT_NOT_READY
-from moorage.registry import selectable
-from moorage.registry.checks import Errors
+from moorage.registry import namesyntax, selectable
+from moorage.registry.checks import Errors, syntax
 from moorage.registry.defaulting import round_up
 from moorage.registry.merging import SET, UNPATCHED_SET, keyed, pointer, shape, struct
 from moorage.registry.pod.resources import amount_errors
@@ -16,7 +16,7 @@ from moorage.registry.printing.cells import NONE, Getter, PrintedRow
 from moorage.registry.printing.columns import AGE, NAME, column, wide
 from moorage.registry.state import State
 from moorage.registry.strategy import Strategy
-from moorage.validation.field import duplicate, forbidden
+from moorage.validation.field import ErrorType, FieldError, duplicate, forbidden, invalid
 
 
 def _defaults(obj: Data, _: str) -> None:
@@ -38,8 +38,13 @@ def _errors(new: Data, old: Data | None) -> Errors:
     for part in ("capacity", "allocatable"):
         for name, amount in status.get(part, {}).items():
             yield from amount_errors(f"status.{part}.{name}", name, amount)
+    yield from _range_errors("spec.podCIDRs", spec.get("podCIDRs", []))
     if old is None:
         return
+    addresses = status.get("addresses", [])
+    for index, address in enumerate(addresses):
+        if address in addresses[:index]:
+            yield duplicate(f"status.addresses[{index}]", address)
     before = old.get("spec", {})
     if before.get("podCIDRs") and before["podCIDRs"] != spec.get("podCIDRs"):
         yield forbidden("spec.podCIDRs", 'node updates may not change podCIDR except from "" to valid')
@@ -47,12 +52,18 @@ def _errors(new: Data, old: Data | None) -> Errors:
         yield forbidden("spec.providerID", 'node updates may not change providerID except from "" to valid')
 
 
-def _status_errors(new: Data, old: Data) -> Errors:
-    yield from _errors(new, old)
-    addresses = new.get("status", {}).get("addresses", [])
-    for index, address in enumerate(addresses):
-        if address in addresses[:index]:
-            yield duplicate(f"status.addresses[{index}]", address)
+def _range_errors(path: str, ranges: list[str]) -> Errors:
+    """Validate the ranges that pods get their addresses from: one, or one of each IP family."""
+    problems = [namesyntax.address_range(each) for each in ranges]
+    for index, each in enumerate(ranges):
+        yield from syntax(f"{path}[{index}]", each, problems[index])
+    if len(ranges) < 2:
+        return
+    if bad := next((each for each, found in zip(ranges, problems, strict=True) if found), ""):
+        detail = f"invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR address: {bad}"
+        yield FieldError(ErrorType.INTERNAL, path, None, detail)
+    if bad or len(ranges) > 2 or len({":" in each for each in ranges}) < 2:
+        yield invalid(path, ranges, "may specify no more than one CIDR for each IP family")
 
 
 def _node_status(row: PrintedRow) -> str:
@@ -101,7 +112,7 @@ NODE = Strategy(
     keeps_status=True,
     admit=_admit,
     errors=_errors,
-    status_errors=_status_errors,
+    status_errors=_errors,
     fields={**selectable.NAME, "spec.unschedulable": selectable.at("spec.unschedulable", "false")},
     merge=shape(
         spec=struct(podCIDRs=SET, podPreemptionPolicy=pointer(disableResizePreemption=UNPATCHED_SET)),

@@ -42,6 +42,7 @@ def _system_class_problem(name: str, value: int, *, is_default: bool) -> str:
 
 PRIORITY_CLASS = Strategy(
     kind=kinds.row("scheduling.k8s.io/v1", "PriorityClass"),
+    prefix_checked=("create",),
     defaults=_defaults,
     errors=_errors,
     first_generation=1,

@@ -43,7 +43,10 @@ def cluster_role_errors(new: Data, _: Data | None) -> Errors:
     if not selectors:
         yield required(path, "at least one clusterRoleSelector required if aggregationRule is non-nil")
     for index, selector in enumerate(selectors):
-        yield from label_selector(f"{path}[{index}]", selector)
+        errors = list(label_selector(f"{path}[{index}]", selector))
+        yield from errors
+        if errors:
+            yield invalid(f"{path}[{index}]", None, "invalid label selector.")
 
 
 def _rule_errors(role: Data, *, is_namespaced: bool) -> Errors:
@@ -130,7 +133,6 @@ _BINDING_COLUMNS: Columns = (
 ROLE = Strategy(
     kind=kinds.row("rbac.authorization.k8s.io/v1", "Role"),
     names=namesyntax.path_segment,
-    bare_finalizers=True,
     errors=role_errors,
     columns=CREATED,
 )
@@ -139,7 +141,6 @@ ROLE = Strategy(
 CLUSTER_ROLE = Strategy(
     kind=kinds.row("rbac.authorization.k8s.io/v1", "ClusterRole"),
     names=namesyntax.path_segment,
-    bare_finalizers=True,
     errors=cluster_role_errors,
     columns=CREATED,
 )
@@ -148,7 +149,6 @@ CLUSTER_ROLE = Strategy(
 ROLE_BINDING = Strategy(
     kind=kinds.row("rbac.authorization.k8s.io/v1", "RoleBinding"),
     names=namesyntax.path_segment,
-    bare_finalizers=True,
     errors=binding_errors,
     defaults=_default_binding,
     columns=_BINDING_COLUMNS,
@@ -159,7 +159,6 @@ ROLE_BINDING = Strategy(
 CLUSTER_ROLE_BINDING = Strategy(
     kind=kinds.row("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
     names=namesyntax.path_segment,
-    bare_finalizers=True,
     errors=binding_errors,
     defaults=_default_binding,
     columns=_BINDING_COLUMNS,

@@ -43,6 +43,7 @@ def _errors(new: Data, old: Data | None) -> Errors:
 
 RUNTIME_CLASS = Strategy(
     kind=kinds.row("node.k8s.io/v1", "RuntimeClass"),
+    bare_finalizers=("create", "update"),
     defaults=_defaults,
     errors=_errors,
     conditional=True,

@@ -61,18 +61,20 @@ def _create(obj: Data, _: str) -> None:
 
 
 def service_errors(new: Data, old: Data | None) -> Errors:
-    """Validate a Service, or an update of one."""
+    """Validate a Service, or an update of one; what is wrong with its addresses is told before all else."""
     spec = new.get("spec", {})
     kind, ports = spec.get("type", ""), spec.get("ports", [])
     headless = spec.get("clusterIP") == "None"
+    if errors := list(_address_errors(spec)) if kind != "ExternalName" else []:
+        yield from errors
+        return
     if not ports and not headless and kind != "ExternalName":
         yield required("spec.ports")
     yield from _type_errors(spec, kind, headless=headless)
+    yield from _balancer_errors(spec, kind)
     yield from _port_list_errors(ports, kind)
     yield from label_errors("spec.selector", spec.get("selector", {}))
     yield from _affinity_errors(spec)
-    if kind != "ExternalName":
-        yield from _address_errors(spec)
     yield from one_of("spec.type", kind, _TYPES)
     yield from _traffic_errors(spec)
     if old is not None:
@@ -83,18 +85,31 @@ def _type_errors(spec: Data, kind: str, *, headless: bool) -> Errors:
     if headless and kind in ("LoadBalancer", "NodePort"):
         yield invalid("spec.clusterIPs[0]", "None", f"may not be set to 'None' for {kind} services")
     if kind == "ExternalName":
+        given = {**spec, "clusterIPs": spec.get("clusterIPs") or spec.get("clusterIP")}
         for name in ("clusterIPs", "ipFamilies", "ipFamilyPolicy"):
-            if spec.get(name):
+            if given.get(name):
                 yield forbidden(f"spec.{name}", "may not be set for ExternalName services")
         alias = spec.get("externalName", "").removesuffix(".")
         if not alias:
             yield required("spec.externalName")
         else:
             yield from syntax("spec.externalName", alias, namesyntax.subdomain(alias))
+
+
+def _balancer_errors(spec: Data, kind: str) -> Errors:
     if "allocateLoadBalancerNodePorts" in spec and kind != "LoadBalancer":
         yield forbidden("spec.allocateLoadBalancerNodePorts", "may only be used when `type` is 'LoadBalancer'")
-    if spec.get("loadBalancerSourceRanges") and kind != "LoadBalancer":
+    ranges = spec.get("loadBalancerSourceRanges", ())
+    if ranges and kind != "LoadBalancer":
         yield forbidden("spec.LoadBalancerSourceRanges", "may only be used when `type` is 'LoadBalancer'")
+    for index, each in enumerate(ranges):
+        text = each.strip()
+        yield from syntax(f"spec.LoadBalancerSourceRanges[{index}]", text, namesyntax.address_range(text))
+    if (name := spec.get("loadBalancerClass")) is not None:
+        if kind == "LoadBalancer":
+            yield from syntax("spec.loadBalancerClass", name, label_key_errors(name))
+        else:
+            yield forbidden("spec.loadBalancerClass", "may only be used when `type` is 'LoadBalancer'")
 
 
 def _port_list_errors(ports: list[Data], kind: str) -> Errors:
@@ -130,7 +145,7 @@ def _port_errors(path: str, entry: Data, names: set[str], *, is_named: bool) -> 
     yield from port_number(f"{path}.port", entry.get("port", 0))
     yield from one_of(f"{path}.protocol", entry.get("protocol"), _PROTOCOLS)
     yield from port(f"{path}.targetPort", entry.get("targetPort"))
-    if protocol := entry.get("appProtocol"):
+    if (protocol := entry.get("appProtocol")) is not None:
         yield from syntax(f"{path}.appProtocol", protocol, label_key_errors(protocol))
 
 
@@ -153,13 +168,27 @@ def _address_errors(spec: Data) -> Errors:
     if not first and addresses:
         yield invalid("spec.clusterIPs", addresses, "must be empty when `clusterIP` is not specified")
     yield from _family_errors(spec)
-    if "None" in addresses and len(addresses) > 1:
+    if addresses[:1] == ["None"] and len(addresses) > 1:
         yield invalid("spec.clusterIPs", addresses, "'None' must be the first and only value")
+    is_wrong = addresses[:1] == ["None"] and len(addresses) > 1
     for index, address in enumerate(addresses or ([first] if first else [])):
-        if address != "None":
-            yield from syntax(f"spec.clusterIPs[{index}]", address, namesyntax.address(address))
+        if address != "None" or index:
+            errors = list(syntax(f"spec.clusterIPs[{index}]", address, namesyntax.address(address)))
+            is_wrong |= bool(errors)
+            yield from errors
     if len(addresses) > 2:
         yield invalid("spec.clusterIPs", addresses, "may only hold up to 2 values")
+    if not is_wrong:
+        yield from _stack_errors(addresses, spec.get("ipFamilies", []))
+
+
+def _stack_errors(addresses: list[str], families: list[str]) -> Errors:
+    if len(addresses) > 1 and (len(addresses) > 2 or len({":" in address for address in addresses}) < 2):
+        yield invalid("spec.clusterIPs", addresses, "may specify no more than one IP for each IP family")
+    for index, (address, family) in enumerate(zip(addresses, families, strict=False)):
+        if address != "None" and family in _FAMILIES and (":" in address) != (family == "IPv6"):
+            detail = f"expected an {family} value as indicated by `ipFamilies[{index}]`"
+            yield invalid(f"spec.clusterIPs[{index}]", address, detail)
 
 
 def _family_errors(spec: Data) -> Errors:
@@ -185,7 +214,8 @@ def _traffic_errors(spec: Data) -> Errors:
         why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
         yield invalid(f"spec.{_HEALTH}", spec[_HEALTH], why)
     for index, address in enumerate(spec.get("externalIPs", ())):
-        yield from syntax(f"spec.externalIPs[{index}]", address, namesyntax.address(address))
+        problems = namesyntax.address(address) or namesyntax.special_address(address)
+        yield from syntax(f"spec.externalIPs[{index}]", address, problems)
     distribution = spec.get("trafficDistribution")
     if distribution is not None and distribution not in _DISTRIBUTIONS:
         yield not_supported("spec.trafficDistribution", distribution, _DISTRIBUTIONS)
@@ -193,16 +223,32 @@ def _traffic_errors(spec: Data) -> Errors:
 
 def _update_errors(spec: Data, before: Data) -> Errors:
     """Cluster IPs are immutable, unless the Service becomes or was an ExternalName."""
-    if "ExternalName" in (spec.get("type"), before.get("type")):
-        return
+    name, old_name = spec.get("loadBalancerClass"), before.get("loadBalancerClass")
+    if spec.get("type") == before.get("type") == "LoadBalancer" and name != old_name:
+        yield invalid("spec.loadBalancerClass", name, "may not change once set")
     if needs_health_port(spec) and needs_health_port(before) and spec.get(_HEALTH) != before.get(_HEALTH):
         yield forbidden(f"spec.{_HEALTH}", "field is immutable")
-    addresses, old_addresses = spec.get("clusterIPs", []), before.get("clusterIPs", [])
-    if old_addresses and not addresses:
-        yield invalid("spec.clusterIPs[0]", addresses, "primary clusterIP can not be unset")
-    for index, (address, old) in enumerate(zip(addresses, old_addresses, strict=False)):
-        if address != old and (index == 0 or len(addresses) == len(old_addresses)):
-            yield invalid(f"spec.clusterIPs[{index}]", addresses, "may not change once set")
+    is_headless, was_headless = spec.get("clusterIP") == "None", before.get("clusterIP") == "None"
+    if "ExternalName" in (spec.get("type"), before.get("type")) or (is_headless and was_headless):
+        return
+    addresses = spec.get("clusterIPs", [])
+    yield from _one_by_one("clusterIPs", addresses, before.get("clusterIPs", []), spec, "primary clusterIP")
+    if is_headless == was_headless:
+        families = spec.get("ipFamilies", [])
+        yield from _one_by_one("ipFamilies", families, before.get("ipFamilies", []), spec, "primary ipFamily")
+
+
+def _one_by_one(name: str, new: list[str], old: list[str], spec: Data, primary: str) -> Errors:
+    """The first of each cannot change; the second can be added, and given back with the policy SingleStack."""
+    path = f"spec.{name}"
+    if len(old) > len(new) and not spec.get("clusterIPs"):
+        yield invalid(f"{path}[0]", new, f"{primary} can not be unset")
+    for index, (value, before) in enumerate(zip(new, old, strict=False)):
+        if value != before and (index == 0 or len(new) == len(old)):
+            yield invalid(f"{path}[{index if name == 'clusterIPs' else 0}]", new, "may not change once set")
+    if len(old) > len(new) == 1 and spec.get("ipFamilyPolicy") != "SingleStack":
+        detail = f"must be set to 'SingleStack' when releasing the secondary {primary.partition(' ')[2]}"
+        yield invalid("spec.ipFamilyPolicy", spec.get("ipFamilyPolicy"), detail)
 
 
 def _service_cluster_ip(row: PrintedRow) -> str:
@@ -247,6 +293,7 @@ def _conflicts(new: Data, old: Data | None, state: State) -> Errors:
 SERVICE = Strategy(
     kind=kinds.row("v1", "Service"),
     names=namesyntax.label,
+    prefix_checked=("create",),
     defaults=_defaults,
     create=_create,
     update=update_service,

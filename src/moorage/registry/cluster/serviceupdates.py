@@ -55,6 +55,8 @@ _USED = {
 def update_service(new: Data, old: Data, _: str) -> None:
     """Keep the allocated fields, and clear those that the new type does not use, unless this update has set them."""
     spec, before = new.setdefault("spec", {}), old.get("spec", {})
+    if spec.get("clusterIP") and spec.get("clusterIPs") in (None, [], before.get("clusterIPs")):
+        spec["clusterIPs"] = [spec["clusterIP"], *spec.get("clusterIPs", [])[1:]]
     for name, is_used in _ALLOCATED.items():
         if is_used(before) and is_used(spec) and not spec.get(name) and name in before:
             spec[name] = before[name]

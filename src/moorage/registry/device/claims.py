@@ -9,6 +9,7 @@ from moorage.registry import schema
 from moorage.registry.checks import IMMUTABLE, Errors
 from moorage.registry.device.requests import default_requests, default_tolerations, devices_errors
 from moorage.registry.merging import ATOMIC, METADATA, keyed, pointer, shape, struct, unpatched
+from moorage.registry.metadata import template_metadata_errors
 from moorage.registry.printing import cells
 from moorage.registry.printing.cells import PrintedRow
 from moorage.registry.printing.columns import AGE, NAME, column
@@ -36,10 +37,11 @@ def _claim_errors(new: Data, old: Data | None) -> Errors:
 
 def _template_errors(new: Data, old: Data | None) -> Errors:
     """Validate a ResourceClaimTemplate, or an update of one."""
+    spec = new.get("spec", {})
+    yield from template_metadata_errors("spec.metadata", spec.get("metadata", {}))
+    yield from devices_errors("spec.spec.devices", spec.get("spec", {}).get("devices", {}))
     if old is not None:
         yield from _frozen(RESOURCE_CLAIM_TEMPLATE.kind, new, old)
-    else:
-        yield from devices_errors("spec.spec.devices", new.get("spec", {}).get("spec", {}).get("devices", {}))
 
 
 def _frozen(kind: Kind, new: Data, old: Data) -> Errors:
@@ -60,6 +62,7 @@ def _claim_state(row: PrintedRow) -> str:
 
 
 _DEVICES_SPEC = struct(devices=struct())
+
 _UNPATCHED_CONDITIONS = pointer(conditions=unpatched(keyed("type")))
 
 
@@ -67,6 +70,7 @@ RESOURCE_CLAIM = Strategy(
     kind=kinds.row("resource.k8s.io/v1", "ResourceClaim"),
     defaults=_default_claim,
     errors=_claim_errors,
+    is_frozen=True,
     status_keeps=RESET_METADATA,
     status_owns_metadata=False,
     merge=shape(

@@ -6,13 +6,18 @@ from moorage.api.meta import Data
 from moorage.registry import namesyntax
 from moorage.registry.checks import Errors, syntax
 from moorage.registry.defaulting import fill
-from moorage.registry.device.classes import device_selector_errors
-from moorage.registry.device.slices import unique_labels
+from moorage.registry.device.classes import configuration_errors, device_selector_errors
+from moorage.registry.device.names import fully_qualified_errors, reference_errors, unique_labels
 from moorage.validation.field import invalid, not_supported, required, too_many
 
 _MODES = ("All", "ExactCount")
+
 _MAX_REQUESTS = 32
+_MAX_CONSTRAINTS = 32
+_ONE_ATTRIBUTE = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
+
 _MAX_WAYS = 8
+
 _ONE_OF = "exactly one of `exactly` or `firstAvailable` is required"
 
 
@@ -53,11 +58,24 @@ def devices_errors(path: str, devices: Data) -> Errors:
         else:
             yield from _way_errors(f"{here}.firstAvailable", ways)
     names = _request_names(requests)
-    for index, constraint in enumerate(devices.get("constraints", ())):
-        for at, name in enumerate(constraint.get("requests", ())):
-            if name not in names:
-                detail = "must be the name of a request in the claim or the name of a request and a subrequest"
-                yield invalid(f"{path}.constraints[{index}].requests[{at}]", name, f"{detail} separated by '/'")
+    constraints = devices.get("constraints", ())
+    if len(constraints) > _MAX_CONSTRAINTS:
+        yield too_many(f"{path}.constraints", len(constraints), _MAX_CONSTRAINTS)
+    else:
+        for index, constraint in enumerate(constraints):
+            yield from _constraint_errors(f"{path}.constraints[{index}]", constraint, names)
+    for index, each in enumerate(devices.get("config", ())):
+        yield from reference_errors(f"{path}.config[{index}].requests", each.get("requests", ()), names)
+    yield from configuration_errors(f"{path}.config", devices.get("config", []))
+
+
+def _constraint_errors(path: str, constraint: Data, names: set[str]) -> Errors:
+    yield from reference_errors(f"{path}.requests", constraint.get("requests", ()), names)
+    for name in ("matchAttribute", "distinctAttribute"):
+        if name in constraint:
+            yield from fully_qualified_errors(f"{path}.{name}", constraint[name])
+            return
+    yield required(path, _ONE_ATTRIBUTE)
 
 
 def _request_names(requests: list[Data]) -> set[str]:

@@ -39,7 +39,7 @@ def claim_spec_errors(path: str, spec: Data) -> Errors:
     if mode is not None and mode not in VOLUME_MODES:
         yield not_supported(f"{path}.volumeMode", mode, VOLUME_MODES)
     for field in ("dataSource", "dataSourceRef"):
-        if source := spec.get(field):
+        if (source := spec.get(field)) is not None:
             yield from _data_source_errors(f"{path}.{field}", source)
 
 
@@ -47,5 +47,9 @@ def _data_source_errors(path: str, source: Data) -> Errors:
     for name in ("name", "kind"):
         if not source.get(name):
             yield required(f"{path}.{name}")
-    if not source.get("apiGroup") and source.get("kind") and source["kind"] != "PersistentVolumeClaim":
-        yield invalid(path, source["kind"], "must be 'PersistentVolumeClaim' when referencing the default apiGroup")
+    group = source.get("apiGroup", "")
+    if not group and source.get("kind") != "PersistentVolumeClaim":
+        detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
+        yield invalid(path, source.get("kind", ""), detail)
+    elif group:
+        yield from syntax(f"{path}.apiGroup", group, namesyntax.subdomain(group))

@@ -11,6 +11,7 @@ from moorage.registry import namesyntax
 from moorage.registry.checks import Errors, nonnegative, one_of, port, port_number, syntax
 from moorage.registry.pod.environment import variable_errors, variable_source_errors
 from moorage.registry.pod.resources import resource_errors
+from moorage.registry.pod.security import profile_errors
 from moorage.registry.pod.volumesources import descending
 from moorage.validation.field import duplicate, forbidden, invalid, not_found, not_supported, required, too_many
 
@@ -66,7 +67,7 @@ def init_container_errors(path: str, containers: list[Data], others: Iterable[Da
         here = f"{path}[{index}]"
         yield from _container_errors(here, container, around)
         name = container.get("name", "")
-        if name in names:
+        if name and name in names:
             yield duplicate(f"{here}.name", name)
         names.add(name)
         yield from _host_port_errors(here, container.get("ports", ()), set())
@@ -178,12 +179,23 @@ def _mount_option_errors(path: str, here: str, mount: Data, container: Data) -> 
             yield from descending(f"{path}.{name}", mount[name])
     if mount.get("subPath") and mount.get("subPathExpr"):
         yield invalid(f"{here}.subPathExpr", mount["subPathExpr"], "subPathExpr and subPath are mutually exclusive")
+    yield from _read_only_errors(f"{path}.recursiveReadOnly", mount)
     mode = mount.get("mountPropagation")
     if mode is not None and mode not in _PROPAGATIONS:
         yield not_supported(f"{path}.mountPropagation", mode, _PROPAGATIONS)
     if mode == "Bidirectional" and not container.get("securityContext", {}).get("privileged"):
         detail = "Bidirectional mount propagation is available only to privileged containers"
         yield forbidden(f"{path}.mountPropagation", detail)
+
+
+def _read_only_errors(path: str, mount: Data) -> Errors:
+    mode = mount.get("recursiveReadOnly", "Disabled")
+    if mode not in ("Disabled", "Enabled", "IfPossible"):
+        yield not_supported(path, mode, ("Disabled", "Enabled", "IfPossible"))
+    elif mode != "Disabled" and not mount.get("readOnly"):
+        yield forbidden(path, "may only be specified when readOnly is true")
+    if mode in ("Enabled", "IfPossible") and mount.get("mountPropagation", "None") != "None":
+        yield forbidden(path, "may only be specified when mountPropagation is None or not specified")
 
 
 def _device_errors(path: str, devices: list[Data], container: Data, around: Around) -> Errors:
@@ -221,8 +233,12 @@ def _device_name_errors(path: str, name: str, is_known: bool, around: Around) ->
         yield invalid(path, name, detail)
 
 
-def _env_errors(path: str, variables: list[Data], _: Data, __: Around) -> Errors:
+def _env_errors(path: str, variables: list[Data], _: Data, around: Around) -> Errors:
     yield from variable_errors(path, variables)
+    for index, variable in enumerate(variables):
+        file = variable.get("valueFrom", {}).get("fileKeyRef")
+        if file is not None and (name := file.get("volumeName", "")) not in around.volumes:
+            yield not_found(f"{path}[{index}].valueFrom.fileKeyRef.volumeName", name)
 
 
 def _env_from_errors(path: str, sources: list[Data], _: Data, __: Around) -> Errors:
@@ -250,6 +266,7 @@ def _security_errors(path: str, context: Data, _: Data, __: Around) -> Errors:
     for name in ("runAsUser", "runAsGroup"):
         if not 0 <= context.get(name, 0) <= _MAX_ID:
             yield invalid(f"{path}.{name}", context[name], _BAD_ID)
+    yield from profile_errors(path, context)
     if context.get("procMount", "Default") not in ("Default", "Unmasked"):
         yield not_supported(f"{path}.procMount", context["procMount"], ("Default", "Unmasked"))
     if context.get("allowPrivilegeEscalation") is False:
@@ -282,9 +299,6 @@ def _running_errors(path: str, container: Data, around: Around) -> Errors:
     for name in ("postStart", "preStop"):
         if name in lifecycle:
             yield from _handler_errors(f"{path}.lifecycle.{name}", lifecycle[name], around)
-    if "stopSignal" in lifecycle and not around.os:
-        detail = "may not be set for containers with empty `spec.os.name`"
-        yield forbidden(f"{path}.lifecycle.stopSignal", detail)
     for name in _PROBES:
         if name in container:
             yield from _probe_errors(f"{path}.{name}", container[name], around, is_readiness=name == "readinessProbe")

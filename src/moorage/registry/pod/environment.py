@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from moorage.api.meta import Data
-from moorage.names import label_key_errors
 from moorage.registry import namesyntax
 from moorage.registry.checks import Errors, syntax
+from moorage.registry.pod.references import field_ref_errors, resource_ref_errors
 from moorage.registry.pod.volumesources import backsteps
-from moorage.validation.field import invalid, not_supported, required
+from moorage.validation.field import invalid, required
 
 _FIELD_PATHS = (
     "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
     "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs",
-)  # fmt: skip
-_RESOURCE_FIELDS = (
-    "limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu", "requests.ephemeral-storage",
-    "requests.memory",
 )  # fmt: skip
 _ENV_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 _NO_SOURCE = (
@@ -51,32 +47,11 @@ def _value_from_errors(path: str, source: Data, value: str | None) -> Errors:
 
 
 def _field_ref(path: str, reference: Data) -> Errors:
-    field_path = reference.get("fieldPath", "")
-    if not reference.get("apiVersion"):
-        yield required(f"{path}.apiVersion")
-    elif not field_path:
-        yield required(f"{path}.fieldPath")
-    elif field_path.endswith("']") and "['" in field_path:
-        place, _, key = field_path.removesuffix("']").partition("['")
-        if place not in ("metadata.annotations", "metadata.labels"):
-            yield invalid(path, place, "does not support subscript")
-        else:
-            key = key.lower() if place == "metadata.annotations" else key
-            yield from syntax(path, key, label_key_errors(key))
-    elif field_path not in _FIELD_PATHS:
-        if field_path in ("metadata.annotations", "metadata.labels"):
-            yield not_supported(f"{path}.fieldPath", field_path, _FIELD_PATHS)
-        else:
-            detail = f"error converting fieldPath: field label not supported: {field_path}"
-            yield invalid(f"{path}.fieldPath", field_path, detail)
+    yield from field_ref_errors(path, reference, _FIELD_PATHS)
 
 
 def _resource_field_ref(path: str, reference: Data) -> Errors:
-    resource = reference.get("resource", "")
-    if not resource:
-        yield required(f"{path}.resource")
-    elif resource not in _RESOURCE_FIELDS and not resource.startswith(("requests.hugepages-", "limits.hugepages-")):
-        yield not_supported(f"{path}.resource", resource, _RESOURCE_FIELDS)
+    yield from resource_ref_errors(path, reference, is_file=False)
 
 
 def _key_ref(path: str, reference: Data) -> Errors:

@@ -12,7 +12,7 @@ from moorage.api.meta import Data
 from moorage.names import label_key_errors
 from moorage.registry import namesyntax
 from moorage.registry.checks import NOT_POSITIVE, Errors, label_selector, one_of, syntax
-from moorage.registry.metadata import annotation_errors, label_errors
+from moorage.registry.metadata import annotation_errors, label_errors, template_metadata_errors
 from moorage.registry.pod.claimspec import claim_spec_errors
 from moorage.registry.pod.containers import (
     Around,
@@ -21,7 +21,8 @@ from moorage.registry.pod.containers import (
     init_container_errors,
 )
 from moorage.registry.pod.resources import pod_resource_errors, resource_errors
-from moorage.registry.pod.volumesources import source_errors
+from moorage.registry.pod.security import profile_errors, sysctl_errors
+from moorage.registry.pod.volumesources import only_source, source_errors
 from moorage.validation.field import duplicate, forbidden, invalid, not_supported, required
 
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
@@ -102,12 +103,14 @@ def _volume_errors(path: str, volumes: list[Data], pod: str, by_name: dict[str, 
 def _one_volume_errors(path: str, volume: Data, pod: str) -> Errors:
     yield from source_errors(path, volume)
     name = volume.get("name", "")
-    if "ephemeral" in volume:
+    if only_source(volume, is_pod=True) == "ephemeral":
         template = volume["ephemeral"].get("volumeClaimTemplate")
         if template is None:
             yield required(f"{path}.ephemeral.volumeClaimTemplate")
         else:
-            yield from claim_spec_errors(f"{path}.ephemeral.volumeClaimTemplate.spec", template.get("spec", {}))
+            here = f"{path}.ephemeral.volumeClaimTemplate"
+            yield from template_metadata_errors(f"{here}.metadata", template.get("metadata", {}))
+            yield from claim_spec_errors(f"{here}.spec", template.get("spec", {}))
         claim = f"{pod}-{name}"
         for problem in namesyntax.subdomain(claim) if pod and name else ():
             yield invalid(f"{path}.name", name, f'PVC name "{claim}": {problem}')
@@ -225,6 +228,13 @@ def _security_errors(path: str, context: Data) -> Errors:
     policy = context.get("fsGroupChangePolicy")
     if policy is not None and policy not in ("Always", "OnRootMismatch"):
         yield not_supported(f"{path}.fsGroupChangePolicy", policy, ("Always", "OnRootMismatch"))
+    groups = context.get("supplementalGroupsPolicy", "Merge")
+    if groups not in ("Merge", "Strict"):
+        yield not_supported(f"{path}.supplementalGroupsPolicy", groups, ("Merge", "Strict"))
+    if context.get("seLinuxChangePolicy", "Recursive") != "Recursive":
+        yield not_supported(f"{path}.seLinuxChangePolicy", context["seLinuxChangePolicy"], ("Recursive",))
+    yield from sysctl_errors(f"{path}.sysctls", context.get("sysctls", []))
+    yield from profile_errors(path, context)
 
 
 def _os_errors(path: str, system: Data) -> Errors:
@@ -232,7 +242,7 @@ def _os_errors(path: str, system: Data) -> Errors:
     if not name:
         yield required(f"{path}.name")
     elif name not in ("linux", "windows"):
-        yield not_supported(f"{path}.name", name, ("linux", "windows"))
+        yield not_supported(path, name, ("linux", "windows"))
 
 
 def _spread_errors(path: str, constraints: list[Data]) -> Errors:

@@ -84,6 +84,7 @@ def _address(item: Data) -> str:
 
 POD = Strategy(
     kind=kinds.row("v1", "Pod"),
+    prefix_checked=("create",),
     defaults=default_pod,
     create=_create,
     update_status=_update_status,

@@ -36,6 +36,10 @@ def _defaults(obj: Data, _: str) -> None:
         round_up(obj["status"][part])
 
 
+_SOURCES = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
+"""What a dataSource may name; of others it is dropped, and dataSourceRef is for them."""
+
+
 def _create(obj: Data, _: str) -> None:
     obj["status"] = {"phase": "Pending"}
     _settle_data_source(obj)
@@ -45,9 +49,12 @@ def _settle_data_source(obj: Data, *_: Any) -> None:
     """Keep dataSource and dataSourceRef of a claim consistent."""
     spec = obj.setdefault("spec", {})
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
-    if source and not reference:
+    if source is not None and (source.get("apiGroup", ""), source.get("kind")) not in _SOURCES:
+        del spec["dataSource"]
+        source = None
+    if source is not None and reference is None:
         spec["dataSourceRef"] = dict(source)
-    elif reference and not source and not reference.get("namespace"):
+    elif reference is not None and source is None and not reference.get("namespace"):
         spec["dataSource"] = {name: value for name, value in reference.items() if name != "namespace"}
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from moorage.api import kinds
 from moorage.api.meta import Data
 from moorage.names import label_key_errors
-from moorage.registry.checks import Errors, syntax, unchanged
+from moorage.registry.checks import Errors, repeated, syntax, unchanged
 from moorage.registry.defaulting import absent
 from moorage.registry.printing import cells
 from moorage.registry.printing.cells import PrintedRow
 from moorage.registry.printing.columns import AGE, NAME_TEXT, column
 from moorage.registry.strategy import Strategy
-from moorage.validation.field import invalid, not_supported, required, too_long
+from moorage.validation.field import duplicate, invalid, not_supported, required, too_long
 
 _BINDING_MODES = ("Immediate", "WaitForFirstConsumer")
 _MAX_PARAMETERS = 512
@@ -27,7 +29,6 @@ def _errors(new: Data, old: Data | None) -> Errors:
     if old is not None:
         for name in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
             yield from unchanged(name, new.get(name) or None, old.get(name) or None)
-        return
     provisioner = new.get("provisioner", "")
     if not provisioner:
         yield required("provisioner")
@@ -47,6 +48,27 @@ def _errors(new: Data, old: Data | None) -> Errors:
         yield required("volumeBindingMode")
     elif mode not in _BINDING_MODES:
         yield not_supported("volumeBindingMode", mode, _BINDING_MODES)
+    yield from _topology_errors(new.get("allowedTopologies", ()))
+
+
+def _topology_errors(terms: Sequence[Data]) -> Errors:
+    seen: list[dict[str, set[str]]] = []
+    for index, term in enumerate(terms):
+        path = f"allowedTopologies[{index}].matchLabelExpressions"
+        found: dict[str, set[str]] = {}
+        for at, requirement in enumerate(term.get("matchLabelExpressions", ())):
+            here, key, values = f"{path}[{at}]", requirement.get("key", ""), requirement.get("values", [])
+            if not values:
+                yield required(f"{here}.values")
+            yield from repeated(f"{here}.values", values)
+            yield from syntax(f"{here}.key", key, label_key_errors(key))
+            if key in found:
+                yield duplicate(f"{here}.key", key)
+            found[key] = set(values)
+        # Kubernetes takes a term without requirements for a repetition.
+        if found in seen or not found:
+            yield duplicate(path, "")
+        seen.append(found)
 
 
 _DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from moorage.api import kinds
 from moorage.api.meta import Data
+from moorage.names import label_key_errors
 from moorage.registry import namesyntax, schema
-from moorage.registry.checks import IMMUTABLE, Errors, label_selector, nonnegative_amount, syntax, unchanged
+from moorage.registry.checks import (
+    IMMUTABLE,
+    Errors,
+    label_selector,
+    nonnegative,
+    nonnegative_amount,
+    syntax,
+    unchanged,
+)
 from moorage.registry.defaulting import absent, fill
 from moorage.registry.merging import ATOMIC, UNPATCHED_SET, keyed, shape, struct
 from moorage.registry.pod.defaults import default_volume_source
 from moorage.registry.pod.merging import VOLUME_SPEC
-from moorage.registry.pod.volumesources import driver_errors
+from moorage.registry.pod.volumesources import driver_errors, token_seconds_errors
 from moorage.registry.printing import cells
 from moorage.registry.printing.cells import NONE, UNSET, PrintedRow
 from moorage.registry.printing.columns import AGE, CREATED, NAME, boolean, column, integer
+from moorage.registry.storage.volumes import volume_spec_errors
 from moorage.registry.strategy import SPEC, Strategy
-from moorage.validation.field import forbidden, invalid, not_supported, required
+from moorage.validation.field import duplicate, forbidden, invalid, not_supported, required
 
+_MAX_NODE_ID = 256
 _FS_GROUP_POLICIES = ("File", "None", "ReadWriteOnceWithFSType")
 
 
@@ -44,6 +56,14 @@ def _driver_errors(new: Data, old: Data | None) -> Errors:
     for mode in spec.get("volumeLifecycleModes", ()):
         if mode not in ("Persistent", "Ephemeral"):
             yield not_supported("spec.volumeLifecycleModes", mode, ("Persistent", "Ephemeral"))
+    yield from _token_errors("spec.tokenRequests", spec.get("tokenRequests", ()))
+    seconds = spec.get("nodeAllocatableUpdatePeriodSeconds", 10)
+    if seconds < 10:
+        detail = "must be greater than or equal to 10 seconds"
+        yield invalid("spec.nodeAllocatableUpdatePeriodSeconds", seconds, detail)
+    if "serviceAccountTokenInSecrets" in spec and not spec.get("tokenRequests"):
+        detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
+        yield invalid("spec.serviceAccountTokenInSecrets", spec["serviceAccountTokenInSecrets"], detail)
     if old is not None:
         before = old.get("spec", {})
         yield from unchanged("spec.attachedRequired", spec.get("attachRequired"), before.get("attachRequired"))
@@ -51,18 +71,52 @@ def _driver_errors(new: Data, old: Data | None) -> Errors:
         yield from unchanged(path, spec.get("volumeLifecycleModes"), before.get("volumeLifecycleModes"))
 
 
-def _node_errors(new: Data, _: Data | None) -> Errors:
-    """Validate a CSINode."""
+def _token_errors(path: str, requests: Sequence[Data]) -> Errors:
+    seen: set[str] = set()
+    for index, request in enumerate(requests):
+        audience = request.get("audience", "")
+        if audience in seen:
+            yield duplicate(f"{path}[{index}].audience", audience)
+        elif "expirationSeconds" in request:
+            yield from token_seconds_errors(f"{path}[{index}].expirationSeconds", request["expirationSeconds"])
+        seen.add(audience)
+
+
+def _node_errors(new: Data, old: Data | None) -> Errors:
+    """Validate a CSINode, or an update of one."""
+    drivers = new.get("spec", {}).get("drivers", [])
     seen = set()
-    for index, driver in enumerate(new.get("spec", {}).get("drivers", ())):
-        path = f"spec.drivers[{index}]"
-        name = driver.get("name", "")
+    for index, driver in enumerate(drivers):
+        path, name = f"spec.drivers[{index}]", driver.get("name", "")
         yield from driver_errors(f"{path}.name", name)
+        yield from _node_driver_errors(path, driver)
         if name in seen:
-            yield invalid(f"{path}.name", name, "must be unique")
+            yield duplicate(f"{path}.name", name)
         seen.add(name)
-        if not driver.get("nodeID"):
-            yield required(f"{path}.nodeID")
+    for before in old.get("spec", {}).get("drivers", ()) if old is not None else ():
+        for driver in drivers:
+            if driver.get("name") == before.get("name") and _without_count(driver) != _without_count(before):
+                yield invalid("spec.drivers", driver, IMMUTABLE)
+
+
+def _without_count(driver: Data) -> Data:
+    return {name: value for name, value in driver.items() if value and name != "allocatable"}
+
+
+def _node_driver_errors(path: str, driver: Data) -> Errors:
+    node = driver.get("nodeID", "")
+    if not node:
+        yield required(f"{path}.nodeID")
+    if len(node) > _MAX_NODE_ID:
+        yield invalid(f"{path}.nodeID", node, f"must be {_MAX_NODE_ID} characters or less")
+    yield from nonnegative(f"{path}.allocatable", driver.get("allocatable", {}), "count")
+    keys = driver.get("topologyKeys", [])
+    for index, key in enumerate(keys):
+        if not key:
+            yield required(path)
+        if key in keys[:index]:
+            yield duplicate(path, key)
+        yield from syntax(path, key, label_key_errors(key))
 
 
 def _attachment_errors(new: Data, old: Data | None) -> Errors:
@@ -78,8 +132,12 @@ def _attachment_errors(new: Data, old: Data | None) -> Errors:
         yield forbidden("spec.source", detail)
     elif source.get("persistentVolumeName") == "":
         yield required("spec.source.persistentVolumeName", "must specify non empty persistentVolumeName")
+    elif "inlineVolumeSpec" in source:
+        yield from volume_spec_errors("spec.source.inlineVolumeSpec", source["inlineVolumeSpec"], is_inline=True)
     node = spec.get("nodeName", "")
     yield from syntax("spec.nodeName", node, namesyntax.subdomain(node))
+    if (volume := source.get("persistentVolumeName")) is not None:
+        yield from syntax("spec.source.persistentVolumeName", volume, namesyntax.subdomain(volume))
     if old is not None and not schema.same(VOLUME_ATTACHMENT.kind, new, old, "spec"):
         yield invalid("spec", spec, IMMUTABLE)
 
@@ -89,7 +147,6 @@ def _capacity_errors(new: Data, old: Data | None) -> Errors:
     if old is not None:
         for name in ("nodeTopology", "storageClassName"):
             yield from unchanged(name, new.get(name), old.get(name))
-        return
     yield from label_selector("nodeTopology", new.get("nodeTopology"))
     name = new.get("storageClassName", "")
     yield from syntax("storageClassName", name, namesyntax.subdomain(name))
@@ -105,6 +162,7 @@ def _token_audiences(row: PrintedRow) -> str:
 
 CSI_DRIVER = Strategy(
     kind=kinds.row("storage.k8s.io/v1", "CSIDriver"),
+    prefix_checked=("create",),
     defaults=_default_driver,
     errors=_driver_errors,
     conditional=True,

@@ -11,7 +11,7 @@ from moorage.registry.merging import shape
 from moorage.registry.pod.claimspec import VOLUME_MODES, access_mode_errors
 from moorage.registry.pod.defaults import default_volume_source
 from moorage.registry.pod.merging import VOLUME_SPEC
-from moorage.registry.pod.volumesources import source_errors
+from moorage.registry.pod.volumesources import only_source, volume_source_errors
 from moorage.registry.printing import cells
 from moorage.registry.printing.cells import UNSET, PrintedRow
 from moorage.registry.printing.columns import AGE, NAME, column, wide
@@ -53,38 +53,78 @@ def _update_status(new: Data, old: Data, now: str) -> None:
 def _errors(new: Data, old: Data | None) -> Errors:
     """Validate a PersistentVolume, or an update of one."""
     spec = new.get("spec", {})
-    modes, capacity = spec.get("accessModes", []), spec.get("capacity", {})
-    if not modes:
-        yield required("spec.accessModes")
-    yield from access_mode_errors("spec.accessModes", modes)
-    if not capacity:
-        yield required("spec.capacity")
-    if capacity.keys() != {"storage"}:
-        yield FieldError(ErrorType.NOT_SUPPORTED, "spec.capacity", capacity, 'supported values: "storage"')
-    for name, amount in capacity.items():
-        yield from positive_amount(f"spec.capacity[{name}]", amount)
-    policy = spec.get("persistentVolumeReclaimPolicy")
-    if policy and policy not in _RECLAIM_POLICIES:
-        yield not_supported("spec.persistentVolumeReclaimPolicy", policy, _RECLAIM_POLICIES)
-    yield from _source_errors(spec)
-    if name := spec.get("storageClassName"):
-        yield from syntax("spec.storageClassName", name, namesyntax.subdomain(name))
-    mode = spec.get("volumeMode")
-    if mode is not None and mode not in VOLUME_MODES:
-        yield not_supported("spec.volumeMode", mode, VOLUME_MODES)
+    yield from volume_spec_errors("spec", spec)
     if old is not None:
         yield from _update_errors(spec, old.get("spec", {}))
 
 
-def _source_errors(spec: Data) -> Errors:
-    yield from source_errors("spec", spec)
-    if "csi" in spec and not spec["csi"].get("volumeHandle"):
-        yield required("spec.csi.volumeHandle")
-    if "local" in spec and not spec.get("nodeAffinity"):
-        yield required("spec.nodeAffinity", "Local volume requires node affinity")
+def volume_spec_errors(path: str, spec: Data, *, is_inline: bool = False) -> Errors:
+    """Validate the spec of a PersistentVolume, which a VolumeAttachment can hold inline."""
+    if is_inline:
+        yield from _inline_errors(path, spec)
+    modes = spec.get("accessModes", [])
+    if not modes:
+        yield required(f"{path}.accessModes")
+    yield from access_mode_errors(f"{path}.accessModes", modes)
+    if not is_inline:
+        yield from _capacity_errors(path, spec)
+    yield from volume_source_errors(path, spec)
+    if "nodeAffinity" not in spec and only_source(spec) == "local" and not is_inline:
+        yield required(f"{path}.nodeAffinity", "Local volume requires node affinity")
     recycles = spec.get("persistentVolumeReclaimPolicy") == "Recycle"
     if recycles and spec.get("hostPath", {}).get("path", "").strip("/") == "" and "hostPath" in spec:
-        yield forbidden("spec.persistentVolumeReclaimPolicy", "may not be 'recycle' for a hostPath mount of '/'")
+        yield forbidden(f"{path}.persistentVolumeReclaimPolicy", "may not be 'recycle' for a hostPath mount of '/'")
+    if not is_inline:
+        yield from _class_errors(path, spec)
+
+
+def _capacity_errors(path: str, spec: Data) -> Errors:
+    capacity = spec.get("capacity", {})
+    if not capacity:
+        yield required(f"{path}.capacity")
+    if capacity.keys() != {"storage"}:
+        yield FieldError(ErrorType.NOT_SUPPORTED, f"{path}.capacity", capacity, 'supported values: "storage"')
+    for name, amount in capacity.items():
+        yield from positive_amount(f"{path}.capacity[{name}]", amount)
+    policy = spec.get("persistentVolumeReclaimPolicy")
+    if policy and policy not in _RECLAIM_POLICIES:
+        yield not_supported(f"{path}.persistentVolumeReclaimPolicy", policy, _RECLAIM_POLICIES)
+
+
+def _class_errors(path: str, spec: Data) -> Errors:
+    if name := spec.get("storageClassName"):
+        yield from syntax(f"{path}.storageClassName", name, namesyntax.subdomain(name))
+    mode = spec.get("volumeMode")
+    if mode is not None and mode not in VOLUME_MODES:
+        yield not_supported(f"{path}.volumeMode", mode, VOLUME_MODES)
+    yield from _attributes_class_errors(path, spec)
+
+
+def _attributes_class_errors(path: str, spec: Data) -> Errors:
+    name = spec.get("volumeAttributesClassName")
+    if name is None:
+        return
+    if not name:
+        yield required(f"{path}.volumeAttributesClassName", "an empty string is disallowed")
+    else:
+        yield from syntax(f"{path}.volumeAttributesClassName", name, namesyntax.subdomain(name))
+    if "csi" not in spec:
+        yield required(f"{path}.csi", "has to be specified when using volumeAttributesClassName")
+
+
+def _inline_errors(path: str, spec: Data) -> Errors:
+    unfit = "may not be specified in the context of inline volumes"
+    for name in ("claimRef", "capacity", "nodeAffinity", "storageClassName"):
+        if spec.get(name) or (name in spec and name in ("claimRef", "nodeAffinity")):
+            yield forbidden(f"{path}.{name}", unfit)
+    if "csi" not in spec:
+        yield required(f"{path}.csi", "has to be specified in the context of inline volumes")
+    if spec.get("persistentVolumeReclaimPolicy") not in (None, "", "Retain"):
+        detail = "may only be Retain in the context of inline volumes"
+        yield forbidden(f"{path}.persistentVolumeReclaimPolicy", detail)
+    if spec.get("volumeMode") not in (None, "Filesystem"):
+        detail = "may not specify volumeMode other than Filesystem in the context of inline volumes"
+        yield forbidden(f"{path}.volumeMode", detail)
 
 
 def _update_errors(spec: Data, before: Data) -> Errors:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from moorage.api import cron, kinds
@@ -17,6 +18,7 @@ from moorage.registry.workload.jobs import JOB_SPEC_SHAPE, default_failure_polic
 from moorage.registry.workload.templates import default_template, workload_columns
 from moorage.validation.field import ErrorType, FieldError, invalid, not_supported, required
 
+_ZONE_PART = re.compile(r"(?!-|\.\.?$)[A-Za-z._0-9+-]{1,14}", re.ASCII)
 _CONCURRENCY = ("Allow", "Forbid", "Replace")
 
 
@@ -75,7 +77,7 @@ def _zone_errors(zone: str) -> Errors:
     elif zone.lower() == "local":
         detail = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
         yield invalid("spec.timeZone", zone, detail)
-    elif not _is_zone(zone):
+    elif not all(map(_ZONE_PART.fullmatch, zone.split("/"))) or not _is_zone(zone):
         yield invalid("spec.timeZone", zone, f"unknown time zone {zone}")
 
 
@@ -89,6 +91,7 @@ def _is_zone(name: str) -> bool:
 
 CRON_JOB = Strategy(
     kind=kinds.row("batch/v1", "CronJob"),
+    prefix_checked=("create",),
     defaults=_defaults,
     errors=_errors,
     first_generation=1,

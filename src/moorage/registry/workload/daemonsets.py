@@ -51,7 +51,7 @@ def _errors(new: Data, old: Data | None) -> Errors:
     """Validate a DaemonSet, or an update of one."""
     spec = new.get("spec", {})
     yield from selector_errors(spec, "daemonset", is_required=False)
-    yield from workload_template_errors(spec, "DaemonSet", is_selected="selector" in spec)
+    yield from workload_template_errors(spec, "DaemonSet", needs_selector=False)
     yield from nonnegative("spec", spec, "minReadySeconds", "revisionHistoryLimit")
     yield from _strategy_errors(spec.get("updateStrategy", {}))
     yield from same_selector(DAEMON_SET.kind, new, old)
@@ -80,6 +80,7 @@ def _daemon_nodes(row: PrintedRow) -> Mapping[str, str] | None:
 
 DAEMON_SET = Strategy(
     kind=kinds.row("apps/v1", "DaemonSet"),
+    prefix_checked=("create",),
     defaults=_defaults,
     create=_create,
     update=_update,

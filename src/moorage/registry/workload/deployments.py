@@ -67,6 +67,7 @@ def _rolling_errors(path: str, rolling: Data) -> Errors:
 
 DEPLOYMENT = Strategy(
     kind=kinds.row("apps/v1", "Deployment"),
+    prefix_checked=("create",),
     defaults=_defaults,
     errors=_errors,
     first_generation=1,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from moorage.api import kinds
 from moorage.api.labels import selects
 from moorage.api.meta import Data
+from moorage.names import label_value_errors
 from moorage.registry import namesyntax, schema, selectable
 from moorage.registry.checks import IMMUTABLE, Errors, label_selector, nonnegative
 from moorage.registry.defaulting import absent, fill
@@ -16,8 +17,9 @@ from moorage.registry.printing.ages import human, moment
 from moorage.registry.printing.cells import PrintedRow
 from moorage.registry.printing.columns import AGE, NAME, column
 from moorage.registry.strategy import SPEC, Strategy
+from moorage.registry.workload.jobpolicies import failure_policy_errors, manager_errors, success_policy_errors
 from moorage.registry.workload.templates import default_template, workload_columns
-from moorage.validation.field import invalid, not_supported, required, too_many
+from moorage.validation.field import invalid, not_supported, required
 
 _MAX_INT32 = 2**31 - 1
 
@@ -30,6 +32,7 @@ _COUNTS = (
 _IMMUTABLE = ("selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
 _SCHEDULING = ("nodeSelector", "tolerations", "schedulingGates")
 _MAX_INDEXED = 100_000
+_MAX_AT_ONCE = 10_000
 _GENERATED = {"controller-uid": "uid", "batch.kubernetes.io/controller-uid": "uid"}
 _GENERATED_NAMES = {"job-name": "name", "batch.kubernetes.io/job-name": "name"}
 
@@ -73,6 +76,7 @@ def _give_selector(job: Data) -> None:
         return
     template = spec.setdefault("template", {})
     labels = template.setdefault("metadata", {}).setdefault("labels", {})
+    own, given = job["metadata"].get("labels", {}), dict(labels)
     for label, value in (
         ("job-name", name),
         ("batch.kubernetes.io/job-name", name),
@@ -80,6 +84,9 @@ def _give_selector(job: Data) -> None:
         ("batch.kubernetes.io/controller-uid", uid),
     ):
         labels.setdefault(label, value)
+    # The labels of a Job are those of its pods unless it has its own.
+    if own == given and (own or not label_value_errors(name)):
+        job["metadata"]["labels"] = dict(labels)
     chosen = spec.setdefault("selector", {}).setdefault("matchLabels", {})
     chosen.setdefault("batch.kubernetes.io/controller-uid", uid)
 
@@ -90,14 +97,7 @@ def _errors(new: Data, old: Data | None) -> Errors:
     if not spec.get("manualSelector") and "selector" in spec:
         yield from _generated_errors(spec, metadata)
     yield from job_spec_errors("spec", spec)
-    selector = spec.get("selector")
-    if selector is None:
-        yield required("spec.selector")
-    else:
-        yield from label_selector("spec.selector", selector)
-        labels = spec.get("template", {}).get("metadata", {}).get("labels", {})
-        if not selects(selector, labels):
-            yield invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+    yield from _selector_errors(spec)
     if spec.get("completionMode") == "Indexed" and spec.get("completions", 0) > 0 and old is None:
         last = f"{metadata.get('name', '')}-{spec['completions'] - 1}"
         if namesyntax.label(last):
@@ -105,6 +105,17 @@ def _errors(new: Data, old: Data | None) -> Errors:
             yield invalid("metadata.name", metadata.get("name", ""), detail)
     if old is not None:
         yield from _update_errors(new, old)
+
+
+def _selector_errors(spec: Data) -> Errors:
+    selector = spec.get("selector")
+    if selector is None:
+        yield required("spec.selector")
+    errors = list(label_selector("spec.selector", selector))
+    yield from errors
+    labels = spec.get("template", {}).get("metadata", {}).get("labels", {})
+    if selector is None or (not errors and not selects(selector, labels)):
+        yield invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
 
 
 def _generated_errors(spec: Data, metadata: Data) -> Errors:
@@ -131,7 +142,7 @@ def job_spec_errors(path: str, spec: Data) -> Errors:
     if mode == "Indexed":
         yield from _indexed_errors(path, spec)
     elif mode == "NonIndexed":
-        for name in ("backoffLimitPerIndex", "maxFailedIndexes", "successPolicy"):
+        for name in ("backoffLimitPerIndex", "maxFailedIndexes"):
             if name in spec:
                 yield invalid(f"{path}.{name}", spec[name], "requires indexed completion mode")
     yield from _policy_errors(path, spec)
@@ -150,23 +161,33 @@ def _indexed_errors(path: str, spec: Data) -> Errors:
         yield invalid(f"{path}.maxFailedIndexes", failures, "must be less than or equal to completions")
     if failures > _MAX_INDEXED:
         yield invalid(f"{path}.maxFailedIndexes", failures, f"must be less than or equal to {_MAX_INDEXED}")
+    if (completions or 0) > _MAX_INDEXED and "backoffLimitPerIndex" in spec:
+        yield from _many_completions_errors(path, spec)
+
+
+def _many_completions_errors(path: str, spec: Data) -> Errors:
+    if "maxFailedIndexes" not in spec:
+        detail = f"must be specified when completions is above {_MAX_INDEXED}"
+        yield required(f"{path}.maxFailedIndexes", detail)
+    detail = f"when completions are above {_MAX_INDEXED} and used with backoff limit per index"
+    for name in ("parallelism", "maxFailedIndexes"):
+        if spec.get(name, 0) > _MAX_AT_ONCE:
+            yield invalid(f"{path}.{name}", spec[name], f"must be less than or equal to {_MAX_AT_ONCE} {detail}")
 
 
 def _policy_errors(path: str, spec: Data) -> Errors:
+    if "managedBy" in spec:
+        yield from manager_errors(f"{path}.managedBy", spec["managedBy"])
+    if "podFailurePolicy" in spec:
+        yield from failure_policy_errors(f"{path}.podFailurePolicy", spec)
+    if "successPolicy" in spec and spec.get("completionMode") != "Indexed":
+        yield invalid(f"{path}.successPolicy", spec["successPolicy"], "requires indexed completion mode")
+    elif "successPolicy" in spec and "completions" in spec:
+        yield from success_policy_errors(f"{path}.successPolicy", spec["successPolicy"], spec["completions"])
     replacement = spec.get("podReplacementPolicy")
     allowed = ("Failed",) if "podFailurePolicy" in spec else ("Failed", "TerminatingOrFailed")
     if replacement is not None and replacement not in allowed:
         yield not_supported(f"{path}.podReplacementPolicy", replacement, allowed)
-    rules = spec.get("podFailurePolicy", {}).get("rules", ())
-    if len(rules) > 20:
-        yield too_many(f"{path}.podFailurePolicy.rules", len(rules), 20)
-    for index, rule in enumerate(rules):
-        action = rule.get("action", "")
-        here = f"{path}.podFailurePolicy.rules[{index}].action"
-        if not action:
-            yield required(here)
-        elif action not in ("Count", "FailIndex", "FailJob", "Ignore"):
-            yield not_supported(here, action, ("Count", "FailIndex", "FailJob", "Ignore"))
 
 
 def _restart_errors(path: str, spec: Data) -> Errors:

@@ -27,6 +27,7 @@ _labels_of_pods = cells.at("template.metadata.labels")
 
 POD_TEMPLATE = Strategy(
     kind=kinds.row("v1", "PodTemplate"),
+    prefix_checked=("create",),
     defaults=_defaults,
     errors=_errors,
     first_generation=1,

@@ -65,6 +65,7 @@ def _controller_errors(new: Data, _: Data | None) -> Errors:
 
 REPLICA_SET = Strategy(
     kind=kinds.row("apps/v1", "ReplicaSet"),
+    prefix_checked=("create",),
     defaults=_default_replica_set,
     errors=_replica_set_errors,
     first_generation=1,
@@ -76,6 +77,7 @@ REPLICA_SET = Strategy(
 
 REPLICATION_CONTROLLER = Strategy(
     kind=kinds.row("v1", "ReplicationController"),
+    prefix_checked=("create",),
     defaults=_default_controller,
     errors=_controller_errors,
     first_generation=1,

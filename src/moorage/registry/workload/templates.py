@@ -54,13 +54,22 @@ def selector_errors(spec: Data, kind: str, *, is_required: bool) -> Errors:
         yield invalid("spec.selector", selector, f"empty selector is invalid for {kind}")
 
 
-def workload_template_errors(spec: Data, kind: str, *, is_selected: bool = True) -> Errors:
-    """Validate the template of a workload whose pods run for ever."""
-    template, selector = spec.get("template", {}), spec.get("selector") or {}
+def workload_template_errors(spec: Data, kind: str, *, needs_selector: bool = True) -> Errors:
+    """Validate the template of a workload whose pods run for ever.
+
+    Without a selector nothing matches; with a selector that is wrong the template is not judged, except of DaemonSets.
+    """
+    template, selector = spec.get("template", {}), spec.get("selector")
     labels = template.get("metadata", {}).get("labels", {})
-    if (selector and not selects(selector, labels)) or not is_selected:
+    is_wrong = kind != "ReplicationController" and any(label_selector("", selector))
+    if is_wrong and needs_selector:
+        yield invalid("spec.selector", selector, "invalid label selector")
+    elif selector is None or (selector and not is_wrong and not selects(selector, labels)):
         yield invalid("spec.template.metadata.labels", labels or None, _MISMATCH)
-    yield from template_errors("spec.template", template)
+    if not is_wrong or not needs_selector:
+        yield from template_errors("spec.template", template)
+    elif kind == "ReplicaSet":
+        return
     pod = template.get("spec", {})
     if pod.get("restartPolicy") != "Always":
         yield not_supported("spec.template.spec.restartPolicy", pod.get("restartPolicy", ""), ("Always",))
