@@ -115,11 +115,15 @@ class Informer(Generic[T]):
     def __len__(self) -> int:
         return len(self._objects)
 
+    def has_seen(self, revision: str) -> bool:
+        """Whether every change up to a revision is known here."""
+        return revision.isdigit() and int(revision) <= self._seen
+
     async def caught_up(self, revision: str, seconds: float = 5.0) -> bool:
         """Wait until the write that was answered with this revision is seen here too; False after some seconds."""
         if not revision.isdigit():
             return False
-        if int(revision) <= self._seen:
+        if self.has_seen(revision):
             return True
         reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heappush(self._awaited, (int(revision), next(self._numbers), reached))

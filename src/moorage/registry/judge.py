@@ -10,6 +10,7 @@ from moorage.api.placementrules import tolerations_of
 from moorage.api.pod import Affinity, NodeAffinity, Pod, PodSpec, Toleration
 from moorage.features import Gates
 from moorage.registry.metadata import metadata_errors
+from moorage.registry.state import State
 from moorage.registry.strategy import Strategy
 from moorage.validation import admission_errors
 from moorage.validation.advice import warnings
@@ -40,6 +41,14 @@ def judge(
     elif old is not None and (part := strategy.parts.get(subresource)):
         errors += part.errors(new, old)
     return errors, warned
+
+
+def limit(strategy: Strategy, new: Data, old: Data | None, state: State, subresource: str = "") -> None:
+    """Refuse a valid object because of other objects, such as the LimitRanges of its namespace. Raises Denied."""
+    if not subresource:
+        strategy.limits(new, old, state)
+    elif old is not None and (part := strategy.parts.get(subresource)):
+        part.limits(new, old, state)
 
 
 def _placement(item: Object, old: Object | None, gates: Gates) -> tuple[list[FieldError], list[str]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from weakref import WeakValueDictionary
 
 from moorage.apiserver.access.accounttokens import ServiceAccountTokens
 from moorage.apiserver.access.authentication import Authenticator
@@ -33,6 +35,8 @@ class Backend:
     metrics: Callable[[], bytes]
     """All metrics of the server in Prometheus' text form."""
     stencils: Stencils = field(default_factory=Stencils)
+    charging: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
+    """By namespace: held by the one write that is being charged to its quotas."""
     watch_lines: Bounded[int, bytes] = field(default_factory=lambda: Bounded(_WATCH_LINES))
     """What plain watchers are sent, by revision: encoded once for all of them."""
 

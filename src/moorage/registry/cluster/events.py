@@ -16,6 +16,7 @@ from moorage.registry.printing.cells import PrintedRow
 from moorage.registry.printing.columns import NAME_TEXT, Columns, column, wide
 from moorage.registry.printing.podsummary import Printable
 from moorage.registry.strategy import Strategy
+from moorage.registry.usage import Usage
 from moorage.validation.field import invalid, required
 
 
@@ -120,6 +121,7 @@ _SOURCE = selectable.either(selectable.at("source.component"), selectable.at("de
 
 EVENT = Strategy(
     kind=kinds.row("v1", "Event"),
+    usage=Usage(is_counted=False),
     names=namesyntax.path_segment,
     errors=_errors,
     columns=_COLUMNS,
@@ -135,6 +137,7 @@ EVENT = Strategy(
 
 EVENT_OF_GROUP = Strategy(
     kind=kinds.row("events.k8s.io/v1", "Event"),
+    usage=Usage(is_counted=False),
     errors=_errors,
     columns=_COLUMNS,
     bare_finalizers=True,

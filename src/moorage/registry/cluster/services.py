@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from moorage.api import kinds
+from moorage.api.cluster import Service
 from moorage.api.meta import Data
 from moorage.names import label_key_errors
+from moorage.quantity import Quantity
 from moorage.registry import namesyntax, selectable
 from moorage.registry.checks import Errors, one_of, port, port_number, syntax
 from moorage.registry.cluster.serviceupdates import is_externally_accessible, needs_health_port, update_service
@@ -17,6 +21,7 @@ from moorage.registry.printing.cells import NONE, PrintedRow
 from moorage.registry.printing.columns import AGE, NAME, column, wide
 from moorage.registry.printing.podsummary import Printable
 from moorage.registry.strategy import Strategy
+from moorage.registry.usage import Quantities, Usage
 from moorage.validation.field import duplicate, forbidden, invalid, not_supported, required
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
@@ -234,8 +239,24 @@ def _port(port: Printable) -> str:
     return f"{number}/{port.get('protocol') or 'TCP'}"
 
 
+_SERVICES, _NODE_PORTS, _LOAD_BALANCERS = "services", "services.nodeports", "services.loadbalancers"
+
+
+def _amounts(service: Service, _: datetime) -> Quantities:
+    """What a service uses of a quota."""
+    spec, node_ports = service.spec, 0
+    is_balanced = spec.type == "LoadBalancer"
+    if is_balanced and spec.allocate_load_balancer_node_ports is False:
+        node_ports = sum(port.node_port != 0 for port in spec.ports)
+    elif is_balanced or spec.type == "NodePort":
+        node_ports = len(spec.ports)
+    counts = {_SERVICES: 1, _NODE_PORTS: node_ports, _LOAD_BALANCERS: int(is_balanced)}
+    return {name: Quantity.integer(count) for name, count in counts.items()}
+
+
 SERVICE = Strategy(
     kind=kinds.row("v1", "Service"),
+    usage=Usage(amounts=_amounts, names=(_SERVICES, _NODE_PORTS, _LOAD_BALANCERS).__contains__, updates=("",)),
     names=namesyntax.label,
     defaults=_defaults,
     create=_create,
