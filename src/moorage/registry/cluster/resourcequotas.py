@@ -31,6 +31,7 @@ _SCOPES = {
 }
 """The resources that a quota with a scope can limit."""
 _NAMED = ("PriorityClass", "VolumeAttributesClass")
+_UNFIT = "unsupported scope applied to resource"
 _OPPOSITES = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
 _ONLY_EXISTS = (
     "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
@@ -43,7 +44,7 @@ def _errors(new: Data, old: Data | None) -> Errors:
     yield from _amounts_errors("spec.hard", spec.hard)
     yield from _scopes_errors(spec)
     if spec.scope_selector is not None:
-        yield from _selector_errors(new["spec"]["scopeSelector"], spec, spec.scope_selector.match_expressions)
+        yield from _selector_errors(spec, spec.scope_selector.match_expressions)
     if old is not None and {*spec.scopes} != {*convert(old, ResourceQuota).spec.scopes}:
         yield invalid("spec.scopes", list(spec.scopes), IMMUTABLE)
 
@@ -69,7 +70,7 @@ def _scopes_errors(spec: ResourceQuotaSpec) -> Errors:
         if scope not in _SCOPES:
             yield invalid("spec.scopes", scopes, "unsupported scope")
         for _ in _unfit(spec, scope):
-            yield invalid("spec.scopes", scopes, "unsupported scope applied to resource")
+            yield invalid("spec.scopes", scopes, _UNFIT)
     for pair in _OPPOSITES:
         if pair <= {*scopes}:
             yield invalid("spec.scopes", scopes, "conflicting scopes")
@@ -81,22 +82,26 @@ def _unfit(spec: ResourceQuotaSpec, scope: str) -> list[str]:
     return [name for name in spec.hard if allowed is not None and is_standard_quota(name) and name not in allowed]
 
 
-def _selector_errors(
-    sent: Data, spec: ResourceQuotaSpec, requirements: tuple[ScopedResourceSelectorRequirement, ...]
-) -> Errors:
+def _selector_errors(spec: ResourceQuotaSpec, requirements: tuple[ScopedResourceSelectorRequirement, ...]) -> Errors:
     path = "spec.scopeSelector.matchExpressions"
     for requirement in requirements:
         scope, operator = requirement.scope_name, requirement.operator
         if scope not in _SCOPES:
             yield invalid(f"{path}.scopeName", scope, "unsupported scope")
         for _ in _unfit(spec, scope):
-            yield invalid(path, sent, "unsupported scope applied to resource")
+            yield invalid(path, {"MatchExpressions": list(map(_go, requirements))}, _UNFIT)
         if scope in _SCOPES and scope not in _NAMED and operator != "Exists":
             yield invalid(f"{path}.operator", operator, _ONLY_EXISTS)
         yield from _operator_errors(path, requirement)
     for pair in _OPPOSITES:
         if pair <= {requirement.scope_name for requirement in requirements}:
-            yield invalid(path, list(spec.scopes), "conflicting scopes")
+            yield invalid(path, list(spec.scopes) or None, "conflicting scopes")
+
+
+def _go(requirement: ScopedResourceSelectorRequirement) -> Data:
+    """A requirement as messages of Kubernetes show it: with the names that its fields have in Go."""
+    scope, operator, values = requirement.scope_name, requirement.operator, requirement.values
+    return {"ScopeName": scope, "Operator": operator, "Values": list(values) or None}
 
 
 def _operator_errors(path: str, requirement: ScopedResourceSelectorRequirement) -> Errors:
