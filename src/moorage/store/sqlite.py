@@ -93,6 +93,9 @@ class SqliteStore:
 
     async def list(self, prefix: str, *, revision: int = 0, limit: int = 0, after: str = "") -> Page:
         """The items whose keys begin with a prefix, as of a revision (0: now), those after a key, a limited number."""
+        if not (revision or limit or after):
+            present = [self._items[key] for key in self._keys.first(prefix, "", 0)]
+            return Page(present, self._history.revision, 0)
         self._check_reached(revision)
         held = self._history.undone(prefix, revision) if revision else {}
         if after:
@@ -113,14 +116,14 @@ class SqliteStore:
             await self._settled([key, *(item.key for item in along)])
         if await self._current(key):
             raise KeyExists(f"{key} exists")
-        return await self._write(key, value, None, await self._replacements(along))
+        return await self._write(key, value, None, await self._replacements(along) if along else ())
 
     async def update(self, key: str, value: bytes, revision: int, *, along: Sequence[Item] = ()) -> Item:
         """Replace an object that is still at a revision; returns once it is durable."""
         if along:
             await self._settled([key, *(item.key for item in along)])
         previous = await self._current_at(key, revision)
-        return await self._write(key, value, previous, await self._replacements(along))
+        return await self._write(key, value, previous, await self._replacements(along) if along else ())
 
     async def delete(self, key: str, revision: int) -> Item:
         """Remove an object that is still at a revision. Returns it with the revision of the deletion."""

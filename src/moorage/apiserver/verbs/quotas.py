@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import NamedTuple
 
 from moorage.api import kinds
@@ -92,8 +92,8 @@ def _charges(backend: Backend, write: StoredWrite, quotas: Sequence[Item]) -> li
     ]
 
 
-async def _store(backend: Backend, write: StoredWrite, charges: Sequence[Item]) -> Item:
+def _store(backend: Backend, write: StoredWrite, charges: Sequence[Item]) -> Awaitable[Item]:
     key, value, revision = write.item
     if write.old is None:
-        return await backend.store.create(key, value, along=charges)
-    return await backend.store.update(key, value, revision, along=charges)
+        return backend.store.create(key, value, along=charges)
+    return backend.store.update(key, value, revision, along=charges)
