@@ -292,3 +292,12 @@ async def test_those_who_count_along_count_each_other(backend: Backend, root: st
 
         await asyncio.gather(*(add(number) for number in range(12)))
         assert [item.value for item in (await store.list(root + "counter-")).items] == [b"12", b"12"]
+
+
+async def test_several_places_are_read_together(backend: Backend, root: str) -> None:
+    async with opened(backend) as store:
+        names = ("a/1", "a/12", "b/1", "c")
+        items = [await store.create(root + name, value(name)) for name in names]
+        found = await store.read_each([root + place for place in ("b/", "a/", "none/", "none", "c", "a/1")])
+        assert [list(each) for each in found] == [[items[2]], items[:2], [], [], [items[3]], [items[0]]]
+        assert list(await store.read_each([])) == []

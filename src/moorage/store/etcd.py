@@ -101,6 +101,14 @@ class EtcdStore:
                 return Page(items, revision, remaining)
             after = items[-1].key
 
+    async def read_each(self, places: Sequence[str]) -> Sequence[Sequence[Item]]:
+        """The items now below each of some prefixes or under some keys, as of one revision."""
+        bounds = (_range(place) if place.endswith("/") else (place.encode(), b"") for place in places)
+        ranges = [RangeRequest(key=key, range_end=end) for key, end in bounds]
+        request = TxnRequest(success=[RequestOp(request_range=each) for each in ranges])
+        response = await self._members.read(TXN, request)
+        return [list(map(_item, found.response_range.kvs)) for found in response.responses]
+
     async def create(self, key: str, value: bytes, *, along: Sequence[Item] = ()) -> Item:
         """Create an object; returns once it is durable."""
         return await self._change(key, _NO_OBJECT, value, along)

@@ -51,7 +51,7 @@ class SortedKeys:
         keys: list[str] = []
         if not after and self._runs:
             # The first key that does not come before the prefix tells whether there is any: often there is none.
-            run = self._runs[self._run_of(prefix)]
+            run = self._runs[max(0, bisect_right(self._firsts, prefix) - 1)]
             start = bisect_left(run, prefix)
             if start < len(run) and not run[start].startswith(prefix):
                 return keys

@@ -117,6 +117,12 @@ class Store(Protocol):
         Raises Compacted when the revision is too old.
         """
 
+    async def read_each(self, places: Sequence[str]) -> Sequence[Sequence[Item]]:
+        """The items at each of some places as of one revision: below a prefix that ends in a slash, or under a key.
+
+        They should be few: they are read at once.
+        """
+
     async def create(self, key: str, value: bytes, *, along: Sequence[Item] = ()) -> Item:
         """Create an object; returns once it is durable. Raises KeyExists.
 

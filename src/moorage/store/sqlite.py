@@ -93,9 +93,6 @@ class SqliteStore:
 
     async def list(self, prefix: str, *, revision: int = 0, limit: int = 0, after: str = "") -> Page:
         """The items whose keys begin with a prefix, as of a revision (0: now), those after a key, a limited number."""
-        if not (revision or limit or after):
-            present = [self._items[key] for key in self._keys.first(prefix, "", 0)]
-            return Page(present, self._history.revision, 0)
         self._check_reached(revision)
         held = self._history.undone(prefix, revision) if revision else {}
         if after:
@@ -109,6 +106,14 @@ class SqliteStore:
             del keys[limit:]
         items = [held.get(key) or self._items[key] for key in keys] if held else [self._items[key] for key in keys]
         return Page(items, revision or self._history.revision, total - len(items))
+
+    async def read_each(self, places: Sequence[str]) -> Sequence[Sequence[Item]]:
+        """The items now below each of some prefixes or under some keys, as of one revision."""
+        items, found = self._items, []
+        for place in places:
+            keys = self._keys.first(place, "", 0) if place.endswith("/") else [place] if place in items else ()
+            found.append([items[key] for key in keys] if keys else [])
+        return found
 
     async def create(self, key: str, value: bytes, *, along: Sequence[Item] = ()) -> Item:
         """Create an object; returns once it is durable."""

@@ -52,15 +52,16 @@ class Admission:
 
     async def around(self, strategy: Strategy, namespace: str, *, updated: str | None = None) -> Surroundings:
         """The objects on which a new object of a kind depends, or an update of one or of its sub-resource."""
-        found: list[tuple[str, Sequence[Item]]] = []
+        resources, places = [], []
         for kind, in_namespace, updates in strategy.depends_on:
             if updated is None or updated in updates:
-                page = await self.store.list(prefix(kind, namespace if in_namespace else ""))
-                found.append((kind.resource, page.items))
+                resources.append(kind.resource)
+                places.append(prefix(kind, namespace if in_namespace else ""))
         if updated is None and strategy.kind.namespaced:
-            item = await self.store.get(key(_NAMESPACE, "", namespace))
-            found.append((_NAMESPACE.resource, [item] if item else []))
-        return Surroundings(tuple(found))
+            resources.append(_NAMESPACE.resource)
+            places.append(key(_NAMESPACE, "", namespace))
+        found = await self.store.read_each(places) if places else ()
+        return Surroundings(tuple(zip(resources, found, strict=True)))
 
     async def prepare_create(self, kind: Kind, new: Data, namespace: str, now: str, uid: str) -> State:
         """Make of what a client sent the object that is to be stored, in place. Returns the objects it depends on."""

@@ -71,7 +71,8 @@ async def _quotas(backend: Backend, write: StoredWrite) -> Sequence[Item]:
         write.old is not None and write.subresource not in strategy_of(write.kind).usage.updates
     ):
         return ()
-    return (await backend.store.list(prefix(_QUOTA, write.namespace))).items
+    (found,) = await backend.store.read_each([prefix(_QUOTA, write.namespace)])
+    return found
 
 
 def _charges(backend: Backend, write: StoredWrite, quotas: Sequence[Item]) -> list[Item]:
