@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
@@ -72,7 +73,9 @@ class ResourceQuotas(Controller):
                 for strategy in _COUNTED
                 if names_of(strategy, quota.spec.hard)
             ]
-            status = {"hard": quota.spec.hard, "used": measure(quota, found, self.clock.now())}
+            # Thousands of pods take a moment, in which the event loop serves others.
+            used = await asyncio.to_thread(measure, quota, found, self.clock.now())
+            status = {"hard": quota.spec.hard, "used": used}
             if status != data.get("status"):
                 # It is refused when something was charged meanwhile: that object may not have been measured.
                 await self.client.update(_QUOTA, {**data, "status": status}, subresource="status")
