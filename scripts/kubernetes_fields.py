@@ -28,8 +28,6 @@ OWN_FIELDS: Mapping[str, dict[str, str]] = {
 
 _META = "k8s.io/apimachinery/pkg/apis/meta/v1"
 _MORE_KINDS = (
-    ("", "LimitRange"),
-    ("", "ResourceQuota"),
     ("authentication.k8s.io", "TokenRequest"),
     ("autoscaling", "Scale"),
     ("policy", "Eviction"),

@@ -25,10 +25,11 @@ CLUSTER_WIDE = {
 IN_NAMESPACES = {
     "Pod", "PersistentVolumeClaim", "Event", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob",
     "PodDisruptionBudget", "Lease", "ResourceClaim", "ResourceClaimTemplate", "ControllerRevision", "Service",
-    "CSIStorageCapacity", "ReplicationController", "PodTemplate",
+    "CSIStorageCapacity", "ReplicationController", "PodTemplate", "LimitRange", "ResourceQuota",
 }  # fmt: skip
 SHORT_NAMES = {
-    "cj", "cm", "deploy", "ds", "ev", "no", "ns", "pc", "pdb", "po", "pv", "pvc", "rc", "rs", "sa", "sc", "sts", "svc",
+    "cj", "cm", "deploy", "ds", "ev", "limits", "no", "ns", "pc", "pdb", "po", "pv", "pvc", "quota", "rc", "rs", "sa", "sc",
+    "sts", "svc",
 }  # fmt: skip
 HOLD_PODS = {
     "Pod", "PodTemplate", "ReplicationController", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job",

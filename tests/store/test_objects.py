@@ -231,3 +231,73 @@ async def test_writes_under_way_are_finished_before_the_store_closes(backend: Ba
     assert kept
     async with opened(backend) as again:
         assert kept <= set((await again.list(root)).items)
+
+
+async def test_an_object_and_what_goes_along_are_written_together(backend: Backend, root: str) -> None:
+    async with opened(backend) as store:
+        quota = await store.create(root + "quota", value("0"))
+        pod = await store.create(root + "pod", value("pod"), along=[quota._replace(value=value("1"))])
+        charged = await store.get(root + "quota")
+        assert charged is not None
+        assert charged.value == value("1")
+        assert quota.revision < pod.revision <= charged.revision
+        changed = await store.update(
+            root + "pod", value("larger"), pod.revision, along=[charged._replace(value=value("2"))]
+        )
+        assert await store.get(root + "pod") == changed
+
+
+async def test_nothing_is_written_when_what_goes_along_has_changed(backend: Backend, root: str) -> None:
+    async with opened(backend) as store:
+        old = await store.create(root + "quota", value("0"))
+        now = await store.update(root + "quota", value("1"), old.revision)
+        with pytest.raises(RevisionConflict) as refused:
+            await store.create(root + "pod", value("pod"), along=[old])
+        assert refused.value.current == now
+        assert await store.get(root + "pod") is None
+        await store.delete(root + "quota", now.revision)
+        with pytest.raises(KeyMissing):
+            await store.create(root + "pod", value("pod"), along=[now])
+        assert await store.get(root + "pod") is None
+
+
+async def test_what_goes_along_stays_when_the_object_is_refused(backend: Backend, root: str) -> None:
+    async with opened(backend) as store:
+        quota = await store.create(root + "quota", value("0"))
+        pod = await store.create(root + "pod", value("pod"))
+        with pytest.raises(KeyExists):
+            await store.create(root + "pod", value("pod"), along=[quota._replace(value=value("1"))])
+        with pytest.raises(RevisionConflict) as refused:
+            await store.update(root + "pod", b"", pod.revision + 1, along=[quota._replace(value=value("1"))])
+        assert refused.value.current == pod
+        assert await store.get(root + "quota") == quota
+
+
+async def test_those_who_count_along_count_each_other(backend: Backend, root: str) -> None:
+    """Many writers that each add one to a counter, some on the same two counters in another order, lose none."""
+    async with opened(backend) as store:
+        names = [root + "counter-a", root + "counter-b"]
+        for name in names:
+            await store.create(name, b"0")
+
+        async def add(number: int) -> None:
+            while True:
+                found = [item for name in names if (item := await store.get(name)) is not None]
+                raised = [item._replace(value=b"%d" % (int(item.value) + 1)) for item in found]
+                try:
+                    await store.create(f"{root}object-{number}", b"", along=raised[:: 1 if number % 2 else -1])
+                except RevisionConflict:
+                    continue
+                return
+
+        await asyncio.gather(*(add(number) for number in range(12)))
+        assert [item.value for item in (await store.list(root + "counter-")).items] == [b"12", b"12"]
+
+
+async def test_several_places_are_read_together(backend: Backend, root: str) -> None:
+    async with opened(backend) as store:
+        names = ("a/1", "a/12", "b/1", "c")
+        items = [await store.create(root + name, value(name)) for name in names]
+        found = await store.read_each([root + place for place in ("b/", "a/", "none/", "none", "c", "a/1")])
+        assert [list(each) for each in found] == [[items[2]], items[:2], [], [], [items[3]], [items[0]]]
+        assert list(await store.read_each([])) == []

@@ -25,10 +25,19 @@ class Namespace(Object):
     status: NamespaceStatus = NamespaceStatus()
 
 
+class ServicePort(Wire):
+    """A port of a service."""
+
+    node_port: Int32 = 0
+
+
 class ServiceSpec(Wire):
-    """Which pods a service is about."""
+    """Which pods a service is about and how they are reached."""
 
     selector: dict[str, str] | None = None
+    type: str = ""
+    ports: tuple[ServicePort, ...] = ()
+    allocate_load_balancer_node_ports: bool | None = None
 
 
 class Service(Object):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from moorage.api import cluster, node, pod, resource, volume, workload
+from moorage.api import cluster, node, pod, quota, resource, volume, workload
 from moorage.api.meta import Data, Object
 from moorage.api.pod import PodSpec
 
@@ -107,6 +107,8 @@ KINDS = (
     _core("ServiceAccount", "serviceaccounts", Object, "sa", subresources=("token",)),
     _core("Event", "events", cluster.Event, "ev"),
     _core("PodTemplate", "podtemplates", pod.PodTemplate, pod_spec="template.spec"),
+    _core("LimitRange", "limitranges", quota.LimitRange, "limits"),
+    _core("ResourceQuota", "resourcequotas", quota.ResourceQuota, "quota", subresources=_STATUS),
     _workload("", "ReplicationController", workload.ReplicationController, "rc"),
     _workload("apps", "Deployment", workload.Deployment, "deploy"),
     _workload("apps", "ReplicaSet", workload.ReplicaSet, "rs"),

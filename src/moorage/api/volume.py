@@ -25,12 +25,21 @@ class PersistentVolumeClaimSpec(Wire):
     volume_name: str = ""
 
 
+class ModifyVolumeStatus(Wire):
+    """The change of a volume to another class of attributes."""
+
+    target_volume_attributes_class_name: str = ""
+
+
 class PersistentVolumeClaimStatus(Wire):
     """Whether a claim has its volume."""
 
     phase: str = ""
     access_modes: tuple[str, ...] = ()
     capacity: ResourceList = {}
+    allocated_resources: ResourceList = {}
+    current_volume_attributes_class_name: str | None = None
+    modify_volume_status: ModifyVolumeStatus | None = None
 
 
 class PersistentVolumeClaim(Object):

@@ -120,6 +120,11 @@ class Informer(Generic[T]):
     def __len__(self) -> int:
         return len(self._objects)
 
+    def has_seen(self, revision: str) -> bool:
+        """Whether every change up to a revision is known here."""
+        wanted = canonical_int64(revision)
+        return wanted is not None and wanted <= self._seen
+
     async def caught_up(self, revision: str, seconds: float = 5.0) -> bool:
         """Wait until the write that was answered with this revision is seen here too; False after some seconds."""
         wanted = canonical_int64(revision)

@@ -11,6 +11,7 @@ from moorage.client.events import Recorder
 from moorage.controllers.cluster.disruption import Disruption
 from moorage.controllers.cluster.garbage import GarbageCollector
 from moorage.controllers.cluster.namespaces import Namespaces
+from moorage.controllers.cluster.resourcequotas import ResourceQuotas
 from moorage.controllers.cluster.serviceaccounts import ServiceAccounts
 from moorage.controllers.cluster.staledisruptions import StaleDisruptions
 from moorage.controllers.frame.controller import Context, Controller
@@ -38,7 +39,7 @@ CONTROLLERS: tuple[Make, ...] = (
     DeploymentController, ReplicaSetController, ReplicationControllers, StatefulSets, DaemonSets, Jobs, CronJobs,
     GarbageCollector, Namespaces, ServiceAccounts,
     PodClaims, ResourceClaims, EphemeralVolumes, VolumeBinder, Provisioner, ClaimProtection, VolumeProtection,
-    Disruption, StaleDisruptions,
+    Disruption, StaleDisruptions, ResourceQuotas,
 )  # fmt: skip
 """Everything that a cluster needs whose nodes are real."""
 

@@ -59,6 +59,14 @@ def judge(
     return errors, [*_advice(typed, before, gates), *(strategy.warnings(new) if old is None else ())]
 
 
+def limit(strategy: Strategy, new: Data, old: Data | None, state: State, subresource: str = "") -> None:
+    """Refuse a valid object because of other objects, such as the LimitRanges of its namespace. Raises Denied."""
+    if not subresource:
+        strategy.limits(new, old, state)
+    elif old is not None and (part := strategy.parts.get(subresource)):
+        part.limits(new, old, state)
+
+
 def stored_errors(strategy: Strategy, stored: Data, gates: Gates) -> list[FieldError]:
     """The errors for which an object that is stored would be refused today, apart from gates. Raises DecodeError."""
     typed = convert(stored, strategy.kind.struct)

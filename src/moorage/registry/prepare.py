@@ -31,7 +31,10 @@ def prepare_create(strategy: Strategy, obj: Data, namespace: str, state: State, 
 def prepare_update(strategy: Strategy, new: Data, old: Data, subresource: str, state: State, now: str) -> None:
     """Make of what a client sent the object that replaces `old`, in place. Raises MetadataError and Denied."""
     strategy.defaults(new, now)
-    if not subresource:
+    part = strategy.parts.get(subresource)
+    if part is not None:
+        part.admit(new, old, state)
+    elif not subresource:
         strategy.admit(new, old, state)
     metadata.prepare_update(strategy, new, old)
     if subresource == "status":
@@ -41,7 +44,7 @@ def prepare_update(strategy: Strategy, new: Data, old: Data, subresource: str, s
         return
     if "status" in strategy.kind.subresources:
         keep(new, old, ("status",))
-    if part := strategy.parts.get(subresource):
+    if part is not None:
         keep(new["metadata"], old["metadata"], RESET_METADATA)
         new["spec"] = part.replaced(new.get("spec", {}), old.get("spec", {}))
     elif not subresource:

@@ -16,8 +16,8 @@ class Dependency(NamedTuple):
     kind: Kind
     in_namespace: bool = False
     """Whether only those in the namespace of the object matter."""
-    for_updates: bool = False
-    """Whether updates depend on them too."""
+    updates: tuple[str, ...] = ()
+    """The sub-resources whose updates depend on them too; the empty one is the object itself."""
 
 
 class Denied(Exception):
@@ -45,6 +45,10 @@ class State:
     def all(self, kind: Kind) -> Sequence[Data]:
         """The objects of a kind."""
         return self.objects.get(kind.resource, ())
+
+    def inside(self, kind: Kind, namespace: str) -> Sequence[Data]:
+        """The objects of a kind in a namespace."""
+        return [item for item in self.all(kind) if item["metadata"].get("namespace") == namespace]
 
     def find(self, kind: Kind, name: str) -> Data | None:
         """The object of a kind with a name."""

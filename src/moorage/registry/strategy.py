@@ -17,6 +17,7 @@ from moorage.registry.printing.cells import PrintedRow
 from moorage.registry.printing.columns import Columns
 from moorage.registry.selectable import FieldText
 from moorage.registry.state import Dependency, State
+from moorage.registry.usage import COUNT, Usage
 
 SPEC = (("spec",),)
 """The generation counts changes of the spec."""
@@ -42,6 +43,8 @@ class Part:
     replaced: Callable[[Data, Data], Data]
     """The spec to be stored, of the new and the old one."""
     errors: Callable[[Data, Data], Errors]
+    admit: Callable[[Data, Data, State], None] = _nothing
+    limits: Callable[[Data, Data, State], None] = _nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +67,13 @@ class Strategy:
     defaults: Callable[[Data, str], None] = _nothing
     """Set what an object leaves open: (object, now)."""
     depends_on: tuple[Dependency, ...] = ()
-    """The other objects on which `admit` and `conflicts` depend."""
+    """The other objects on which `admit`, `conflicts` and `limits` depend."""
     admit: Callable[[Data, Data | None, State], None] = _nothing
     """Set or refuse what depends on other objects: (new, old, state). Raises Denied."""
+    limits: Callable[[Data, Data | None, State], None] = _nothing
+    """Refuse a valid object because of other objects: (new, old, state). Raises Denied."""
+    usage: Usage = COUNT
+    """What an object uses of a quota."""
     own_fields: tuple[str, ...] = ()
     """The names of fields by which the rest of a new object depends on its own name, labels or identity."""
 

@@ -11,7 +11,7 @@ from moorage.api.kinds import Kind
 from moorage.api.meta import Data
 from moorage.features import Gates
 from moorage.registry import schema
-from moorage.registry.judge import judge
+from moorage.registry.judge import judge, limit
 from moorage.registry.metadata import MetadataError
 from moorage.registry.prepare import prepare_create
 from moorage.registry.schema import ShapeError
@@ -57,6 +57,8 @@ def try_create(kind: Kind, sent: Data, state: State, gates: Gates, uid: str = _U
         prepare_create(strategy, data, namespace, state, _NOW, uid)
         strategy.generate(data)
         errors, _ = judge(strategy, data, None, state, gates, advise=False)
+        if not errors:
+            limit(strategy, data, None, state)
     except (ShapeError, DecodeError) as error:
         return Trial(None, [], ObjectRefusal(error.path, error.message))
     except (MetadataError, Denied, AbsentObject) as error:

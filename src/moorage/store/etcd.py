@@ -103,13 +103,21 @@ class EtcdStore:
                 return Page(items, revision, remaining)
             after = items[-1].key
 
-    async def create(self, key: str, value: bytes) -> Item:
-        """Create an object; returns once it is durable."""
-        return await self._change(key, _NO_OBJECT, value)
+    async def read_each(self, places: Sequence[str]) -> Sequence[Sequence[Item]]:
+        """The items now below each of some prefixes or under some keys, as of one revision."""
+        bounds = (_range(place) if place.endswith("/") else (place.encode(), b"") for place in places)
+        ranges = [RangeRequest(key=key, range_end=end) for key, end in bounds]
+        request = TxnRequest(success=[RequestOp(request_range=each) for each in ranges])
+        response = await self._members.read(TXN, request)
+        return [list(map(_item, found.response_range.kvs)) for found in response.responses]
 
-    async def update(self, key: str, value: bytes, revision: int) -> Item:
+    async def create(self, key: str, value: bytes, *, along: Sequence[Item] = ()) -> Item:
+        """Create an object; returns once it is durable."""
+        return await self._change(key, _NO_OBJECT, value, along)
+
+    async def update(self, key: str, value: bytes, revision: int, *, along: Sequence[Item] = ()) -> Item:
         """Replace an object that is still at a revision; returns once it is durable."""
-        return await self._change(key, revision or _NO_REVISION, value)
+        return await self._change(key, revision or _NO_REVISION, value, along)
 
     async def delete(self, key: str, revision: int) -> Item:
         """Remove an object that is still at a revision. Returns it with the revision of the deletion."""
@@ -148,21 +156,25 @@ class EtcdStore:
         await asyncio.gather(*(stream.stop() for stream in self._streams))
         await self._members.close()
 
-    async def _change(self, key: str, revision: int, value: bytes | None) -> Item:
+    async def _change(self, key: str, revision: int, value: bytes | None, along: Sequence[Item] = ()) -> Item:
         name = key.encode()
         put, remove = PutRequest(key=name, value=value or b""), DeleteRequest(key=name, prev_kv=True)
+        expected = [(key, revision), *((item.key, item.revision or _NO_REVISION) for item in along)]
         request = TxnRequest(
-            compare=[Compare(target=MOD_REVISION, key=name, mod_revision=revision)],
-            success=[RequestOp(request_delete_range=remove) if value is None else RequestOp(request_put=put)],
-            failure=[RequestOp(request_range=RangeRequest(key=name))],
+            compare=[Compare(target=MOD_REVISION, key=each.encode(), mod_revision=at) for each, at in expected],
+            success=[
+                RequestOp(request_delete_range=remove) if value is None else RequestOp(request_put=put),
+                *(RequestOp(request_put=PutRequest(key=item.key.encode(), value=item.value)) for item in along),
+            ],
+            failure=[RequestOp(request_range=RangeRequest(key=each.encode())) for each, _ in expected],
         )
         try:
             response = await self._members.write(TXN, request)
         except Lost as lost:
             return await self._outcome(key, revision, value, lost)
-        result = response.responses[0]
         if not response.succeeded:
-            raise _refusal(key, revision, result.response_range.kvs)
+            raise _refusal(expected, [found.response_range.kvs for found in response.responses])
+        result = response.responses[0]
         last = result.response_delete_range.prev_kvs[0].value if value is None else value
         return Item(key, last, response.header.revision)
 
@@ -257,7 +269,13 @@ def _range(prefix: str) -> tuple[bytes, bytes]:
     return (key, key[:-1] + bytes([key[-1] + 1])) if key else (b"\0", b"\0")
 
 
-def _refusal(key: str, revision: int, current: Sequence[KeyValue]) -> StoreError:
+def _refusal(expected: Sequence[tuple[str, int]], found: Sequence[Sequence[KeyValue]]) -> StoreError:
+    """Why nothing was written: the first key that is not at the revision at which it must be."""
+    (key, revision), current = next(
+        (each, kvs)
+        for each, kvs in zip(expected, found, strict=True)
+        if each[1] != (kvs[0].mod_revision if kvs else _NO_OBJECT)
+    )
     if not current:
         return KeyMissing(f"{key} does not exist")
     return RevisionConflict(_item(current[0])) if revision else KeyExists(f"{key} exists")

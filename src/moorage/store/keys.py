@@ -49,6 +49,12 @@ class SortedKeys:
     def first(self, prefix: str, after: str, limit: int) -> list[str]:
         """The first keys that begin with a prefix and come after a key; all of them for limit 0."""
         keys: list[str] = []
+        if not after and self._runs:
+            # The first key that does not come before the prefix tells whether there is any: often there is none.
+            run = self._runs[max(0, bisect_right(self._firsts, prefix) - 1)]
+            start = bisect_left(run, prefix)
+            if start < len(run) and not run[start].startswith(prefix):
+                return keys
         for run, start, stop in self._spans(prefix, after):
             keys += run[start:stop]
             if limit and len(keys) >= limit:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from enum import Enum
 from typing import NamedTuple, Protocol
@@ -125,11 +125,21 @@ class Store(Protocol):
         Raises Compacted when the revision is too old.
         """
 
-    async def create(self, key: str, value: bytes) -> Item:
-        """Create an object; returns once it is durable. Raises KeyExists."""
+    async def read_each(self, places: Sequence[str]) -> Sequence[Sequence[Item]]:
+        """The items at each of some places as of one revision: below a prefix that ends in a slash, or under a key.
 
-    async def update(self, key: str, value: bytes, revision: int) -> Item:
-        """Replace an object that is still at a revision; returns once it is durable.
+        They should be few: they are read at once.
+        """
+
+    async def create(self, key: str, value: bytes, *, along: Sequence[Item] = ()) -> Item:
+        """Create an object; returns once it is durable. Raises KeyExists.
+
+        Each item of `along` replaces the object under its key, which must still be at its revision: either everything
+        is written, the items not before the object, or nothing is. Raises KeyMissing, RevisionConflict for an item.
+        """
+
+    async def update(self, key: str, value: bytes, revision: int, *, along: Sequence[Item] = ()) -> Item:
+        """Replace an object that is still at a revision; returns once it is durable. `along` is as in `create`.
 
         Raises KeyMissing, RevisionConflict.
         """

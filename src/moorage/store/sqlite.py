@@ -41,7 +41,10 @@ class _Write(NamedTuple):
     key: str
     value: bytes | None
     previous: Item | None
-    done: asyncio.Future[Item]
+    done: asyncio.Future[Item] | None
+    """Awaited by the caller; None when the write goes along with another one."""
+    along: Sequence[_Write] = ()
+    """Writes that are committed with this one or not at all."""
 
     def frees_space(self) -> bool:
         """Whether this is a deletion, or a mark on an object that is being deleted and not gone yet."""
@@ -113,15 +116,28 @@ class SqliteStore:
         items = [held.get(key) or self._items[key] for key in keys] if held else [self._items[key] for key in keys]
         return Page(items, revision or self._history.revision, total - len(items))
 
-    async def create(self, key: str, value: bytes) -> Item:
+    async def read_each(self, places: Sequence[str]) -> Sequence[Sequence[Item]]:
+        """The items now below each of some prefixes or under some keys, as of one revision."""
+        items, found = self._items, []
+        for place in places:
+            keys = self._keys.first(place, "", 0) if place.endswith("/") else [place] if place in items else ()
+            found.append([items[key] for key in keys] if keys else [])
+        return found
+
+    async def create(self, key: str, value: bytes, *, along: Sequence[Item] = ()) -> Item:
         """Create an object; returns once it is durable."""
+        if along:
+            await self._settled([key, *(item.key for item in along)])
         if await self._current(key):
             raise KeyExists(f"{key} exists")
-        return await self._write(key, value, None)
+        return await self._write(key, value, None, await self._replacements(along) if along else ())
 
-    async def update(self, key: str, value: bytes, revision: int) -> Item:
+    async def update(self, key: str, value: bytes, revision: int, *, along: Sequence[Item] = ()) -> Item:
         """Replace an object that is still at a revision; returns once it is durable."""
-        return await self._write(key, value, await self._current_at(key, revision))
+        if along:
+            await self._settled([key, *(item.key for item in along)])
+        previous = await self._current_at(key, revision)
+        return await self._write(key, value, previous, await self._replacements(along) if along else ())
 
     async def delete(self, key: str, revision: int) -> Item:
         """Remove an object that is still at a revision. Returns it with the revision of the deletion."""
@@ -162,13 +178,24 @@ class SqliteStore:
             raise RevisionConflict(current)
         return current
 
-    async def _write(self, key: str, value: bytes | None, previous: Item | None) -> Item:
+    async def _settled(self, keys: Sequence[str]) -> None:
+        """Wait until none of these keys has a pending change. Nobody else runs before the caller waits again."""
+        while any(key in self._pending for key in keys):
+            for key in keys:
+                await self._current(key)
+
+    async def _replacements(self, items: Sequence[Item]) -> Sequence[_Write]:
+        return [_Write(item.key, item.value, await self._current_at(item.key, item.revision), None) for item in items]
+
+    async def _write(self, key: str, value: bytes | None, previous: Item | None, along: Sequence[_Write] = ()) -> Item:
         if self._closed:
             raise StoreUnavailable(_CLOSED)
         key.encode()  # a key that SQLite cannot store would fail the whole batch
         done: asyncio.Future[Item] = self._loop.create_future()
         self._pending[key] = []
-        self._queue.put(_Write(key, value, previous, done))
+        for write in along:
+            self._pending[write.key] = []
+        self._queue.put(_Write(key, value, previous, done, along))
         return await done
 
     def _write_batches(self, disk: Disk, revision: int) -> None:
@@ -212,8 +239,9 @@ class SqliteStore:
         write = self._queue.get()
         while write is not None:
             writes.append(write)
-            size += len(write.value or b"")
-            if len(writes) == MAX_BATCH or size >= MAX_BATCH_BYTES:
+            writes += write.along
+            size += sum(len(each.value or b"") for each in (write, *write.along))
+            if len(writes) >= MAX_BATCH or size >= MAX_BATCH_BYTES:
                 return writes
             try:
                 write = self._queue.get_nowait()
@@ -237,13 +265,13 @@ class SqliteStore:
                 self._keys.add(item.key)
         self._history.append(events, revision + len(events))
         for write, event in zip(writes, events, strict=True):
-            if not write.done.done():
+            if write.done is not None and not write.done.done():
                 write.done.set_result(event.item)
             self._release(write.key)
 
     def _fail(self, writes: Sequence[_Write], kind: type[StoreUnavailable], sentence: str) -> None:
         for write in writes:
-            if not write.done.done():
+            if write.done is not None and not write.done.done():
                 write.done.set_exception(kind(sentence))
             self._release(write.key)
 

@@ -67,6 +67,7 @@ def test_nobody_gets_secrets_by_default_but_editors_controllers_and_masters() ->
         "system:kube-controller-manager",
         "system:controller:generic-garbage-collector",
         "system:controller:namespace-controller",
+        "system:controller:resourcequota-controller",
     }
 
 

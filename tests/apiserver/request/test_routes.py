@@ -43,7 +43,7 @@ async def test_namespaces_are_not_deleted_together(ask: Asked) -> None:
             "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers",
             "horizontalpodautoscalers of autoscaling/v2",
         ),
-        ("/api/v1/namespaces/default/resourcequotas/a/status", "resourcequotas of v1"),
+        ("/api/v1/namespaces/default/endpoints/a/status", "endpoints of v1"),
         ("/apis/policy/v1beta1/poddisruptionbudgets", "poddisruptionbudgets of policy/v1beta1"),
         ("/apis/apps/v1/deployments/a/b/c", ""),
         ("/apis/autoscaling/v2", ""),

@@ -51,6 +51,7 @@ VIEW_RULES = (
         READ, CORE, "pods", "pods/status", "pods/log", "serviceaccounts", "services", "services/status",
         "persistentvolumeclaims", "persistentvolumeclaims/status", "configmaps", "namespaces", "namespaces/status",
         "replicationcontrollers", "replicationcontrollers/status", "replicationcontrollers/scale",
+        "limitranges", "resourcequotas", "resourcequotas/status",
     ),
     _rule(READ, (CORE, EVENTS), "events"),
     _rule(
@@ -238,6 +239,11 @@ CONTROLLER_RULES: Mapping[str, Sequence[Data]] = {
         _rule(CHANGE, CORE, "pods/status"),
         _rule((*READ, "create", "delete", *CHANGE), DEVICES, "resourceclaims"),
         _rule(CHANGE, DEVICES, "resourceclaims/status"),
+        EVENT_RULE,
+    ),
+    "resourcequota-controller": (
+        _rule(("list", "watch"), "*", "*"),
+        _rule(("update",), CORE, "resourcequotas/status"),
         EVENT_RULE,
     ),
     "service-account-controller": (_rule(("create",), CORE, "serviceaccounts"), EVENT_RULE),

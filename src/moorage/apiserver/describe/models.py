@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from moorage.api import cluster, meta, node, pod, resource, volume, workload
-from moorage.api.kinds import Kind
+from moorage.api.kinds import KINDS, Kind
 from moorage.api.meta import Wire
 from moorage.apiserver.describe import glossary
 from moorage.apiserver.describe.discovery import served_versions
@@ -87,7 +87,7 @@ _RETAINED = frozenset(
 
 def _struct_texts() -> dict[str, str]:
     """The docstrings of the structs, which are the descriptions of their types."""
-    modules = (cluster, meta, node, pod, resource, volume, workload)
+    modules = {sys.modules[kind.struct.__module__] for kind in KINDS}
     classes = (value for module in modules for value in vars(module).values() if isinstance(value, type))
     return {struct.__name__: struct.__doc__ or "" for struct in classes if issubclass(struct, Wire)}
 

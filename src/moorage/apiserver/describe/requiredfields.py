@@ -35,6 +35,8 @@ HTTPGetAction port
 JobSpec template
 KeyToPath key path
 LabelSelectorRequirement key operator
+LimitRangeItem type
+LimitRangeSpec limits
 LocalSubjectAccessReview spec
 NodeAddress address type
 NodeCondition status type
@@ -61,6 +63,7 @@ ResourceSliceSpec driver pool
 RoleBinding roleRef
 RoleRef kind name
 RuntimeClass handler
+ScopedResourceSelectorRequirement operator scopeName
 SecretKeySelector key
 SelfSubjectAccessReview spec
 SelfSubjectRulesReview spec

@@ -50,7 +50,7 @@ def invalid(kind: Kind, name: str, errors: Sequence[FieldError]) -> Refused:
 def invalid_as(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> Refused:
     """Validation failed. At most 500 errors are listed; of the others only the number."""
     first = errors[:_MOST_ERRORS]
-    bodies = [str(error) for error in first]
+    bodies = list(dict.fromkeys(str(error) for error in first))
     if len(errors) > len(first):
         bodies.append(f"and {len(errors) - len(first)} more")
     listed = bodies[0] if len(bodies) == 1 else f"[{', '.join(bodies)}]"

@@ -17,7 +17,7 @@ from moorage.apiserver.http.messages import Refused
 from moorage.bounded import Bounded
 from moorage.features import Gates
 from moorage.match.operators import COMPARISONS
-from moorage.registry.judge import MAX_ADVISED, judge
+from moorage.registry.judge import MAX_ADVISED, judge, limit
 from moorage.registry.metadata import MetadataError
 from moorage.registry.prepare import prepare_create, prepare_update
 from moorage.registry.state import AbsentObject, Denied, State
@@ -50,17 +50,18 @@ class Admission:
     _compared: Bounded[str, tuple[int, str]] = field(default_factory=lambda: Bounded(_MAX_TAINT_KEYS))
     """By taint key: the revision up to which no pod compares it, and the key of a pod that does."""
 
-    async def around(self, strategy: Strategy, namespace: str, *, is_new: bool = True) -> Surroundings:
-        """The objects on which a new object of a kind depends, or an update of one."""
-        found: list[tuple[str, Sequence[Item]]] = []
-        for kind, in_namespace, for_updates in strategy.depends_on:
-            if is_new or for_updates:
-                page = await self.store.list(prefix(kind, namespace if in_namespace else ""))
-                found.append((kind.resource, page.items))
-        if is_new and strategy.kind.namespaced:
-            item = await self.store.get(key(_NAMESPACE, "", namespace))
-            found.append((_NAMESPACE.resource, [item] if item else []))
-        return Surroundings(tuple(found))
+    async def around(self, strategy: Strategy, namespace: str, *, updated: str | None = None) -> Surroundings:
+        """The objects on which a new object of a kind depends, or an update of one or of its sub-resource."""
+        resources, places = [], []
+        for kind, in_namespace, updates in strategy.depends_on:
+            if updated is None or updated in updates:
+                resources.append(kind.resource)
+                places.append(prefix(kind, namespace if in_namespace else ""))
+        if updated is None and strategy.kind.namespaced:
+            resources.append(_NAMESPACE.resource)
+            places.append(key(_NAMESPACE, "", namespace))
+        found = await self.store.read_each(places) if places else ()
+        return Surroundings(tuple(zip(resources, found, strict=True)))
 
     async def prepare_create(self, kind: Kind, new: Data, namespace: str, now: str, uid: str) -> State:
         """Make of what a client sent the object that is to be stored, in place; the state on which it depends."""
@@ -69,29 +70,32 @@ class Admission:
         try:
             prepare_create(strategy, new, namespace, state, now, uid)
         except _REFUSALS as error:
-            raise _refused(kind, new, error) from None
+            raise refused(kind, new, error) from None
         return state
 
     async def prepare_update(self, kind: Kind, new: Data, old: Data, subresource: str, now: str) -> State:
-        """Make of what a client sent the object that replaces `old`, in place; the state on which it depends."""
+        """Make of what a client sent the object that replaces `old`, in place. Returns the objects it depends on."""
         strategy = strategy_of(kind)
-        state = (await self.around(strategy, old["metadata"].get("namespace", ""), is_new=False)).state()
+        state = (await self.around(strategy, old["metadata"].get("namespace", ""), updated=subresource)).state()
         try:
             prepare_update(strategy, new, old, subresource, state, now)
         except _REFUSALS as error:
-            raise _refused(kind, new, error) from None
+            raise refused(kind, new, error) from None
         return state
 
     async def judge(
         self, kind: Kind, new: Data, old: Data | None, state: State, subresource: str = "", *, size: int = 0
     ) -> list[str]:
-        """The warnings about an object of `size` bytes; Refused (422) with all its errors when it has any."""
+        """The warnings about an object of `size` bytes; Refused with all its errors (422), or what forbids it (403)."""
+        strategy = strategy_of(kind)
         # A pod may hold expressions, and to compile those takes longer than anything else of the same size.
         weight = 4 * size if kind.pod_spec else size
         try:
-            errors, warned = await offload(weight, judge, strategy_of(kind), new, old, state, self.gates, subresource)
-        except DecodeError as error:
-            raise _refused(kind, new, error) from None
+            errors, warned = await offload(weight, judge, strategy, new, old, state, self.gates, subresource)
+            if not errors:
+                limit(strategy, new, old, state, subresource)
+        except _REFUSALS as error:
+            raise refused(kind, new, error) from None
         if errors:
             raise invalid(kind, new["metadata"].get("name", ""), errors)
         return warned + [warning async for warning in self.taint_warnings(new, old)]
@@ -134,7 +138,8 @@ def compared_by(pod: Item, taint_key: str) -> str:
     return ""
 
 
-def _refused(kind: Kind, new: Data, error: Exception) -> Refused:
+def refused(kind: Kind, new: Data, error: Exception) -> Refused:
+    """The answer to a write that cannot be done."""
     if isinstance(error, Denied):
         return forbidden(kind, new["metadata"].get("name", ""), str(error))
     if isinstance(error, AbsentObject):

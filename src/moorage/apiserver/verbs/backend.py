@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from weakref import WeakValueDictionary
 
 from moorage.apiserver.access.accounttokens import ServiceAccountTokens
 from moorage.apiserver.access.authentication import Authenticator
@@ -39,6 +40,8 @@ class Backend:
     metrics: Callable[[], bytes]
     """All metrics of the server in Prometheus' text form."""
     stencils: Stencils = field(default_factory=Stencils)
+    charging: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
+    """By namespace: held by the one write that is being charged to its quotas."""
     watch_lines: Bounded[tuple[int, str], bytes] = field(default_factory=lambda: Bounded(_WATCH_LINES, _WATCH_BYTES))
     """What plain watchers are sent, by revision and key: encoded once for all of them."""
 

@@ -17,6 +17,7 @@ from moorage.apiserver.request.bodies import read_object
 from moorage.apiserver.request.routes import Route
 from moorage.apiserver.verbs import answers
 from moorage.apiserver.verbs.backend import Backend
+from moorage.apiserver.verbs.quotas import StoredWrite, check_quotas, store_charged
 from moorage.apiserver.verbs.stencils import NewPod, new_pod
 from moorage.apiserver.verbs.writing import allocate, check_escalation, encoded, is_dry, managed_write, new_uid
 from moorage.client.clock import timestamp
@@ -98,9 +99,11 @@ async def _prepared(
 async def _put(backend: Backend, route: Route, request: Request, name: str, value: bytes) -> Item | None:
     """The new object in the store, with revision 0 in a dry run; None when its name is taken."""
     where = key(route.kind, route.namespace, name)
+    write = StoredWrite(route.kind, route.namespace, "", Item(where, value, 0), None)
     if is_dry(request):
-        return None if await backend.store.get(where) else Item(where, value, 0)
+        await check_quotas(backend, write)
+        return None if await backend.store.get(where) else write.item
     try:
-        return await backend.store.create(where, value)
+        return await store_charged(backend, write)
     except KeyExists:
         return None

@@ -15,6 +15,7 @@ from moorage.apiserver.request.routes import Route
 from moorage.apiserver.verbs import answers
 from moorage.apiserver.verbs.backend import Backend
 from moorage.apiserver.verbs.delete import is_over
+from moorage.apiserver.verbs.quotas import StoredWrite, check_quotas, store_charged
 from moorage.apiserver.verbs.writing import ATTEMPTS, allocate, check_escalation, encoded, is_dry, managed_write
 from moorage.client.clock import timestamp
 from moorage.registry.table import strategy_of
@@ -95,13 +96,15 @@ async def _store_change(
     check_escalation(backend, route, request, new, old)
     advice = await backend.admission.judge(kind, new, old, state, route.subresource, size=size)
     value = encoded(new)
+    write = StoredWrite(kind, route.namespace, route.subresource, item._replace(value=value), item)
     if is_dry(request) or value == item.value:
-        changed = item._replace(value=value)
+        await check_quotas(backend, write)
+        changed = write.item
     elif is_over(kind, new):
         changed = await backend.store.delete(item.key, item.revision)
         changed = changed._replace(value=value)
     else:
-        changed = await backend.store.update(item.key, value, item.revision)
+        changed = await store_charged(backend, write)
     return answers.stored(route, request, changed, [*warnings, *advice], 200)
 
 

@@ -14,6 +14,7 @@ from moorage.registry.defaulting import fill
 from moorage.registry.printing import cells
 from moorage.registry.printing.columns import AGE, NAME, column
 from moorage.registry.strategy import Strategy
+from moorage.registry.usage import Usage
 from moorage.validation.field import forbidden, invalid, required, too_long
 
 _MAX_DATA = 1024 * 1024
@@ -96,6 +97,7 @@ def _frozen_errors(new: Data, old: Data | None, *fields: str) -> Errors:
 
 CONFIG_MAP = Strategy(
     kind=kinds.row("v1", "ConfigMap"),
+    usage=Usage(alias="configmaps"),
     errors=_config_map_errors,
     columns=(NAME, column("Data", cells.size("data", "binaryData"), "How many entries it has."), AGE),
 )
@@ -103,6 +105,7 @@ CONFIG_MAP = Strategy(
 
 SECRET = Strategy(
     kind=kinds.row("v1", "Secret"),
+    usage=Usage(alias="secrets"),
     defaults=_default_secret,
     errors=_secret_errors,
     fields={**selectable.NAMES, "type": selectable.at("type")},

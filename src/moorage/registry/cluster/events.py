@@ -18,6 +18,7 @@ from moorage.registry.printing.cells import PrintedRow
 from moorage.registry.printing.columns import NAME_TEXT, Columns, column, wide
 from moorage.registry.printing.podsummary import Printable
 from moorage.registry.strategy import Strategy
+from moorage.registry.usage import Usage
 from moorage.validation.field import invalid, required
 
 _IMMUTABLE = (
@@ -166,6 +167,7 @@ _SOURCE = selectable.either(selectable.at("source.component"), selectable.at("de
 
 EVENT = Strategy(
     kind=kinds.row("v1", "Event"),
+    usage=Usage(is_counted=False),
     names=namesyntax.path_segment,
     prefix_checked=("create",),
     bare_finalizers=("create", "update"),
@@ -183,6 +185,7 @@ EVENT = Strategy(
 
 EVENT_OF_GROUP = Strategy(
     kind=kinds.row("events.k8s.io/v1", "Event"),
+    usage=Usage(is_counted=False),
     prefix_checked=("create",),
     stored_form=to_core,
     errors=_strict_errors,

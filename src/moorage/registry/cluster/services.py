@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from moorage.api import kinds
+from moorage.api.cluster import Service
 from moorage.api.meta import Data
 from moorage.names import label_key_errors
+from moorage.quantity import Quantity
 from moorage.registry import namesyntax, selectable
 from moorage.registry.checks import Errors, one_of, port, port_number, syntax
 from moorage.registry.cluster import allocation
@@ -19,6 +23,7 @@ from moorage.registry.printing.columns import AGE, NAME, column, wide
 from moorage.registry.printing.podsummary import Printable
 from moorage.registry.state import Dependency, State
 from moorage.registry.strategy import Strategy
+from moorage.registry.usage import Quantities, Usage
 from moorage.validation.field import duplicate, forbidden, invalid, not_supported, required
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
@@ -290,14 +295,30 @@ def _conflicts(new: Data, old: Data | None, state: State) -> Errors:
     yield from allocation.port_errors(new["spec"], old, others)
 
 
+_SERVICES, _NODE_PORTS, _LOAD_BALANCERS = "services", "services.nodeports", "services.loadbalancers"
+
+
+def _amounts(service: Service, _: datetime) -> Quantities:
+    """What a service uses of a quota."""
+    spec, node_ports = service.spec, 0
+    is_balanced = spec.type == "LoadBalancer"
+    if is_balanced and spec.allocate_load_balancer_node_ports is False:
+        node_ports = sum(port.node_port != 0 for port in spec.ports)
+    elif is_balanced or spec.type == "NodePort":
+        node_ports = len(spec.ports)
+    counts = {_SERVICES: 1, _NODE_PORTS: node_ports, _LOAD_BALANCERS: int(is_balanced)}
+    return {name: Quantity.integer(count) for name, count in counts.items()}
+
+
 SERVICE = Strategy(
     kind=kinds.row("v1", "Service"),
+    usage=Usage(amounts=_amounts, names=(_SERVICES, _NODE_PORTS, _LOAD_BALANCERS).__contains__, updates=("",)),
     names=namesyntax.label,
     prefix_checked=("create",),
     defaults=_defaults,
     create=_create,
     update=update_service,
-    depends_on=(Dependency(kinds.row("v1", "Service"), for_updates=True),),
+    depends_on=(Dependency(kinds.row("v1", "Service"), updates=("",)),),
     conflicts=_conflicts,
     errors=service_errors,
     fields={

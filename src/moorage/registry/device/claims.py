@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from moorage.api import kinds
 from moorage.api.kinds import Kind
 from moorage.api.meta import Data
+from moorage.api.resource import ResourceClaim
+from moorage.quantity import Quantity
 from moorage.registry import schema
 from moorage.registry.checks import IMMUTABLE, Errors
 from moorage.registry.device.requests import default_requests, default_tolerations, devices_errors
@@ -14,6 +18,7 @@ from moorage.registry.printing import cells
 from moorage.registry.printing.cells import PrintedRow
 from moorage.registry.printing.columns import AGE, NAME, column
 from moorage.registry.strategy import RESET_METADATA, Strategy
+from moorage.registry.usage import Quantities, Usage, add
 from moorage.validation.field import invalid
 
 
@@ -66,8 +71,27 @@ _DEVICES_SPEC = struct(devices=struct())
 _UNPATCHED_CONDITIONS = pointer(conditions=unpatched(keyed("type")))
 
 
+_OF_CLASS = ".deviceclass.resource.k8s.io/devices"
+_MOST_DEVICES = 32
+"""How many devices a claim can have, and so all of a class may be."""
+
+
+def _amounts(claim: ResourceClaim, _: datetime) -> Quantities:
+    """What a claim uses of a quota: the devices of each class, at most."""
+    used: Quantities = {}
+    for request in claim.spec.devices.requests:
+        ways = request.first_available or ((request.exactly,) if request.exactly is not None else ())
+        most: dict[str, int] = {}
+        for way in ways:
+            count = {"ExactCount": way.count, "All": _MOST_DEVICES}.get(way.allocation_mode, 0)
+            most[way.device_class_name] = max(count, most.get(way.device_class_name, 0))
+        add(used, {f"{name}{_OF_CLASS}": Quantity.integer(count) for name, count in most.items()})
+    return used
+
+
 RESOURCE_CLAIM = Strategy(
     kind=kinds.row("resource.k8s.io/v1", "ResourceClaim"),
+    usage=Usage(amounts=_amounts, names=lambda name: name.endswith(_OF_CLASS), updates=("",)),
     defaults=_default_claim,
     errors=_claim_errors,
     is_frozen=True,

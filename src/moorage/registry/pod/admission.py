@@ -9,6 +9,7 @@ from moorage.api.pod import Pod, RuntimeClass, Toleration
 from moorage.api.wellknown import SYSTEM_PRIORITIES, TAINT_NOT_READY, TAINT_UNREACHABLE
 from moorage.match.tolerations import EQUAL, EXISTS, NO_EXECUTE
 from moorage.quantity import Quantity
+from moorage.registry.pod.limits import give_defaults
 from moorage.registry.state import Denied, Dependency, State
 
 _PRIORITY_CLASS = kinds.row("scheduling.k8s.io/v1", "PriorityClass")
@@ -26,6 +27,7 @@ def admit_pod(new: Data, old: Data | None, state: State) -> None:
     spec.setdefault("serviceAccount", spec["serviceAccountName"])
     _add_default_tolerations(spec.setdefault("tolerations", []))
     if old is None:
+        give_defaults(new, None, state)
         _resolve_priority(spec, state)
         _resolve_runtime_class(new, spec, state)
     for name in ("priority", "preemptionPolicy", "priorityClassName", "nodeName"):

@@ -24,31 +24,46 @@ _STANDARD = _COMPUTE | _COUNTED | frozenset((
 _HUGE = "hugepages-"
 
 
-def _is_native(name: str) -> bool:
+def is_native(name: str) -> bool:
+    """Whether a resource is one of Kubernetes' own."""
     return "/" not in name or "kubernetes.io/" in name
 
 
-def _is_extended(name: str) -> bool:
-    return not _is_native(name) and not name.startswith("requests.") and not label_key_errors(f"requests.{name}")
+def is_extended(name: str) -> bool:
+    """Whether a resource is one that a device plugin or an administrator adds to nodes."""
+    return not is_native(name) and not name.startswith("requests.") and not label_key_errors(f"requests.{name}")
 
 
-def _can_overcommit(name: str) -> bool:
-    return _is_native(name) and not name.startswith(_HUGE)
+def can_overcommit(name: str) -> bool:
+    """Whether the limit of a resource may be larger than the request."""
+    return is_native(name) and not name.startswith(_HUGE)
 
 
 @remember_short(4096)
-def _name_problems(name: str) -> tuple[str, ...]:
+def name_problems(name: str) -> tuple[str, ...]:
+    """What is wrong with the name of a resource."""
+    problems = tuple(label_key_errors(name))
+    if "/" in name or problems or name in _STANDARD or name.startswith((_HUGE, f"requests.{_HUGE}")):
+        return problems
+    return ("must be a standard resource type or fully qualified",)
+
+
+@remember_short(4096)
+def container_name_problems(name: str) -> tuple[str, ...]:
+    """What is wrong with the name of a resource that a container asks for."""
     if name in _COMPUTE:
         return ()
-    problems = list(label_key_errors(name))
+    problems = name_problems(name)
     if "/" not in name:
-        if not problems and name not in _STANDARD and not name.startswith((_HUGE, f"requests.{_HUGE}")):
-            problems.append("must be a standard resource type or fully qualified")
-        if not name.startswith(_HUGE):
-            problems.append("must be a standard resource for containers")
-    elif not _is_native(name) and not _is_extended(name):
-        problems.append("doesn't follow extended resource name standard")
-    return tuple(problems)
+        return problems if name.startswith(_HUGE) else (*problems, "must be a standard resource for containers")
+    if not is_native(name) and not is_extended(name):
+        return (*problems, "doesn't follow extended resource name standard")
+    return problems
+
+
+def is_standard_quota(name: str) -> bool:
+    """Whether a quota can limit a resource whose name has no prefix."""
+    return (name in _STANDARD and name != "storage") or name.startswith((_HUGE, f"requests.{_HUGE}"))
 
 
 def amount_errors(path: str, name: str, amount: str) -> Errors:
@@ -56,7 +71,7 @@ def amount_errors(path: str, name: str, amount: str) -> Errors:
     quantity = Quantity.of(amount)
     if quantity.nano < 0:
         yield invalid(path, amount, NEGATIVE)
-    if name not in _COMPUTE and (name in _COUNTED or _is_extended(name)) and quantity.milli_value() % 1000:
+    if name not in _COMPUTE and (name in _COUNTED or is_extended(name)) and quantity.milli_value() % 1000:
         yield invalid(path, amount, "must be an integer")
 
 
@@ -66,7 +81,7 @@ def resource_errors(path: str, resources: Data, claims: Collection[str]) -> Erro
     for part, amounts in (("limits", limits), ("requests", requests)):
         for name, amount in amounts.items():
             here = f"{path}.{part}[{name}]"
-            yield from syntax(here, name, _name_problems(name))
+            yield from syntax(here, name, container_name_problems(name))
             yield from amount_errors(here, name, amount)
             if name.startswith(_HUGE):
                 yield from _page_errors(here, name, amount)
@@ -95,11 +110,11 @@ def pod_resource_errors(path: str, resources: Data) -> Errors:
 
 def _within_limit(path: str, name: str, amount: str, limit: str | None) -> Errors:
     if limit is None:
-        if not _can_overcommit(name):
+        if not can_overcommit(name):
             yield required(f"{path}.limits", "Limit must be set for non overcommitable resources")
         return
     requested, most = Quantity.of(amount), Quantity.of(limit)
-    if requested != most and not _can_overcommit(name):
+    if requested != most and not can_overcommit(name):
         yield invalid(f"{path}.requests", amount, f"must be equal to {name} limit of {limit}")
     elif requested > most:
         yield invalid(f"{path}.requests", amount, f"must be less than or equal to {name} limit of {limit}")

@@ -10,11 +10,14 @@ from moorage.registry import selectable
 from moorage.registry.merging import shape
 from moorage.registry.pod.admission import PRIORITY_CLASSES, RUNTIME_CLASSES, admit_pod
 from moorage.registry.pod.defaults import default_pod
+from moorage.registry.pod.limits import POD_LIMITS, give_defaults, limit_pod
 from moorage.registry.pod.merging import POD_SPEC, POD_STATUS
 from moorage.registry.pod.pods import pod_errors, pod_status_errors, pod_warnings
 from moorage.registry.pod.printing import COLUMNS, row_conditions
 from moorage.registry.pod.qos import qos_class
 from moorage.registry.pod.subresources import ephemeral_errors, resize_errors, resized, with_ephemeral_containers
+from moorage.registry.pod.usage import POD_USAGE
+from moorage.registry.state import State
 from moorage.registry.strategy import SPEC, Part, Strategy
 
 _GATED = "Scheduling is blocked due to non-empty scheduling gates"
@@ -60,6 +63,12 @@ def _select_alike(term: Data, labels: dict[str, str]) -> None:
                 selector.setdefault("matchExpressions", []).append(condition)
 
 
+def _limit_new(new: Data, old: Data | None, state: State) -> None:
+    """Resources of a pod change only by a resize."""
+    if old is None:
+        limit_pod(new, None, state)
+
+
 def _update_status(new: Data, old: Data, _: str) -> None:
     for name in ("qosClass", "observedGeneration"):
         if not new.get(name) and name in old:
@@ -90,10 +99,12 @@ POD = Strategy(
     update_status=_update_status,
     parts={
         "ephemeralcontainers": Part(with_ephemeral_containers, ephemeral_errors),
-        "resize": Part(resized, resize_errors),
+        "resize": Part(resized, resize_errors, admit=give_defaults, limits=limit_pod),
     },
-    depends_on=(PRIORITY_CLASSES, RUNTIME_CLASSES),
+    depends_on=(PRIORITY_CLASSES, RUNTIME_CLASSES, POD_LIMITS),
     admit=admit_pod,
+    limits=_limit_new,
+    usage=POD_USAGE,
     own_fields=("ephemeral", "matchLabelKeys", "mismatchLabelKeys"),
     errors=pod_errors,
     status_errors=pod_status_errors,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 from moorage.api import kinds
 from moorage.api.meta import Data
+from moorage.api.quota import ScopedResourceSelectorRequirement
+from moorage.api.volume import PersistentVolumeClaim
 from moorage.quantity import Quantity
 from moorage.registry import schema
 from moorage.registry.checks import Errors, differences, unchanged
@@ -14,6 +17,7 @@ from moorage.registry.defaulting import fill, round_up
 from moorage.registry.merging import HEALTH, keyed, pointer, shape, struct
 from moorage.registry.pod.claimspec import claim_spec_errors
 from moorage.registry.pod.defaults import default_claim_spec
+from moorage.registry.pod.limits import CLAIM_LIMITS, limit_claim
 from moorage.registry.pod.merging import CLAIM_SPEC
 from moorage.registry.printing import cells
 from moorage.registry.printing.cells import UNSET, PrintedRow
@@ -21,6 +25,7 @@ from moorage.registry.printing.columns import AGE, NAME, column, wide
 from moorage.registry.printing.podsummary import Printable
 from moorage.registry.state import Denied, Dependency, State
 from moorage.registry.strategy import Strategy
+from moorage.registry.usage import ONE, Quantities, Usage, requires
 from moorage.validation.field import forbidden
 
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
@@ -151,6 +156,34 @@ def _check_growth(new: Data, old: Data, state: State) -> None:
         raise Denied(_FIXED)
 
 
+_CLASS_SUFFIX = ".storageclass.storage.k8s.io/"
+_CLAIMS, _STORAGE = "persistentvolumeclaims", "requests.storage"
+
+
+def _amounts(claim: PersistentVolumeClaim, _: datetime) -> Quantities:
+    """What a claim uses of a quota: one claim and its storage, in all and of its class."""
+    used = {_CLAIMS: ONE}
+    if "storage" in claim.spec.resources.requests:
+        asked = Quantity.of(claim.spec.resources.requests["storage"])
+        allocated = Quantity.of(claim.status.allocated_resources.get("storage", 0))
+        used[_STORAGE] = Quantity.integer(max(asked, allocated).value(), max(asked, allocated).format)
+    class_ = claim.metadata.annotations.get(_BETA_CLASS, claim.spec.storage_class_name)
+    return used | {f"{class_}{_CLASS_SUFFIX}{name}": amount for name, amount in used.items() if class_}
+
+
+def _is_quota_name(name: str) -> bool:
+    return name in (_CLAIMS, _STORAGE) or name.endswith((_CLASS_SUFFIX + _CLAIMS, _CLASS_SUFFIX + _STORAGE))
+
+
+def _matches(claim: PersistentVolumeClaim, selector: ScopedResourceSelectorRequirement) -> bool:
+    if selector.scope_name != "VolumeAttributesClass":
+        return False
+    status = claim.status
+    target = status.modify_volume_status.target_volume_attributes_class_name if status.modify_volume_status else ""
+    names = {claim.spec.volume_attributes_class_name, status.current_volume_attributes_class_name, target}
+    return requires(selector, [name for name in names if name])
+
+
 def _requested(claim: Data) -> str:
     return str(claim.get("spec", {}).get("resources", {}).get("requests", {}).get("storage", "0"))
 
@@ -160,8 +193,10 @@ CLAIM = Strategy(
     defaults=_defaults,
     create=_create,
     update=_settle_data_source,
-    depends_on=(Dependency(_STORAGE_CLASS, for_updates=True),),
+    depends_on=(Dependency(_STORAGE_CLASS, updates=("",)), CLAIM_LIMITS),
     admit=_admit,
+    limits=limit_claim,
+    usage=Usage(amounts=_amounts, names=_is_quota_name, matches=_matches, updates=("", "status")),
     errors=_errors,
     merge=shape(
         spec=CLAIM_SPEC,

@@ -12,6 +12,7 @@ from moorage.registry.pod.merging import POD_SPEC, TEMPLATE_SHAPE
 from moorage.registry.printing import cells
 from moorage.registry.printing.columns import wide
 from moorage.registry.strategy import SPEC, Strategy
+from moorage.registry.usage import Usage
 from moorage.registry.workload.templates import (
     REPLICA_COLUMNS,
     default_template,
@@ -77,6 +78,7 @@ REPLICA_SET = Strategy(
 
 REPLICATION_CONTROLLER = Strategy(
     kind=kinds.row("v1", "ReplicationController"),
+    usage=Usage(alias="replicationcontrollers"),
     prefix_checked=("create",),
     defaults=_default_controller,
     errors=_controller_errors,
