@@ -6,10 +6,11 @@ import json
 import random
 import threading
 from collections.abc import Iterator
-from http.client import HTTPException
+from contextlib import closing
+from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any
-from urllib.request import Request, urlopen
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -85,10 +86,14 @@ class Witness:
 
     def _follow(self, revision: str) -> str:
         """Note changes until the watch ends. Returns the last revision."""
-        target = f"{self._live.url}{PODS}?watch=true&resourceVersion={revision}&timeoutSeconds=1"
-        request = Request(target, headers={"Authorization": f"Bearer {self._live.token}"})
+        target = f"{PODS}?watch=true&resourceVersion={revision}&timeoutSeconds=1"
+        address = urlsplit(self._live.url).netloc
         try:
-            with urlopen(request, context=self._trust, timeout=PATIENCE) as lines:
+            with closing(HTTPSConnection(address, context=self._trust, timeout=PATIENCE)) as connection:
+                connection.request("GET", target, headers={"Authorization": f"Bearer {self._live.token}"})
+                lines = connection.getresponse()
+                if lines.status != 200:
+                    raise HTTPException(lines.status)
                 for line in lines:
                     event = json.loads(line)
                     if event["type"] == "ERROR":

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
+import msgspec
+
 from moorage.api.decode import convert
 from moorage.api.meta import Data, Object
 from moorage.api.placementrules import tolerations_of
@@ -20,6 +22,7 @@ from moorage.validation.rules import context_of
 
 RULES = 2
 """The edition of the rules; increased when they become stricter, so that stored objects are looked at again."""
+_SMALL = 4096
 MAX_ADVISED = 100
 """How many taints or tolerations of one object get advice: each is compared with each other."""
 
@@ -76,7 +79,7 @@ def stored_errors(strategy: Strategy, stored: Data, gates: Gates) -> list[FieldE
 
 def _placement_errors(item: Object, old: Object | None, gates: Gates) -> Iterable[FieldError]:
     """Errors of the fields that decide placement."""
-    if old is None and isinstance(item, Pod) and len(item.spec.tolerations) <= MAX_ADVISED:
+    if old is None and isinstance(item, Pod) and _is_small(item):
         return _new_pod_errors(item.spec.tolerations, _node_affinity(item), gates)
     return admission_errors(item, gates, old)
 
@@ -85,7 +88,7 @@ def _advice(item: Object, old: Object | None, gates: Gates) -> Iterable[str]:
     """Warnings about what is valid and probably wrong; none for objects with very many tolerations."""
     if any(len(tolerations) > MAX_ADVISED for _, tolerations in tolerations_of(item)):
         return ()
-    if old is None and isinstance(item, Pod):
+    if old is None and isinstance(item, Pod) and _is_small(item):
         return _new_pod_advice(item.spec.tolerations, _node_affinity(item), gates)
     return warnings(item, context_of((), gates))
 
@@ -94,15 +97,20 @@ def _node_affinity(pod: Pod) -> NodeAffinity | None:
     return pod.spec.affinity.node_affinity if pod.spec.affinity else None
 
 
+def _is_small(pod: Pod) -> bool:
+    """Whether what is said of a pod's placement may be kept: clients can make others as large as they like."""
+    return len(msgspec.json.encode((pod.spec.tolerations, _node_affinity(pod)))) <= _SMALL
+
+
 # Pods of one template are judged once: these fields of theirs are equal.
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=2048)
 def _new_pod_errors(
     tolerations: tuple[Toleration, ...], affinity: NodeAffinity | None, gates: Gates
 ) -> tuple[FieldError, ...]:
     return tuple(admission_errors(_pod(tolerations, affinity), gates))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=2048)
 def _new_pod_advice(
     tolerations: tuple[Toleration, ...], affinity: NodeAffinity | None, gates: Gates
 ) -> tuple[str, ...]:

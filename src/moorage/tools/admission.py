@@ -19,14 +19,15 @@ _TAKEN = Trial(None, [])
 class ManifestAdmission:
     """Tries every object on a cluster that has the others of the same manifests.
 
-    What the manifests do not hold, such as a PriorityClass that a pod names, may exist: it is not held against anybody.
+    What the manifests do not hold, such as a PriorityClass that a pod names, may exist, unless they are complete: it is
+    not held against anybody.
     """
 
-    def __init__(self, items: Iterable[ClusterObject], gates: Gates) -> None:
+    def __init__(self, items: Iterable[ClusterObject], gates: Gates, *, is_complete: bool = False) -> None:
         self._gates = gates
         self._trials: dict[int, Trial] = {}
         self._objects: dict[str, list[Data]] = defaultdict(list)
-        self._state = State(self._objects, is_complete=False)
+        self._state = State(self._objects, is_complete=is_complete)
         for item in items:
             resource = kinds.of(item.object).resource
             if resource in depended_upon():
