@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from moorage.api.node import Taint
@@ -44,12 +45,30 @@ class Complaint:
 
     def __call__(self, taint: Taint) -> tuple[Lack, ...]:
         """What each toleration of this taint's key lacks to match it."""
+        return self._lacks(taint) or NO_TOLERATION
+
+    def _lacks(self, taint: Taint) -> tuple[Lack, ...]:
         lacks = []
         for complainant, verdict in zip(self._each, self._tolerations.verdicts(taint), strict=True):
-            lack = complainant.lack(taint, verdict)
+            lack = None if verdict.matched else complainant.lack(taint, verdict)
             if lack is not None and lack not in lacks:
                 lacks.append(lack)
-        return tuple(lacks) or NO_TOLERATION
+        return tuple(lacks)
+
+    def departure(self, taint: Taint, seconds: int) -> str:
+        """What no longer matches a taint that a running pod may stay beside for so many seconds."""
+        texts = [lack.text for lack in self._lacks(taint)]
+        if self._tolerations.verdict(taint).matched:
+            texts.append(f"tolerated for {seconds} seconds only")
+        return f"taint {taint}: {'; '.join(texts) or NO_TOLERATION[0].text}"
+
+
+def departures(tolerations: Tolerations, gates: Gates, taints: Iterable[Taint]) -> list[str]:
+    """Why a pod has to leave a node with these taints, those first that leave it the least time."""
+    complaint = Complaint(tolerations, gates)
+    graces = ((tolerations.grace_seconds((taint,)), taint) for taint in taints)
+    limited = sorted(((grace, taint) for grace, taint in graces if grace is not None), key=itemgetter(0))
+    return [complaint.departure(taint, grace) for grace, taint in limited]
 
 
 class _Complainant:

@@ -11,7 +11,7 @@ from moorage.api.node import Node, Taint
 from moorage.api.pod import Pod, PodSpec
 from moorage.api.volume import PersistentVolume, PersistentVolumeClaim
 from moorage.features import Gate, Gates
-from moorage.match.reasons import Complaint, Lack, unsatisfied
+from moorage.match.reasons import Complaint, Lack, departures, unsatisfied
 from moorage.match.selector import (
     Preferences,
     Selector,
@@ -269,15 +269,7 @@ class Explainer:
         seconds = tolerations.grace_seconds(node.spec.taints) if node else None
         if node is None or seconds is None:
             return "", None
-        reasons, complaint = [], Complaint(tolerations, gates)
-        for taint in node.spec.taints:
-            if taint.effect == NO_EXECUTE:
-                toleration = tolerations.first_match(taint)
-                if toleration is None:
-                    reasons.append(f"taint {taint}: {'; '.join(lack.text for lack in complaint(taint))}")
-                elif toleration.toleration_seconds is not None:
-                    reasons.append(f"taint {taint}: tolerated for {toleration.toleration_seconds} seconds only")
-        return " and ".join(reasons), seconds
+        return " and ".join(departures(tolerations, gates, node.spec.taints)), seconds
 
 
 def _repelled(marks: Marks, question: _Question) -> Iterator[NodeRefusal]:

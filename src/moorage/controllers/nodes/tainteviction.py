@@ -12,9 +12,10 @@ from moorage.api.node import Node, Taint
 from moorage.api.pod import Pod, Toleration
 from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Context
-from moorage.controllers.nodes.evictions import EvictingController, EvictionCause
+from moorage.controllers.nodes.evictions import EvictingController, EvictionCause, shortened
 from moorage.controllers.nodes.nodepods import NODE, bound_at, index_by_node
 from moorage.controllers.nodes.taints import LONGEST, SeenTaints, TolerationErrors
+from moorage.match.reasons import departures
 from moorage.match.tolerations import Tolerations
 from moorage.match.verdict import Verdict
 
@@ -52,10 +53,10 @@ class TaintEviction(EvictingController):
         super().__init__(context)
         self._gates = context.gates.for_eviction()
         self._nodes = context.informers.of(Node)
-        self._pods = context.informers.of(Pod)
         self._taints = SeenTaints(context.clock)
         self._toleration_errors = TolerationErrors(context.registry, _CAUSE.subsystem)
         self._judged = lru_cache(maxsize=_KEPT)(self._judge)
+        self._explained = lru_cache(maxsize=_KEPT)(self._explain)
         index_by_node(self._pods)
         self._nodes.on_change(self._node_changed)
         self._pods.on_change(self._pod_changed)
@@ -99,7 +100,7 @@ class TaintEviction(EvictingController):
         judgement = self._judged(pod.spec.tolerations, tuple(taints))
         for verdict, taint in judgement.errors:
             self._toleration_errors.note(verdict, taint)
-        arrived = bound_at(pod)
+        arrived = max(bound_at(pod), self._evictions.counts_from(pod))
         return min(
             (
                 max(since, arrived) + timedelta(seconds=min(grace, LONGEST)) if grace else since
@@ -114,3 +115,9 @@ class TaintEviction(EvictingController):
         verdicts = [(compiled.verdict(taint), taint) for taint in taints]
         graces = tuple(compiled.grace_seconds((taint,)) for taint in taints)
         return _Judgement(graces, tuple((verdict, taint) for verdict, taint in verdicts if verdict.error))
+
+    def _why(self, pod: Pod) -> str:
+        return self._explained(pod.spec.tolerations, tuple(self._taints.of(pod.spec.node_name)))
+
+    def _explain(self, tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...]) -> str:
+        return shortened(" and ".join(departures(Tolerations(tolerations, self._gates), self._gates, taints)))
