@@ -30,7 +30,7 @@ from moorage.controllers.frame.pods import controller_of, is_finished
 from moorage.controllers.nodes.devicetaintstatus import IN_PROGRESS, Impact, eviction_condition
 from moorage.controllers.nodes.evictions import EvictingController, EvictionCause, Reasons, shortened
 from moorage.controllers.nodes.taints import LONGEST, SeenTaints, TolerationErrors
-from moorage.match.reasons import Complaint
+from moorage.match.reasons import EXPLAINED_COST, Complaint
 from moorage.match.tolerations import NO_EXECUTE, Tolerations
 from moorage.match.verdict import Verdict
 
@@ -216,7 +216,8 @@ class DeviceTaintEviction(EvictingController):
         return shortened(" and ".join(f"{device}: {text}" for device, text in zip(devices, texts, strict=True)))
 
     def _explain(self, tolerations: tuple[Toleration, ...], taint: Taint, grace: int) -> str:
-        return Complaint(Tolerations(tolerations, self._gates), self._gates).departure(taint, grace)
+        compiled = Tolerations(tolerations, self._gates)
+        return Complaint(compiled, self._gates, most=EXPLAINED_COST).departure(taint, grace)
 
     def _judge(self, tolerations: tuple[Toleration, ...], taint: Taint) -> _Judgement:
         compiled = Tolerations(tolerations, self._gates)

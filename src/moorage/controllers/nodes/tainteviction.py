@@ -15,7 +15,7 @@ from moorage.controllers.frame.controller import Context
 from moorage.controllers.nodes.evictions import EvictingController, EvictionCause, shortened
 from moorage.controllers.nodes.nodepods import NODE, bound_at, index_by_node
 from moorage.controllers.nodes.taints import LONGEST, SeenTaints, TolerationErrors
-from moorage.match.reasons import departures
+from moorage.match.reasons import EXPLAINED_COST, departures
 from moorage.match.tolerations import Tolerations
 from moorage.match.verdict import Verdict
 
@@ -120,4 +120,5 @@ class TaintEviction(EvictingController):
         return self._explained(pod.spec.tolerations, tuple(self._taints.of(pod.spec.node_name)))
 
     def _explain(self, tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...]) -> str:
-        return shortened(" and ".join(departures(Tolerations(tolerations, self._gates), self._gates, taints)))
+        tolerated = Tolerations(tolerations, self._gates)
+        return shortened(" and ".join(departures(tolerated, self._gates, taints, most=EXPLAINED_COST)))

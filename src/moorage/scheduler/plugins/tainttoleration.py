@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -11,13 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moorage.api.node import Taint
+from moorage.match.reasons import EXPLAINED_COST, Complaint
 from moorage.match.tolerations import PREFER_NO_SCHEDULE
-from moorage.scheduler.framework import Cycle, Handle, Plugin, Rejection, Scope, normalized
+from moorage.scheduler.explaining import KeptWords, Words, briefly, by_frequency, kinds_of
+from moorage.scheduler.framework import Cycle, Explained, Handle, Plugin, Rejection, Scope, normalized
 from moorage.scheduler.table.columns import Answers
 from moorage.scheduler.table.nodes import Mask, Rows, Scores
 from moorage.scheduler.table.shape import Shape
 
 _Taints = tuple[Taint, ...]
+_TOLERATED = 0
 
 
 class TaintToleration(Plugin):
@@ -25,42 +29,64 @@ class TaintToleration(Plugin):
 
     name = "TaintToleration"
     scope = Scope.NODE
+    reason = "node(s) had untolerated taint(s)"
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         super().__init__(handle, args)
         self._tolerated: WeakKeyDictionary[Shape, Answers[_Taints]] = WeakKeyDictionary()
+        self._words = KeptWords()
         self._unwanted: WeakKeyDictionary[Shape, Answers[_Taints]] = WeakKeyDictionary()
 
     def filter(self, cycle: Cycle, rows: Rows) -> Mask:
         """Every NoSchedule and NoExecute taint is tolerated."""
+        mask: Mask = self._first_untolerated(cycle)[rows] == _TOLERATED
+        return mask
+
+    def _first_untolerated(self, cycle: Cycle) -> Answers[_Taints]:
+        """The number of the first taint of a set that is not tolerated, doubled, and one less when it has no answer."""
         column = self.handle.table.taints
         answers = self._tolerated.get(cycle.shape)
         if answers is None or answers.column is not column:
             tolerations, parse_error = cycle.shape.tolerations, self.handle.parse_error
             wildcards = any("*" in toleration.key for toleration in tolerations.tolerations)
 
-            def tolerated(taints: _Taints) -> int:
+            def untolerated(taints: _Taints) -> int:
                 start = time.perf_counter()
-                untolerated = tolerations.first_untolerated(taints)
+                taint = tolerations.first_untolerated(taints)
                 if wildcards:
                     self.handle.wildcard_seconds(time.perf_counter() - start)
-                if untolerated is not None:
-                    parse_error(tolerations, untolerated)
-                return untolerated is None
+                if taint is None:
+                    return _TOLERATED
+                parse_error(tolerations, taint)
+                return 2 * (taints.index(taint) + 1) - bool(tolerations.verdict(taint).error)
 
-            answers = self._tolerated[cycle.shape] = Answers(column, tolerated, np.bool_)
-        return answers[rows].astype(np.bool_, copy=False)
+            answers = self._tolerated[cycle.shape] = Answers(column, untolerated, np.int64)
+        return answers
 
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Rejection]:
-        """The first untolerated taint of each node."""
-        column = self.handle.table.taints
-        codes = column.codes[rows]
-        for code in np.unique(codes):
-            taint = cycle.shape.tolerations.first_untolerated(column.values[code])
-            if taint is not None:
-                reason = f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
-                parse_error = bool(cycle.shape.tolerations.verdict(taint).error)
-                yield Rejection(reason, rows[codes == code], parse_error=parse_error)
+        """One reason for all nodes, as in Kubernetes; `explain` says which taints."""
+        parse_errors = (self._first_untolerated(cycle)[rows] % 2).astype(np.bool_)
+        for is_error, rejected in ((False, rows[~parse_errors]), (True, rows[parse_errors])):
+            if len(rejected):
+                yield Rejection(self.reason, rejected, parse_error=is_error)
+
+    def explain(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Explained]:
+        """The first untolerated taint of each node, and what the tolerations of its key lack."""
+        column, shape = self.handle.table.taints, cycle.shape
+        complaint = Complaint(shape.tolerations, self.handle.gates, most=EXPLAINED_COST)
+
+        def first_taint(taints: _Taints, row: NDArray[np.intp]) -> Words:
+            (answer,) = self._first_untolerated(cycle)[row].tolist()
+            taint = taints[(answer + 1) // 2 - 1]
+            lacks = complaint(taint)
+            value = f"={taint.value}" if taint.value else ""
+            return (taint.key, kinds_of(lacks)), f"taint {taint.key}{value}: {briefly(lacks)}"
+
+        def say(place: int) -> Words | None:
+            taints = column.value(int(rows[place]))
+            return self._words.of(shape, taints, partial(first_taint, taints, rows[place : place + 1]))
+
+        return by_frequency(column.codes[rows], say)
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
         """How many PreferNoSchedule taints are not tolerated."""
