@@ -61,8 +61,9 @@ async def test_the_event_and_the_condition_say_which_values_after_the_words_of_k
         await here.pod("web", tolerations=[GT])
         message = await here.unschedulable("web", "3 node(s)")
         assert message == (
-            "0/3 nodes are available: 3 node(s) had untolerated taint(s). preemption: 0/3 nodes are available: "
-            "3 Preemption is not helpful for scheduling. Why: taint sla=900: 900 is not greater than 950 on 2 nodes; "
+            "0/3 nodes are available: 3 node(s) had untolerated taint(s). no new claims to deallocate, "
+            "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling. "
+            "Why: taint sla=900: 900 is not greater than 950 on 2 nodes; "
             'taint sla=high: "high" is not a decimal integer on 1 node.'
         )
 

@@ -41,7 +41,7 @@ async def test_a_pod_that_fits_nowhere_says_why_in_its_status_and_in_one_event(t
         why = await here.unschedulable("big", "unschedulable")
         assert why == (
             "0/3 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s), "
-            "1 node(s) were unschedulable. preemption: 0/3 nodes are available: "
+            "1 node(s) were unschedulable. no new claims to deallocate, preemption: 0/3 nodes are available: "
             "3 Preemption is not helpful for scheduling. Why: taint gpu=true: no toleration for this key on 1 node."
         )
 

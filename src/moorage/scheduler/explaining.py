@@ -156,7 +156,7 @@ def kinds_of(lacks: Iterable[Lack]) -> Hashable:
 
 def briefly(lacks: Iterable[Lack]) -> str:
     """Reasons in as few words as will do."""
-    return ", ".join(lack.brief for lack in lacks)
+    return ", ".join(dict.fromkeys(lack.brief for lack in lacks))
 
 
 class KeptWords:

@@ -183,6 +183,8 @@ class DynamicResources(Plugin):
     def post_filter(self, cycle: Cycle, rejections: Mapping[str, list[Rejection]]) -> Nomination:
         """Take the devices from a claim that nobody uses yet, when they are in the wrong place."""
         pod = cycle.pod.pod
+        if not pod.spec.resource_claims:
+            return Nomination(message="no new claims to deallocate")
         for entry in pod.spec.resource_claims:
             if name := _claim_name_if_any(pod, entry):
                 self.devices.waiting.note((pod.metadata.namespace, name))
@@ -197,7 +199,7 @@ class DynamicResources(Plugin):
             and any(not self._available([claim], rejected).all() for rejected in rows)
         ]
         if not misplaced:
-            return Nomination()
+            return Nomination(message="still not schedulable")
         claim = self.handle.random.choice(misplaced)
         return Nomination(message="deallocation of ResourceClaim completed", act=lambda: self._writer.deallocate(claim))
 
