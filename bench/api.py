@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import ssl
@@ -10,10 +11,11 @@ from typing import Any
 
 import aiohttp
 
-from serving import Serving, serving
+from serving import Serving, etcd, kube_apiserver, processor_seconds, serving
 
 PODS = "/api/v1/namespaces/default/pods"
 CONNECTIONS, COUNT, WATCHERS, WATCHED = 32, 10_000, 200, 200
+ETCD_COUNT, ETCD_ROUNDS = 3_000, 3
 
 
 def pod(name: str) -> bytes:
@@ -59,12 +61,31 @@ async def fan_out(session: aiohttp.ClientSession) -> float:
     return time.perf_counter() - start
 
 
-async def measure(server: Serving) -> None:
+async def measure_creates(server: Serving, etcd_process: int) -> None:
+    """Creates a second and processor time a create, of a server on etcd."""
+    async with connected(server) as session:
+        await create(session, [f"warm-{index}" for index in range(500)])
+        used, in_etcd = server.processor_seconds(), processor_seconds(etcd_process)
+        start = time.perf_counter()
+        taken = await create(session, [f"pod-{index}" for index in range(ETCD_COUNT)])
+        seconds = time.perf_counter() - start
+        used, in_etcd = server.processor_seconds() - used, processor_seconds(etcd_process) - in_etcd
+    times = f"p50 {taken[ETCD_COUNT // 2] * 1000:.1f} ms, p99 {taken[int(ETCD_COUNT * 0.99)] * 1000:.1f} ms"
+    print(f"{ETCD_COUNT / seconds:,.0f} creates/s, {times} from {CONNECTIONS} connections;", end=" ")
+    each, etcd_each = used / ETCD_COUNT * 1e6, in_etcd / ETCD_COUNT * 1e6
+    print(f"processor time a create: {each:,.0f} µs in the API server, {etcd_each:,.0f} µs in etcd")
+
+
+def connected(server: Serving) -> aiohttp.ClientSession:
     tls = ssl.create_default_context(cafile=server.authority)
     head = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
     pool = aiohttp.TCPConnector(ssl=tls, limit=0)
     never: Any = aiohttp.ClientTimeout(total=None)
-    async with aiohttp.ClientSession(server.url, headers=head, connector=pool, timeout=never) as session:
+    return aiohttp.ClientSession(server.url, headers=head, connector=pool, timeout=never)
+
+
+async def measure(server: Serving) -> None:
+    async with connected(server) as session:
         await create(session, [f"warm-{index}" for index in range(200)])
         before = server.memory()
         start = time.perf_counter()
@@ -88,8 +109,22 @@ async def measure(server: Serving) -> None:
 
 
 def main() -> None:
-    with serving("apiserver") as server:
-        asyncio.run(measure(server))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--store", choices=("sqlite", "etcd"), default="sqlite")
+    parser.add_argument("--kube-apiserver", metavar="PROGRAM", help="with etcd: measure Kubernetes' server in turn")
+    options = parser.parse_args()
+    if options.store == "sqlite":
+        with serving("apiserver") as server:
+            asyncio.run(measure(server))
+        return
+    for _ in range(ETCD_ROUNDS):
+        with etcd() as store, serving("apiserver", "--store", f"etcd://{store.endpoint}") as server:
+            print("moorage apiserver:", end=" ", flush=True)
+            asyncio.run(measure_creates(server, store.process))
+        if options.kube_apiserver:
+            with etcd() as store, kube_apiserver(options.kube_apiserver, store) as server:
+                print("kube-apiserver:", end=" ", flush=True)
+                asyncio.run(measure_creates(server, store.process))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.bounded import Bounded
+from moorage.bounded import SHORT, Bounded, remember_short
 
 STEPS = st.lists(st.tuples(st.sampled_from(["get", "put", "pop"]), st.integers(0, 6)), max_size=60)
 
@@ -33,3 +33,16 @@ def test_what_was_used_last_is_kept_and_no_more_than_the_bound(most: int, steps:
         assert (key in bounded) == (key in used)
     bounded.clear()
     assert not len(bounded)
+
+
+def test_results_for_long_texts_are_not_kept() -> None:
+    asked: list[str] = []
+
+    @remember_short(8)
+    def length(text: str) -> int:
+        asked.append(text)
+        return len(text)
+
+    short, long = "x" * SHORT, "x" * (SHORT + 1)
+    assert [length(short), length(short), length(long), length(long)] == [SHORT, SHORT, SHORT + 1, SHORT + 1]
+    assert asked == [short, long, long]

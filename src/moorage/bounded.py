@@ -1,13 +1,33 @@
-"""A mapping that holds so many entries and no more: the one that was not used for longest makes room."""
+"""What was worked out before, and no more of it than fits: what was not used for longest makes room."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from functools import lru_cache, wraps
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+Text = TypeVar("Text", str, bytes)
+
+SHORT = 512
+"""How long a text may be whose result is remembered: so much memory is used for each, and no more."""
+
+
+def remember_short(most: int) -> Callable[[Callable[[Text], V]], Callable[[Text], V]]:
+    """Remember the results of a function for so many short texts; those of long ones are worked out each time."""
+
+    def decorate(function: Callable[[Text], V]) -> Callable[[Text], V]:
+        remembered = lru_cache(most)(function)
+
+        @wraps(function)
+        def call(text: Text) -> V:
+            return remembered(text) if len(text) <= SHORT else function(text)
+
+        return call
+
+    return decorate
 
 
 class Bounded(Generic[K, V]):

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from moorage.api import kinds
-from moorage.apiserver.run import AUTHORITY, APIServer, start
-from moorage.client import Client, Exists
+from moorage.apiserver.access.credentials import SharedFiles
+from moorage.apiserver.run import APIServer, start
+from moorage.client import Client, Exists, Unavailable
 from moorage.client.clock import Clock
 from moorage.client.leases import LeadershipLost, identity, lead
 from moorage.controllers.cluster.serviceaccounts import root_ca
@@ -44,6 +45,8 @@ class Settings:
     scheduler_gates: Gates = NONE_ON
     controllers_gates: Gates = NONE_ON
     etcd_files: EtcdFiles = (None, None, None)
+    advertise: str = ""
+    shared: SharedFiles = field(default_factory=SharedFiles)
     scheduling: Configuration = field(default_factory=Configuration)
     nodes: int = 3
     """How many hollow nodes there are to begin with."""
@@ -69,7 +72,7 @@ class ControlPlane:
         """Start everything. Raises CannotStart when the API server cannot."""
         server = await start(
             settings.directory, settings.store, settings.apiserver_gates, settings.bind, settings.port,
-            etcd_files=settings.etcd_files, clock=settings.clock,
+            etcd_files=settings.etcd_files, advertise=settings.advertise, shared=settings.shared, clock=settings.clock,
         )  # fmt: skip
         plane = cls(server)
 
@@ -79,13 +82,17 @@ class ControlPlane:
                 await scheduler.run()
 
         async def control(client: Client) -> None:
-            authority = (settings.directory / AUTHORITY).read_text()
-            makers = (*CONTROLLERS, HollowNodes, root_ca(authority))
+            makers = [*CONTROLLERS, HollowNodes]
+            if server.trusted:
+                makers.append(root_ca(server.trusted))
             controllers = prepare(client, settings.controllers_gates, makers, clock=settings.clock)
             with server.measuring(controllers.context.registry):
                 await controllers.run()
 
-        await furnish(server.client("moorage"), settings.nodes)
+        try:
+            await furnish(server.client("moorage"), settings.nodes)
+        except Unavailable as error:
+            _LOG.warning("not all hollow nodes are created: %s", error)
         is_shared = settings.store != SQLITE
         plane.run("scheduler", schedule, lease="kube-scheduler" if is_shared else "")
         plane.run("controllers", control, lease="kube-controller-manager" if is_shared else "")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
+from moorage.bounded import remember_short
 from moorage.gotext import quote
 
 _LABEL = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
@@ -45,7 +45,7 @@ def label_key_errors(key: str) -> list[str]:
     return errors
 
 
-@lru_cache(maxsize=65536)
+@remember_short(65536)
 def label_value_errors(value: str) -> tuple[str, ...]:
     """What is wrong with a label value or taint value."""
     errors = []

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from operator import eq, ge, gt, le, lt, ne
 
+from moorage.bounded import remember_short
 from moorage.gotext import SPACE, quote
 
 _DIGITS = frozenset("0123456789")
@@ -83,7 +83,7 @@ def parse(text: str) -> Version:
     return Version((major, minor, patch, 0 if dash else 1, identifiers), build)
 
 
-@lru_cache(maxsize=65536)
+@remember_short(65536)
 def parse_tolerant(text: str) -> Version:
     """Read a version as people write it: spaces around, a leading `v`, leading zeros, no minor or no patch number."""
     if plain := _PLAIN.fullmatch(text):
@@ -140,7 +140,7 @@ _COMPARISON = re.compile(r"([^0-9v]*)(.*)", re.DOTALL)
 _WILDCARD = re.compile(r"v?([0-9]+)(?:\.([0-9]+)\.x|(?:\.x){1,2})")
 
 
-@lru_cache(maxsize=65536)
+@remember_short(65536)
 def parse_constraint(text: str) -> Constraint:
     """Read comparisons joined by spaces (and) and `||` (or): `>=1.20 <2.0 || 3.x`."""
     alternatives: list[list[Constraint]] = [[]]

@@ -31,6 +31,9 @@ PROBLEMS = [
     ("x * * * *", 'failed to parse int from x: strconv.Atoi: parsing "x": invalid syntax'),
     ("* * * * 7", "end of range (7) above maximum (6): 7"),
     ("@often", "unrecognized descriptor: @often"),
+    ("@every 1h 2m", 'failed to parse duration @every 1h 2m: time: invalid duration "1h 2m"'),
+    (f"@every {'9' * 2_000}", "longer than 1,000 characters"),
+    ("0," * 500 + "0 * * * *", "longer than 1,000 characters"),
     ("@every soon", 'failed to parse duration @every soon: time: invalid duration "soon"'),
 ]
 
@@ -100,3 +103,48 @@ def test_the_next_time_is_the_first_minute_that_reads_so(
     while not ((read := expected.astimezone(ZoneInfo(zone))).minute in minutes and read.hour in hours):
         expected += timedelta(minutes=1)
     assert parse(schedule, zone).next(after) == expected
+
+
+@pytest.mark.parametrize(
+    ("schedule", "last"),
+    [
+        ("* * * 1 *", "2026-01-31T23:59:00Z"),
+        ("* * 1 1 *", "2026-01-01T23:59:00Z"),
+        ("*/7 3 * * *", "2026-06-01T03:56:00Z"),
+        ("0 0 29 2 *", "2024-02-29T00:00:00Z"),
+        ("@every 7m", "2026-06-01T11:57:00Z"),
+    ],
+)
+def test_the_last_of_a_million_missed_times_is_found_in_a_few_steps(
+    schedule: str, last: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed, asked = parse(schedule), []
+    following = type(parsed).next
+
+    def counted(self: object, after: datetime) -> datetime | None:
+        asked.append(after)
+        return following(parsed, after)
+
+    monkeypatch.setattr(type(parsed), "next", counted)
+    first = parsed.next(datetime(2020, 1, 1, tzinfo=UTC))
+    assert first is not None
+    assert parsed.last(first, datetime(2026, 6, 1, 12, tzinfo=UTC)) == datetime.fromisoformat(last)
+    assert len(asked) < 50
+
+
+@given(
+    st.datetimes(datetime(2024, 1, 1), datetime(2026, 1, 1)),
+    st.integers(0, 5_000),
+    st.sampled_from(["* * * * *", "*/7 3 * * *", "0,1 9 * * mon", "30 2 * * *", "@every 13m"]),
+    st.sampled_from(["UTC", BERLIN]),
+)
+def test_the_last_time_is_the_one_before_none_that_is_over(
+    moment: datetime, minutes: int, schedule: str, zone: str
+) -> None:
+    parsed, start = parse(schedule, zone), moment.replace(tzinfo=UTC)
+    first = following = parsed.next(start)
+    assert first is not None
+    now = first + timedelta(minutes=minutes)
+    while following is not None and following <= now:
+        expected, following = following, parsed.next(following)
+    assert parsed.last(first, now) == expected

@@ -245,7 +245,7 @@ def test_a_manifest_becomes_the_object_that_it_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("api_version", "kind"), [("v1", "Secret"), ("v2", "Pod"), ("apps/v1", "Pod"), ("v1", "pod"), ("v1", "Deployment")]
+    ("api_version", "kind"), [("v2", "Pod"), ("apps/v1", "Pod"), ("v1", "pod"), ("v1", "Deployment")]
 )
 def test_a_manifest_of_another_kind_is_nobodys(api_version: str, kind: str) -> None:
     assert from_manifest({"apiVersion": api_version, "kind": kind, "spec": 3}) is None

@@ -72,9 +72,6 @@ def test_a_kind_is_found_by_what_its_objects_say(kind: Kind) -> None:
         api_version = f"{kind.group}/{version}" if kind.group else version
         assert kinds.find(api_version, kind.kind) is kind
         item = from_manifest({"apiVersion": api_version, "kind": kind.kind, "metadata": {"name": "x"}})
-        if kind not in READ:
-            assert item is None
-            continue
         assert isinstance(item, kind.struct)
         assert kinds.of(item) is kind
         assert item.metadata.name == "x"

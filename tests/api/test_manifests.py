@@ -256,6 +256,8 @@ def test_a_byte_order_mark_and_windows_lines_are_read() -> None:
         ("a: !!int x\n", ":1: document 1: 'x' does not fit its tag !!int"),
         ("a: !!binary '*'\n", ":1: document 1: !!binary value contains invalid base64 data"),
         ("%TAG !a! x\n" * 200, ":1: document 1: there are more than 100 %TAG directives"),
+        ("%TAG !a! x\r" * 200, ":1: document 1: there are more than 100 %TAG directives"),
+        ("%TAG !a! x\u2028" * 200, ":1: document 1: there are more than 100 %TAG directives"),
     ],
 )
 def test_a_bad_manifest_is_refused_with_its_place(text: str, message: str) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from moorage.apiserver.access import certificates, tokens
-from moorage.apiserver.datadir import claim
+from moorage.apiserver.datadir import claim, exposed
+from tests.plane import api_server
 
 
 def test_a_new_directory_is_made_for_its_owner_alone(tmp_path: Path) -> None:
@@ -44,3 +46,30 @@ def test_a_file_is_no_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(FileExistsError):
         claim(tmp_path / "file")
+
+
+def test_permissions_that_are_too_open_are_named_with_the_command_that_closes_them(tmp_path: Path) -> None:
+    folder = tmp_path / "my data"
+    claim(folder)
+    certificates.prepare(folder)
+    tokens.prepare(folder)
+    assert exposed(folder) == ""
+    (folder / "ca.crt").chmod(0o644)
+    assert exposed(folder) == ""
+    for name in ("ca.key", "tokens.csv"):
+        (folder / name).chmod(0o640)
+    folder.chmod(0o755)
+    remedy = exposed(folder)
+    assert remedy == f"chmod 700 '{folder}' && chmod 600 '{folder}/ca.key' '{folder}/tokens.csv'"
+    subprocess.run(["sh", "-c", remedy], check=True)
+    assert exposed(folder) == ""
+
+
+async def test_permissions_that_are_too_open_are_named_at_the_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with api_server(tmp_path / "data"):
+        assert not caplog.records
+    (tmp_path / "data" / "moorage.db").chmod(0o644)
+    async with api_server(tmp_path / "data"):
+        assert f"too open: type chmod 600 {tmp_path}/data/moorage.db" in caplog.text

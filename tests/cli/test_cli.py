@@ -141,12 +141,12 @@ def test_bad_input_gets_a_sentence_with_its_place(name: str, tmp_path: Path) -> 
 
 def test_unknown_kinds_and_duplicate_names_are_noted(tmp_path: Path) -> None:
     file = tmp_path / "all.yaml"
-    pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
+    pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: app, image: app:1}]}\n"
     other = "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w}\n"
     file.write_text("---\n".join([NODE, NODE, pod, other]))
     answer = moorage("why", "-f", str(file))
     assert answer.returncode == 0
-    assert "note: skipped 1 × Widget (example.com/v1): placement does not depend on it" in answer.stderr
+    assert "note: skipped 1 × Widget (example.com/v1): not a kind that Moorage knows" in answer.stderr
     assert "note: Node n1 is given 2 times: applied, the last replaces the others" in answer.stderr
 
 

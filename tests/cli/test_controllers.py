@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from moorage.api import kinds
-from moorage.apiserver.run import AUTHORITY
 from moorage.client import Client, Missing
 from tests.plane import api_server, eventually, read
 
@@ -47,9 +46,9 @@ async def test_every_namespace_is_given_the_certificate_of_the_kubeconfig_or_ano
     async with api_server(tmp_path / "one") as server, api_server(tmp_path / "two"):
         client, file = server.client("test"), str(server.kubeconfig)
         async with controllers("--kubeconfig", file):
-            await gets(client, "default", (tmp_path / "one" / AUTHORITY).read_text())
+            await gets(client, "default", (tmp_path / "one" / "ca.crt").read_text())
             await client.create(kinds.row("v1", "Namespace"), {"metadata": {"name": "new"}})
-            await gets(client, "new", (tmp_path / "one" / AUTHORITY).read_text())
-        other = tmp_path / "two" / AUTHORITY
+            await gets(client, "new", (tmp_path / "one" / "ca.crt").read_text())
+        other = tmp_path / "two" / "ca.crt"
         async with controllers("--kubeconfig", file, "--root-ca-file", str(other)):
             await gets(client, "default", other.read_text())

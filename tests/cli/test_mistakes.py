@@ -16,6 +16,7 @@ from tests.plane import api_server
 GATE = "WildcardTolerationKeys"
 COMMANDS = (
     "up", "apiserver", "scheduler", "controllers", "why", "lint", "rollback", "perf", "demo", "cel check", "cel eval",
+    "store check", "store backup", "store restore",
 )  # fmt: skip
 EXPRESSION = "cel eval --env node true"
 READS_MANIFESTS = (
@@ -107,6 +108,12 @@ def table() -> Iterator[tuple[str, str]]:
     yield EXPRESSION, "give either manifests of nodes with -f, or an input with --set"
     yield f"{EXPRESSION} --set rack", "--set takes NAME=VALUE, not 'rack'"
     yield "cel eval --env taint true --set colour=red", "a taint has no colour: it has key, value, effect, timeAdded"
+    for command in ("store check", "store backup copy", "store restore copy"):
+        yield f"{command} --data-dir pod.yaml", "Directory 'pod.yaml' is a file"
+    for command in ("store check", "store check --data-dir theirs", "store backup copy"):
+        yield command, " holds no moorage.db: objects that are in etcd are copied with etcdctl snapshot save and "
+    yield "store backup", "Missing argument 'COPY'"
+    yield "store restore theirs", "theirs holds no moorage.db: "
     yield from files()
     yield from servers()
 
@@ -127,7 +134,7 @@ def files() -> Iterator[tuple[str, str]]:
         yield line.format("map.yaml"), "map.yaml:1: document 1: apiVersion: is missing"
     yield "why -f empty.yaml", "no pods and no pod templates in empty.yaml"
     yield "why -f pod.yaml", "no nodes in pod.yaml: add them with -f"
-    yield "lint empty.yaml", "no objects that placement reads in empty.yaml"
+    yield "lint empty.yaml", "no objects of known kinds in empty.yaml"
     yield f"{EXPRESSION} -f pod.yaml", "no nodes in pod.yaml"
     for line in READS_KUBECONFIG:
         yield line.format("bad.yaml"), "bad.yaml"
@@ -171,7 +178,33 @@ def servers() -> Iterator[tuple[str, str]]:
     yield f"{ETCD} --etcd-certfile some.pem", "--etcd-certfile and --etcd-keyfile go together"
     yield f"{ETCD} --etcd-keyfile some.pem", "--etcd-certfile and --etcd-keyfile go together"
     pair = "--etcd-certfile some.pem --etcd-keyfile empty.yaml"
+    yield from shared_files()
     yield f"{ETCD} {pair}", "some.pem and empty.yaml: hold no certificate and its key in PEM form"
+
+
+def shared_files() -> Iterator[tuple[str, str]]:
+    pair, accounts = (
+        "--tls-cert-file {} --tls-private-key-file {}",
+        ("--service-account-signing-key-file {} --service-account-key-file {}"),
+    )
+    for command in ("up", "apiserver"):
+        for option in pair.split(" {}")[:2]:
+            yield f"{command} {option} some.pem", "--tls-cert-file and --tls-private-key-file go together (see"
+        for option in accounts.split(" {}")[:2]:
+            yield (
+                f"{command} {option} some.pem",
+                "--service-account-signing-key-file and --service-account-key-file go together (see",
+            )
+        yield f"{command} --advertise-address nope", "'nope' is no IP address by which clients can reach a server"
+        yield f"{command} --advertise-address 0.0.0.0", "'0.0.0.0' is no IP address by which clients can reach a server"
+    for line in (pair, accounts, "--client-ca-file {}", "--token-auth-file {}"):
+        yield f"apiserver --data-dir data {line.format('none.pem', 'some.pem')}", "none.pem: No such file or directory"
+        yield f"apiserver {line.format('folder', 'some.pem')}", "File 'folder' is a directory (see"
+    yield f"apiserver --data-dir data {pair.format('some.pem', 'none.pem')}", "none.pem: No such file or directory"
+    yield f"apiserver --data-dir data {pair.format('some.pem', 'some.pem')}", "some.pem and some.pem: hold no cert"
+    yield f"apiserver --data-dir data {accounts.format('some.pem', 'some.pem')}", "some.pem: holds no RSA or ECDSA"
+    yield "apiserver --data-dir data --client-ca-file some.pem", "some.pem: holds no certificate in PEM form"
+    yield "apiserver --data-dir data --token-auth-file some.pem", "some.pem, line 1: "
 
 
 @pytest.mark.parametrize(("line", "sentence"), list(table()), ids=[line for line, _ in table()])
@@ -252,3 +285,10 @@ def test_a_file_that_is_no_database_is_named() -> None:
     Path("data/moorage.db").write_text("nothing")
     for command in ("up", "apiserver"):
         check(moorage(command, "--data-dir", "data"), "data/moorage.db is not a Moorage database: move it away, or")
+
+
+def test_a_garbled_file_of_tokens_is_named() -> None:
+    Path("data").mkdir()
+    Path("data/tokens.csv").write_text('abc,ann,1,"dev\n')
+    for command in ("up", "apiserver"):
+        check(moorage(command, "--data-dir", "data"), "data/tokens.csv, line 1: unexpected end of data: write token,")

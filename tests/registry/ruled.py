@@ -11,7 +11,6 @@ from moorage.registry.prepare import prepare_create
 from moorage.registry.schema import read
 from moorage.registry.state import State
 from moorage.registry.table import strategy_of
-from moorage.registry.workload.jobs import give_job_selector
 
 NOW, UID = "2026-01-01T00:00:00Z", "u"
 New = tuple[str, str, dict[str, Any], list[str]]
@@ -26,8 +25,7 @@ def made(api_version: str, kind: str, **fields: Any) -> dict[str, Any]:
     assert read(row, obj) == []
     namespace = "default" if row.namespaced else ""
     prepare_create(strategy_of(row), obj, namespace, State(is_complete=False), NOW, UID)
-    if kind == "Job":
-        give_job_selector(obj, UID)
+    strategy_of(row).generate(obj)
     if kind == "Service" and obj["spec"].get("type") != "ExternalName":
         give_cluster_ip(obj, obj["spec"].get("clusterIP", "10.96.0.1"))
     return obj

@@ -8,7 +8,7 @@ import pytest
 from moorage.api import kinds
 from moorage.registry.pod.defaults import pull_policy
 from moorage.registry.table import strategy_of
-from moorage.registry.workload.jobs import give_job_selector
+from moorage.registry.workload.jobs import JOB
 
 POD = kinds.row("v1", "Pod")
 CONTAINER = {
@@ -256,7 +256,8 @@ def test_a_job_takes_the_labels_of_its_template_without_sharing_them() -> None:
     template = {"metadata": {"labels": {"app": "a"}}}
     job = defaulted("batch/v1", "Job", {"metadata": {"name": "j"}, "spec": {"template": template}})
     assert job["metadata"]["labels"] == {"app": "a"}
-    give_job_selector(job, "u")
+    job["metadata"]["uid"] = "u"
+    JOB.generate(job)
     assert job["metadata"]["labels"] == {"app": "a"}
     assert job["spec"]["template"]["metadata"]["labels"] == {
         "app": "a",
@@ -269,8 +270,8 @@ def test_a_job_takes_the_labels_of_its_template_without_sharing_them() -> None:
 
 
 def test_a_manual_selector_is_left_alone() -> None:
-    job = {"metadata": {"name": "j"}, "spec": {"manualSelector": True}}
-    give_job_selector(job, "u")
+    job = {"metadata": {"name": "j", "uid": "u"}, "spec": {"manualSelector": True}}
+    JOB.generate(job)
     assert job["spec"] == {"manualSelector": True}
 
 

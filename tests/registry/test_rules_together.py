@@ -18,7 +18,6 @@ from moorage.registry.judge import judge
 from moorage.registry.prepare import prepare_create, prepare_update
 from moorage.registry.state import State
 from moorage.registry.table import strategy_of
-from moorage.registry.workload.jobs import give_job_selector
 from tests.registry.generated import kinds, part, shaped, unshaped
 
 NOW, UID = "2026-01-01T00:00:00Z", "00000000-0000-0000-0000-000000000001"
@@ -35,11 +34,10 @@ def admit(kind: Kind, obj: dict[str, Any], old: dict[str, Any] | None = None) ->
     strategy = strategy_of(kind)
     if old is None:
         prepare_create(strategy, obj, "default", ANYTHING, NOW, UID)
-        if kind.kind == "Job":
-            give_job_selector(obj, UID)
+        strategy.generate(obj)
     else:
         prepare_update(strategy, obj, old, "", ANYTHING, NOW)
-    errors, _ = judge(strategy, obj, old, Gates())
+    errors, _ = judge(strategy, obj, old, ANYTHING, Gates())
     return [str(error) for error in errors]
 
 

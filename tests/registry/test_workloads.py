@@ -40,6 +40,8 @@ NEW: list[New] = [
         'spec.strategy.rollingUpdate.maxSurge: Invalid value: "lots": a valid percent string must be a numeric string '
         "followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')",
         'spec.strategy.rollingUpdate.maxUnavailable: Invalid value: "101%": must not be greater than 100%']),
+    ("apps/v1", "Deployment", {"spec": {**WORKLOAD, "strategy": {"rollingUpdate": {"maxSurge": "9999999999%"}}}}, [
+        'spec.strategy.rollingUpdate.maxSurge: Invalid value: "9999999999%": must be no more than 999999999%']),
     ("apps/v1", "Deployment", {"spec": {**WORKLOAD, "minReadySeconds": 5, "progressDeadlineSeconds": 5}}, [
         "spec.progressDeadlineSeconds: Invalid value: 5: must be greater than minReadySeconds"]),
     ("apps/v1", "Deployment", {"spec": {"selector": SELECTOR, "template": ONCE}}, [

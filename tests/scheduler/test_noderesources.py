@@ -10,10 +10,11 @@ import pytest
 
 from moorage.api.node import Node
 from moorage.api.pod import Pod
+from moorage.api.requests import MOST
 from moorage.features import ALL_ON
 from moorage.scheduler.plugins.resourceusage import STATES_MAX, SingleRowCache
 from moorage.scheduler.table.nodes import Mask, NodeTable
-from moorage.scheduler.table.shape import Shapes
+from moorage.scheduler.table.shape import PodInfo, Shapes
 from tests.scheduler.profile_on_table import AskedPlugin, node, pod
 
 Data = dict[str, Any]
@@ -255,3 +256,23 @@ def test_what_is_remembered_of_nodes_is_bounded_however_many_shapes_ask() -> Non
         for shape in asking:
             remembered.answer(shape, table.requested, np.array([0]), lambda *_: np.ones(1, np.bool_))
     assert 0 < len(remembered) <= STATES_MAX
+
+
+def test_a_pod_that_asks_for_more_than_there_can_be_is_charged_and_given_back() -> None:
+    table, shapes = NodeTable(), Shapes(ALL_ON)
+    row = table.set_node(sized(cpu_memory("4", "8Gi"))[0])
+    cpu, memory = table.column_of("cpu"), table.column_of("memory")
+
+    def used(*amounts: Amounts) -> PodInfo:
+        asking = asks(*amounts)
+        return PodInfo(asking, shapes.info(asking).shape, "node1")
+
+    huge = [used({"cpu": "1E", "memory": "100E"}, {"cpu": "1E"}) for _ in range(3)]
+    for info in (*huge, used({"cpu": "1"})):
+        table.add_pod(info)
+    assert (int(table.requested[cpu, row]), int(table.requested[memory, row])) == (MOST, MOST)
+    for info in huge:
+        assert int(table.requested[cpu, row]) == MOST
+        table.remove_pod(info)
+    assert (int(table.requested[cpu, row]), int(table.requested[memory, row])) == (1000, 0)
+    assert int(table.scored[cpu, row]) == 1000

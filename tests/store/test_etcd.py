@@ -103,6 +103,22 @@ async def test_a_member_that_hangs_is_left_for_another(three: Cluster, root: str
                 member.thaw()
 
 
+async def test_the_watches_of_a_member_that_hangs_go_to_another_with_the_calls(
+    etcd: Cluster, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("moorage.store.members._OPTIONS", ())  # no pings: only the call can find out
+    async with (
+        Proxy(etcd.endpoints[0]) as proxy,
+        opened(Etcd([proxy.endpoint, *etcd.endpoints]), timeout=3) as store,
+        store.watch(root, await store.revision()) as batches,
+    ):
+        first = await store.create(root + "a", value("one"))
+        assert [event.item for event in await take(batches, 1)] == [first]
+        proxy.answers.clear()
+        second = await settled(store, root + "b")
+        assert [event.item for event in await take(batches, 1)] == [second]
+
+
 @pytest.fixture
 def observer(etcd: Cluster) -> Etcd:
     """A way to etcd that always works."""

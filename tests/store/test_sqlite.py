@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from moorage.store.database import APPLICATION, SCHEMA, TIDY_DELETIONS, Database, Row
+from moorage.store.database import APPLICATION, SCHEMA, Database, Row
+from moorage.store.disk import TIDY_DELETIONS
 from moorage.store.protocol import CannotOpen, Compacted, Item, KeyExists, KeyMissing, StoreUnavailable
 from moorage.store.sqlite import SqliteStore
 from tests.store.backends import Sqlite, opened, take, value
@@ -119,7 +120,7 @@ async def test_a_full_database_refuses_writes_until_there_is_room(path: Path, mo
         databases.append(Database(path))
         return databases[-1]
 
-    monkeypatch.setattr("moorage.store.sqlite.Database", remembered)
+    monkeypatch.setattr("moorage.store.disk.Database", remembered)
     async with opened(Sqlite(path)) as store:
         connection = databases[0].connection
         kept = await store.create("/kept", b"x" * 1000)
@@ -143,7 +144,7 @@ async def test_a_full_database_refuses_writes_until_there_is_room(path: Path, mo
 FULL_DISK = """
 import asyncio, resource, sys
 from pathlib import Path
-from moorage.store.protocol import StoreUnavailable
+from moorage.store.protocol import StoreFull
 from moorage.store.sqlite import SqliteStore
 
 def limit(size):
@@ -157,7 +158,7 @@ async def main():
         try:
             item = await store.create(f"/{index:03}", b"x" * 3000)
             print("done", item.key, item.revision)
-        except StoreUnavailable:
+        except StoreFull:
             failed += 1
     limit(resource.RLIM_INFINITY)
     item = await store.create("/later", b"x" * 3000)

@@ -31,6 +31,8 @@ def test_every_rule_has_a_page_whose_examples_are_true(rule: str, tmp_path: Path
     (tmp_path / "clean.yaml").write_text(clean)
     assert rule in rules(tmp_path / "found.yaml")
     assert rule not in rules(tmp_path / "clean.yaml")
+    assert "admission" not in rules(tmp_path / "clean.yaml")
+    assert rule == "admission" or "admission" not in rules(tmp_path / "found.yaml")
 
 
 def test_there_is_no_page_without_a_rule() -> None:
@@ -41,7 +43,7 @@ def write(tmp_path: Path, tolerations: str, *, annotations: str = "{}") -> Path:
     file = tmp_path / "pod.yaml"
     file.write_text(
         f"apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  annotations: {annotations}\nspec:\n"
-        f"  tolerations:\n{tolerations}"
+        f"  containers: [{{name: app, image: app:1}}]\n  tolerations:\n{tolerations}"
     )
     return file
 
@@ -54,7 +56,7 @@ def test_the_eviction_trap_is_named_first_even_before_errors(tmp_path: Path) -> 
     ordered = findings(file)
     assert ordered[0].rule.id == "eviction-trap"
     assert ordered[1].severity is Severity.ERROR
-    assert ordered[0].line == 9
+    assert ordered[0].line == 10
 
 
 @pytest.mark.parametrize("seconds", ["0", "-5", "30"])
@@ -98,12 +100,13 @@ def test_wide_wildcards_are_broad(tmp_path: Path, key: str) -> None:
 def test_a_workload_reports_what_its_controller_will_meet(tmp_path: Path) -> None:
     file = tmp_path / "deployment.yaml"
     file.write_text(
-        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec:\n  template:\n    spec:\n"
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec:\n  selector: {matchLabels: {app: d}}\n"
+        "  template:\n    metadata: {labels: {app: d}}\n    spec:\n      containers: [{name: app, image: app:1}]\n"
         "      tolerations:\n      - {key: sla, operator: Gt, value: '0950'}\n"
     )
     (error,) = [finding for finding in findings(file) if finding.rule.id == "admission"]
     assert error.path == "spec.template.spec.tolerations[0].value"
-    assert error.line == 8
+    assert error.line == 11
     assert error.message == 'Invalid value: "0950": must be a valid decimal integer in canonical form'
 
 
@@ -111,7 +114,8 @@ def test_an_unreadable_object_does_not_hide_the_others(tmp_path: Path) -> None:
     file = tmp_path / "two.yaml"
     file.write_text(
         "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  tolerations:\n  - {key: sla, value: 950}\n---\n"
-        "apiVersion: v1\nkind: Pod\nmetadata: {name: b}\nspec:\n  tolerations: [{operator: Exists}]\n"
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: b}\nspec:\n"
+        "  containers: [{name: app, image: app:1}]\n  tolerations: [{operator: Exists}]\n"
     )
     assert rules(file) == ["unreadable", "broad-toleration"]
     assert findings(file)[0].message == "spec.tolerations[0].value: expected a string, got an integer: put it in quotes"

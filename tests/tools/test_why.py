@@ -41,7 +41,7 @@ def _taints(taints: Iterable[str]) -> Iterable[tuple[str, str, str]]:
 
 def pod(*lines: str, name: str = "web", kind: str = "Pod") -> str:
     return f"apiVersion: v1\nkind: {kind}\nmetadata:\n  name: {name}\nspec:\n" + "".join(
-        f"  {line}\n" for line in lines
+        f"  {line}\n" for line in ("containers: [{name: app, image: app:1}]", *lines)
     )
 
 

@@ -316,19 +316,6 @@ def test_a_template_may_go_on_using_what_it_uses_when_the_gate_is_off(kind: str)
 
 
 @pytest.mark.parametrize("kind", TEMPLATES)
-def test_what_an_update_leaves_as_it_is_in_a_template_is_not_judged_again(kind: str) -> None:
-    """The template may have been stored by a version whose rules were less strict."""
-    nonsense = {"tolerations": [{"key": "a", "operator": "Foo"}, {}], **requiring({"matchExpressions": [{"key": "a"}]})}
-    old = workload(kind, nonsense)
-    assert len(refused(old, ALL_ON)) >= 3
-    assert refused(workload(kind, {**nonsense, "priority": 5}), ALL_ON, old) == []
-    changed = workload(kind, {**nonsense, **tolerating(PLAIN, {"key": "a", "operator": "Foo"})})
-    assert [error.field for error in admission_errors(changed, ALL_ON, old)] == [
-        f"{TEMPLATES[kind]}.tolerations[1].operator"
-    ]
-
-
-@pytest.mark.parametrize("kind", TEMPLATES)
 def test_a_template_needs_the_gates_of_its_pods(kind: str) -> None:
     everything = {**tolerating(GT, WILDCARD), **preferring(SEMVER_TERM, CEL_TERM)}
     assert gates_needed(workload(kind, everything)) == frozenset(Gate)

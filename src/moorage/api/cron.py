@@ -11,7 +11,7 @@ from itertools import product
 from typing import NamedTuple, Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from moorage.gotext import quote
+from moorage.gotext import quote, seconds
 
 
 class _Bounds(NamedTuple):
@@ -39,11 +39,10 @@ _NAMED = {
     "@hourly": "0 * * * *",
 }
 _EVERY = "@every "
-_DURATION = re.compile(r"[+-]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)", re.ASCII)
-_DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
-_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _LONGEST = 2**63 / 1e9
 _INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+MAX_LENGTH = 1_000
+"""How many characters a schedule may have: each of the 60 minutes by its number needs 170."""
 _YEARS = 5
 """How far ahead a time is looked for: the 30th of February never comes."""
 
@@ -58,15 +57,24 @@ class Schedule(Protocol):
     def next(self, after: datetime) -> datetime | None:
         """The first time after a moment, in UTC; None when there is none within five years."""
 
+    def last(self, first: datetime, now: datetime) -> datetime:
+        """The last time up to now, when one of them was `first`."""
+
 
 def check(schedule: str) -> None:
     """Raise a ScheduleError unless the text is a schedule."""
     parse(schedule)
 
 
-@lru_cache(maxsize=1024)
 def parse(schedule: str, zone: str = "") -> Schedule:
     """Read a schedule whose fields are meant in a time zone, UTC when it names none."""
+    if len(schedule) + len(zone) > MAX_LENGTH:
+        raise ScheduleError(f"longer than {MAX_LENGTH:,} characters")
+    return _parse(schedule, zone)
+
+
+@lru_cache(maxsize=1024)
+def _parse(schedule: str, zone: str) -> Schedule:
     if not schedule:
         raise ScheduleError("empty spec string")
     if schedule.startswith(("TZ=", "CRON_TZ=")):
@@ -99,10 +107,10 @@ def _zone(name: str) -> tzinfo:
 
 def _interval(schedule: str) -> timedelta:
     text = schedule.removeprefix(_EVERY)
-    seconds = sum(float(number) * _SECONDS[unit] for number, unit in _DURATION_PART.findall(text))
-    if not _DURATION.fullmatch(text) or seconds >= _LONGEST:
+    length = seconds(text)
+    if length is None or abs(length) >= _LONGEST:
         raise ScheduleError(f"failed to parse duration {schedule}: time: invalid duration {quote(text)}")
-    return timedelta(seconds=1 if text.startswith("-") else max(1, int(seconds)))
+    return timedelta(seconds=max(1, int(length)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +124,9 @@ class _Every:
             return after.astimezone(UTC).replace(microsecond=0) + self.interval
         except OverflowError:
             return None
+
+    def last(self, first: datetime, now: datetime) -> datetime:
+        return first + (now - first) // self.interval * self.interval
 
 
 class _Field(NamedTuple):
@@ -144,6 +155,19 @@ class _Times:
                 if moment is not None:
                     return moment
         return None
+
+    def last(self, first: datetime, now: datetime) -> datetime:
+        known, after, end = first, first, now
+        while end - after > timedelta(minutes=1):
+            middle = after + (end - after) / 2
+            following = self.next(middle)
+            if following is not None and following <= now:
+                known, after = following, max(middle, following)
+            else:
+                end = middle
+        # The times are whole minutes: between these two there is one more at most.
+        following = self.next(after)
+        return following if following is not None and following <= now else known
 
     def _has(self, day: date) -> bool:
         if day.month not in self.months.values:

@@ -12,7 +12,6 @@ from moorage.api.meta import Data, Object
 
 T = TypeVar("T")
 
-_PROBLEM = re.compile(r"(?P<what>.*?)(?: - at `(?P<path>.*)`)?", re.DOTALL)
 _EXPECTED = re.compile(r"Expected `(?P<want>[^`]*)`, got `(?P<got>[^`]*)`")
 _WORDS = {
     "str": "a string", "int": "an integer", "float": "a number", "bool": "true or false", "null": "null",
@@ -57,7 +56,7 @@ def convert(data: Any, struct: type[T]) -> T:
 
 
 def from_manifest(data: Data) -> Object | None:
-    """The typed object that a manifest holds, or None when placement does not depend on its kind."""
+    """The typed object that a manifest holds, or None when its kind is unknown."""
     api_version, name = data.get("apiVersion"), data.get("kind")
     for field, value in (("apiVersion", api_version), ("kind", name)):
         if not value:
@@ -65,7 +64,7 @@ def from_manifest(data: Data) -> Object | None:
         if not isinstance(value, str):
             raise DecodeError(field, "expected a string")
     kind = kinds.find(str(api_version), str(name))
-    if kind is None or kind.struct is Object:
+    if kind is None:
         return None
     if kind.upgrade is not None and api_version != kind.api_version:
         data = kind.upgrade(data)
@@ -92,12 +91,12 @@ def _without_nulls(name: str, value: Any) -> Any:
 
 
 def _explained(problem: str) -> DecodeError:
-    parts = _PROBLEM.fullmatch(problem.replace("`key` in ", ""))
-    assert parts is not None  # every text matches
-    path = (parts["path"] or "").removeprefix("$").removeprefix(".")
-    expected = _EXPECTED.fullmatch(parts["what"])
+    problem = problem.replace("`key` in ", "")
+    what, at, place = problem.rpartition(" - at `") if problem.endswith("`") else (problem, "", "")
+    what, path = (what, place.removesuffix("`").removeprefix("$").removeprefix(".")) if at else (problem, "")
+    expected = _EXPECTED.fullmatch(what)
     if expected is None:
-        return DecodeError(path, parts["what"])
+        return DecodeError(path, what)
     want = " or ".join(_WORDS.get(word, word) for word in expected["want"].split(" | ") if word != "null")
     got = _WORDS.get(expected["got"], expected["got"])
     hint = ": put it in quotes" if want == "a string" and expected["got"] in ("int", "float", "bool") else ""

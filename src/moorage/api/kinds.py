@@ -53,13 +53,17 @@ class Kind:
         """The pod specification inside of an object of this kind."""
         if not self.pod_spec:
             return None
-        spec: PodSpec = attrgetter(_ATTRIBUTES.get(self.pod_spec, self.pod_spec))(item)
-        return spec
+        return _POD_SPECS[self.pod_spec](item)
 
 
 _TEMPLATE = "spec.template.spec"
 _CRON_TEMPLATE = "spec.jobTemplate.spec.template.spec"
-_ATTRIBUTES = {_CRON_TEMPLATE: "spec.job_template.spec.template.spec"}
+_POD_SPECS: dict[str, Callable[[Object], PodSpec]] = {
+    "spec": attrgetter("spec"),
+    "template.spec": attrgetter("template.spec"),
+    _TEMPLATE: attrgetter("spec.template.spec"),
+    _CRON_TEMPLATE: attrgetter("spec.job_template.spec.template.spec"),
+}
 _OLDER_DEVICES = ("v1alpha3", "v1alpha4", "v1beta1", "v1beta2")
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from moorage.api.meta import Data, LabelSelector
+from moorage.bounded import remember_short
 from moorage.gotext import quote
 from moorage.names import label_key_errors, label_value_errors, lenient_int64
 
@@ -91,6 +92,16 @@ def _number_test(requirement: Requirement) -> Test:
     return test
 
 
+MAX_REQUIREMENTS = 200
+"""How many requirements the selector of a query may have; a set may have more values."""
+_SHORT = 1_000
+
+
+def too_many_requirements() -> SelectorError:
+    """The error for a selector that is compared with every object for too long."""
+    return SelectorError(f"more than {MAX_REQUIREMENTS} requirements; ask for fewer, or name values in a set")
+
+
 EVERYTHING = LabelMatcher(())
 NOTHING = LabelMatcher(())
 NOTHING.matches = lambda _: False
@@ -115,7 +126,7 @@ def selector_of(selector: LabelSelector | None) -> LabelMatcher:
     return NOTHING if selector is None else _compiled(msgspec.json.encode(selector))
 
 
-@lru_cache(maxsize=4096)
+@remember_short(4096)
 def _compiled(encoded: bytes) -> LabelMatcher:
     return from_struct(msgspec.json.decode(encoded, type=LabelSelector))
 
@@ -141,10 +152,16 @@ def _holds(condition: Data, labels: Labels) -> bool:
     return False
 
 
-@lru_cache(maxsize=1024)
 def parse(text: str) -> LabelMatcher:
-    """The selector of a query, such as `app=web,tier in (front,back),!canary`."""
+    """The selector of a query, such as `app=web,tier in (front,back),!canary`. Raises SelectorError."""
+    return _remembered(text) if len(text) <= _SHORT else _parsed(text)
+
+
+def _parsed(text: str) -> LabelMatcher:
     return LabelMatcher(_Parser(text).requirements())
+
+
+_remembered = lru_cache(maxsize=1024)(_parsed)
 
 
 def _checked(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
@@ -185,8 +202,10 @@ class _Parser:
         self._place = 0
 
     def requirements(self) -> list[Requirement]:
-        requirements = []
+        requirements: list[Requirement] = []
         while self._next() != _END:
+            if len(requirements) == MAX_REQUIREMENTS:
+                raise too_many_requirements()
             if self._next() != "!" and not self._at_word():
                 raise SelectorError(f"found '{self._next()}', expected: !, identifier, or 'end of string'")
             try:

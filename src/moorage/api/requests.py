@@ -15,6 +15,8 @@ DEFAULT_MILLI_CPU, DEFAULT_MEMORY = 100, 200 * 1024 * 1024
 
 Amounts = dict[str, int]
 """Milli-cores of cpu, whole units of everything else."""
+MOST = 2**56
+"""No amount and no sum of amounts counts as more: a hundred times as much fits into 64 bits."""
 
 
 def amounts(resources: ResourceList) -> Amounts:
@@ -23,12 +25,12 @@ def amounts(resources: ResourceList) -> Amounts:
 
 
 def amount(name: str, value: str | int | float) -> int:
-    """One quantity as an integer, rounded up."""
+    """One quantity as an integer, rounded up, and no more than there can be of anything."""
     try:
         quantity = Quantity.of(value)
     except QuantityError:
         return 0
-    return quantity.milli_value() if name == CPU else quantity.value()
+    return max(-MOST, min(MOST, quantity.milli_value() if name == CPU else quantity.value()))
 
 
 def pod_requests(spec: PodSpec, missing: Mapping[str, int] | None = None) -> Amounts:
@@ -68,7 +70,7 @@ def _container(container: Container, missing: Mapping[str, int] | None) -> Amoun
 
 def _add(total: Amounts, more: Mapping[str, int]) -> None:
     for name, value in more.items():
-        total[name] = total.get(name, 0) + value
+        total[name] = min(MOST, total.get(name, 0) + value)
 
 
 def _raise_to(total: Amounts, least: Mapping[str, int]) -> None:

@@ -7,7 +7,8 @@ import binascii
 import math
 import re
 import struct
-from functools import lru_cache
+
+from moorage.bounded import remember_short
 
 Scalar = str | int | float | bool | None
 
@@ -49,7 +50,7 @@ def resolve(text: str) -> Scalar:
     return text
 
 
-@lru_cache(maxsize=4096)
+@remember_short(4096)
 def _number(text: str) -> Scalar:
     if text in _WORDS:
         return _WORDS[text]

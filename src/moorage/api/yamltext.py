@@ -22,6 +22,7 @@ MAX_ALIASED = 400_000
 
 _BAD_YAML = "bad YAML: "
 _MAX_DIRECTIVES = 100
+_DIRECTIVE = re.compile(r"[\n\r\x85\u2028\u2029]%TAG")
 _TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
 _KEY_IS_NO_STRING = "a key is a map or a list; it must be a string"
 _NO_KEY: Any = object()
@@ -137,7 +138,8 @@ def decode_text(data: bytes) -> str:
 
 
 def _events(text: str, line: int) -> Iterator[Any]:
-    if text.count("\n%TAG") > _MAX_DIRECTIVES:
+    # The parser compares each with all before it; after every sort of line break that it knows.
+    if text.count("%TAG") > _MAX_DIRECTIVES and len(_DIRECTIVE.findall(text)) > _MAX_DIRECTIVES:
         raise YAMLTextError(line, f"there are more than {_MAX_DIRECTIVES} %TAG directives")
     try:
         next_event = _Parser(text).get_event
@@ -173,6 +175,7 @@ class _Builder:
 
     __slots__ = (
         "aliased", "anchors", "here", "items", "key", "line", "merged", "repeated", "root", "span", "stack", "starts",
+        "weights",
     )  # fmt: skip
 
     def __init__(self, line: int, repeated: list[RepeatedKey] | None) -> None:
@@ -188,6 +191,7 @@ class _Builder:
         self.stack: list[tuple[Any, Any, set[str] | None]] = []
         self.anchors: dict[str, Any] = {}
         self.aliased = 0
+        self.weights: dict[int, tuple[tuple[int, int], Any]] = {}
         self.starts: list[Any] = []
         self.items: list[Span] = []
         self.span = Span(0, 0, self.line, 0)
@@ -312,19 +316,23 @@ class _Builder:
 
     def measure(self, event: Any, value: Any) -> None:
         """Count the values that an alias repeats: they are shared in memory, but visited once for each alias."""
-        waiting = [(value, len(self.stack))]
-        while waiting:
-            part, depth = waiting.pop()
-            self.aliased += 1
-            if isinstance(part, str):
-                self.aliased += len(part) // 100
-            elif isinstance(part, (dict, list)):
-                if depth == MAX_DEPTH:
-                    raise self.error(event, _TOO_DEEP)
-                self.aliased += sum(map(len, part)) // 100 if isinstance(part, dict) else 0
-                waiting += [(inner, depth + 1) for inner in (part.values() if isinstance(part, dict) else part)]
-            if self.aliased > MAX_ALIASED:
-                raise self.error(event, f"aliases repeat more than {MAX_ALIASED:,} values")
+        weight, height = self.weigh(value)
+        if len(self.stack) + height > MAX_DEPTH:
+            raise self.error(event, _TOO_DEEP)
+        self.aliased += weight
+        if self.aliased > MAX_ALIASED:
+            raise self.error(event, f"aliases repeat more than {MAX_ALIASED:,} values")
+
+    def weigh(self, value: Any) -> tuple[int, int]:
+        """How many values there are in one, long texts counting as several, and how deep it is; counted once each."""
+        if not isinstance(value, (dict, list)):
+            return 1 + (len(value) // 100 if isinstance(value, str) else 0), 0
+        if id(value) not in self.weights:
+            parts = [self.weigh(part) for part in (value.values() if isinstance(value, dict) else value)]
+            keys = sum(map(len, value)) // 100 if isinstance(value, dict) else 0
+            weight = 1 + keys + sum(part[0] for part in parts), 1 + max((part[1] for part in parts), default=0)
+            self.weights[id(value)] = weight, value  # which keeps the value, and so its number
+        return self.weights[id(value)][0]
 
     def error(self, event: Any, message: str) -> YAMLTextError:
         return YAMLTextError(self.line + event.start_mark.line, message)

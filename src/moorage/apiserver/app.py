@@ -21,7 +21,7 @@ from moorage.apiserver.verbs.handlers import handler_of
 from moorage.client.clock import Clock
 from moorage.client.priority import urgent
 from moorage.features import Gates
-from moorage.store.protocol import Store, StoreUnavailable
+from moorage.store.protocol import Store, StoreFull, StoreUnavailable
 
 _LOG = logging.getLogger(__name__)
 
@@ -100,6 +100,8 @@ class App:
 def _failure(request: Request, error: Exception) -> Response:
     if isinstance(error, Refused):
         return error.response
+    if isinstance(error, StoreFull):
+        return status(507, Reason.INSUFFICIENT_STORAGE, str(error))
     if isinstance(error, StoreUnavailable):
         details = {"retryAfterSeconds": 1}
         return status(503, Reason.SERVICE_UNAVAILABLE, f"the store is not available: {error}", details)

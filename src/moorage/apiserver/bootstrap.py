@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from copy import deepcopy
 from datetime import UTC, datetime
@@ -16,8 +17,9 @@ from moorage.client.clock import timestamp
 from moorage.registry.prepare import prepare_create
 from moorage.registry.state import State
 from moorage.registry.table import strategy_of
-from moorage.store.protocol import KeyExists, Store
+from moorage.store.protocol import KeyExists, Store, StoreFull
 
+_LOG = logging.getLogger(__name__)
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 _OWN_SERVICE: Data = {
@@ -60,9 +62,18 @@ def _objects() -> list[Data]:
 
 
 async def bootstrap(store: Store) -> None:
-    """Create the objects that are missing; those that exist stay as they are."""
+    """Create the objects that are missing; those that exist stay as they are.
+
+    An old cluster is served without them while there is no space.
+    """
+    is_new = await store.get(key(kinds.row("v1", "Namespace"), "", NAMESPACES[0])) is None
     for data in (*_objects(), *DEFAULTS):
-        await _create_missing(store, data)
+        try:
+            await _create_missing(store, data)
+        except StoreFull as error:
+            if is_new:
+                raise
+            _LOG.warning("%s %s is not created: %s", data["kind"], data["metadata"]["name"], error)
 
 
 async def keep_own_service(store: Store) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+import shlex
 from pathlib import Path
 
 _OURS = ("ca.", "apiserver.", "service-account.", "tokens.csv", "kubeconfig", "moorage.db")
 _MARK = "ca.key"
 """The file that exists after every start."""
+_PRIVATE = ("*.key", "tokens.csv", "kubeconfig", "moorage.db*")
+_OTHERS = 0o077
 _IGNORED = frozenset(("lost+found",))
 
 
@@ -25,3 +28,16 @@ def claim(directory: Path) -> None:
     if foreign:
         what = f"holds other files ({foreign[0]}) and none of Moorage's: name an empty directory, or a new one"
         raise OSError(errno.ENOTEMPTY, what, str(directory))
+
+
+def exposed(directory: Path) -> str:
+    """The command that takes the permissions of others away; empty when they have none."""
+    files = sorted(file for pattern in _PRIVATE for file in directory.glob(pattern) if _is_open(file))
+    commands = [f"chmod 700 {shlex.quote(str(directory))}"] if _is_open(directory) else []
+    if files:
+        commands.append(f"chmod 600 {shlex.join(map(str, files))}")
+    return " && ".join(commands)
+
+
+def _is_open(path: Path) -> bool:
+    return bool(path.stat().st_mode & _OTHERS)

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry
 
-from moorage.apiserver.access import certificates, tokens
+from moorage.apiserver.access import certificates, credentials
 from moorage.apiserver.access.accounttokens import ServiceAccountTokens
 from moorage.apiserver.access.authentication import Authenticator
 from moorage.apiserver.access.certificates import CertificateError
+from moorage.apiserver.access.credentials import SharedFiles
 from moorage.apiserver.access.rbac import Rbac
-from moorage.apiserver.access.tokens import TokenError
+from moorage.apiserver.access.tokens import TokenError, Tokens
 from moorage.apiserver.accessindex import AccessIndex
 from moorage.apiserver.app import App
 from moorage.apiserver.base.users import MASTERS, User
 from moorage.apiserver.bootstrap import bootstrap, keep_own_service
-from moorage.apiserver.datadir import claim
+from moorage.apiserver.datadir import claim, exposed
 from moorage.apiserver.eventexpiry import Expiry
 from moorage.apiserver.http.listener import Server
 from moorage.apiserver.local import LocalTransport
+from moorage.apiserver.oldobjects import name_old_objects
 from moorage.apiserver.periodic import PeriodicTasks
 from moorage.client import Client
 from moorage.client.clock import Clock
@@ -33,9 +37,11 @@ from moorage.features import Gates
 from moorage.store import EtcdFiles, open_store
 from moorage.store.protocol import Store, StoreError
 
-KUBECONFIG, AUTHORITY = "kubeconfig", "ca.crt"
-"""Files in the data directory: how to reach the server, and the certificate to trust."""
-_EXPIRY_SECONDS, _SERVICE_SECONDS = 60.0, 10.0
+KUBECONFIG = "kubeconfig"
+"""The file in the data directory that says how to reach the server."""
+_LOG = logging.getLogger(__name__)
+_EXPIRY_SECONDS, _SERVICE_SECONDS, _OLD_OBJECTS_SECONDS = 60.0, 10.0, 3600.0
+_NOTHING_SHARED = SharedFiles()
 
 
 @dataclass(slots=True)
@@ -45,6 +51,9 @@ class APIServer:
     url: str
     kubeconfig: Path
     token: str
+    """The token in it; empty when no token is for a user who may do everything."""
+    trusted: str
+    """The certificate to trust; empty when only the system's authorities may know it."""
     store: Store
     _server: Server
     _index: AccessIndex
@@ -89,6 +98,8 @@ async def start(
     port: int,
     *,
     etcd_files: EtcdFiles = (None, None, None),
+    advertise: str = "",
+    shared: SharedFiles = _NOTHING_SHARED,
     clock: Clock | None = None,
 ) -> APIServer:
     """Start a server on a data directory and the store at an address. Raises CannotStart."""
@@ -98,7 +109,7 @@ async def start(
     except (StoreError, OSError) as error:
         raise CannotStart(_sentence(error, str(directory))) from None
     try:
-        return await _started(directory, store, gates, bind, port, clock)
+        return await _started(directory, store, gates, Endpoint(bind, port, advertise), shared, clock)
     except (StoreError, CertificateError, TokenError, OSError) as error:
         await store.close()
         raise CannotStart(_sentence(error, f"{bind}:{port}")) from None
@@ -115,30 +126,57 @@ def _sentence(error: Exception, place: str) -> str:
     return f"{place}: {reason}{remedy}"
 
 
-async def _started(directory: Path, store: Store, gates: Gates, bind: str, port: int, clock: Clock | None) -> APIServer:
-    material = certificates.prepare(directory, bind)
-    known = tokens.prepare(directory)
+class Endpoint(NamedTuple):
+    """Where a server listens, and the address that it advertises, if any."""
+
+    bind: str
+    port: int
+    advertise: str = ""
+
+    def url(self, port: int) -> str:
+        """Where clients reach the server; on this machine when it listens on all addresses and none is advertised."""
+        host = self.advertise or {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.bind, self.bind)
+        return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+
+
+async def _started(
+    directory: Path, store: Store, gates: Gates, place: Endpoint, shared: SharedFiles, clock: Clock | None
+) -> APIServer:
+    own = credentials.prepare(directory, place.bind, place.advertise, shared)
+    if remedy := exposed(directory):
+        _LOG.warning("permissions are too open: type %s", remedy)
     rbac = Rbac()
     index = AccessIndex(store, rbac)
-    accounts = ServiceAccountTokens(material.service_account_key, index.exists)
-    users = tokens.Tokens(tokens.load(directory / tokens.FILE))
-    authenticator = Authenticator(users, accounts, material.authority.certificate)
+    accounts = ServiceAccountTokens(own.signing_key, index.exists, others=own.verifying_keys)
+    authenticator = Authenticator(Tokens(own.users), accounts, own.client_authorities)
     app = App(store, gates, authenticator, accounts, rbac, clock)
-    server = Server(app.handle, material.tls(), bind, port)
+    server = Server(app.handle, own.tls, place.bind, place.port)
     await bootstrap(store)
     await index.start()
+    file, admin = directory / KUBECONFIG, own.admin_token
     try:
         await server.start()
+        url = place.url(server.port)
+        _write_kubeconfig(file, certificates.kubeconfig(url, own.trusted.encode(), admin).encode())
     except OSError:
+        await server.stop(0)
         await index.stop()
         raise
     clock = clock or Clock()
     tasks = PeriodicTasks(clock)
     tasks.start("removing old events", Expiry(store, clock).look, _EXPIRY_SECONDS)
+    tasks.start("looking for old objects", partial(name_old_objects, store, gates), _OLD_OBJECTS_SECONDS)
     tasks.start("keeping the service of the API server", partial(keep_own_service, store), _SERVICE_SECONDS)
-    host = f"[{bind}]" if ":" in bind else bind
-    url = f"https://{host}:{server.port}"
-    file = directory / KUBECONFIG
-    admin = known[tokens.ADMIN.name]
-    certificates.write_private(file, certificates.kubeconfig(url, material.authority.certificate_pem, admin).encode())
-    return APIServer(url, file, admin, store, server, index, tasks, app)
+    return APIServer(url, file, admin, own.trusted, store, server, index, tasks, app)
+
+
+def _write_kubeconfig(file: Path, content: bytes) -> None:
+    """Write a kubeconfig, unless it is there. On a full disk that of an earlier start has to do."""
+    if file.exists() and file.read_bytes() == content:
+        return
+    try:
+        certificates.write_private(file, content)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not file.exists():
+            raise
+        _LOG.warning("%s: %s: it may name another address than this server's", file, error.strerror)

@@ -11,6 +11,7 @@ from moorage.cli.lint import lint
 from moorage.cli.options import Commands
 from moorage.cli.perf import perf
 from moorage.cli.rollback import rollback
+from moorage.cli.store import store
 from moorage.cli.up import apiserver, up
 from moorage.cli.why import why
 
@@ -31,6 +32,7 @@ def main() -> None:
       moorage cel check --env node EXPRESSION    whether an expression is admitted, and what it costs
       moorage rollback GATE -f manifests/        what turning a gate off would do
       moorage perf --config workloads.yaml       how fast pods are placed
+      moorage store backup copy                  a copy of a cluster, taken while it runs
 
     Shell completion: eval "$(_MOORAGE_COMPLETE=bash_source moorage)" (or zsh_source, fish_source).
     """
@@ -46,3 +48,4 @@ main.add_command(up)
 main.add_command(apiserver)
 main.add_command(scheduler)
 main.add_command(controllers)
+main.add_command(store)

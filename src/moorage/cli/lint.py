@@ -51,7 +51,7 @@ def lint(
         raise click.UsageError(f"unknown rule {unknown[0]}: the rules are {', '.join(RULES)}")
     cluster = read(paths)
     if not cluster.items and not cluster.problems:
-        cannot_run(f"no objects that placement reads in {', '.join(paths)}")
+        cannot_run(f"no objects of known kinds in {', '.join(paths)}")
     nodes = _nodes(cluster, node_paths)
     for note in cluster.notes():
         click.echo(f"note: {note}", err=True)

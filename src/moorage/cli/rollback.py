@@ -59,7 +59,7 @@ def rollback(gate: Gate, kubeconfig: Path | None, paths: tuple[str, ...], output
     if paths:
         cluster = read(paths)
         if not cluster.items and not cluster.problems:
-            cannot_run(f"no objects that placement reads in {', '.join(paths)}")
+            cannot_run(f"no objects of known kinds in {', '.join(paths)}")
     elif kubeconfig:
         cluster = _live(kubeconfig)
     else:

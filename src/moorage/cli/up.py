@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import signal
 import ssl
 from collections.abc import Awaitable, Callable
@@ -15,10 +16,38 @@ from moorage.cli.options import cannot_run, gates_option, parse_gates
 from moorage.features import Gates
 
 if TYPE_CHECKING:
+    from moorage.apiserver.access.credentials import SharedFiles
     from moorage.apiserver.run import APIServer
 
 _DIRECTORY = Path(".moorage")
 _FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+def _address(_: click.Context, __: click.Parameter, text: str) -> str:
+    try:
+        if not text or not ipaddress.ip_address(text).is_unspecified:
+            return text
+    except ValueError:
+        pass
+    raise click.BadParameter(f"{text!r} is no IP address by which clients can reach a server")
+
+
+_SHARED_OPTIONS = (
+    click.option("--advertise-address", "advertise", default="", metavar="IP", callback=_address,
+                 help="The address by which clients reach this server: in its certificate and in the kubeconfig. "
+                      "By default the one it listens on."),
+    click.option("--tls-cert-file", type=_FILE,
+                 help="The certificate of this server, those of its issuers after it. By default one is made."),
+    click.option("--tls-private-key-file", type=_FILE, help="The key of that certificate."),
+    click.option("--client-ca-file", type=_FILE,
+                 help="The authorities that may issue client certificates. By default the server's own."),
+    click.option("--service-account-key-file", "service_account_key_files", type=_FILE, multiple=True,
+                 help="Keys, public or private, by which tokens of service accounts are verified; may be repeated."),
+    click.option("--service-account-signing-key-file", type=_FILE,
+                 help="The private key that signs tokens of service accounts. By default one is made."),
+    click.option("--token-auth-file", type=_FILE,
+                 help="Users and their bearer tokens, as CSV: token, user name, uid, groups. By default one is made."),
+)  # fmt: skip
 
 
 def _server_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -34,6 +63,7 @@ def _server_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--etcd-cafile", type=_FILE, help="Whom to trust as etcd; with it etcd is spoken to in TLS."),
         click.option("--etcd-certfile", type=_FILE, help="Who this server is to etcd."),
         click.option("--etcd-keyfile", type=_FILE, help="The key of that certificate."),
+        *_SHARED_OPTIONS,
         gates_option("--feature-gates", "gates", "Gates of all components"),
         gates_option("--apiserver-feature-gates", "apiserver_gates", "Gates of the API server, in place of those"),
     )):  # fmt: skip
@@ -111,7 +141,31 @@ def _settings(server: dict[str, Any]) -> dict[str, Any]:
     if any(files) and not server["store"].startswith("etcd://"):
         raise click.UsageError("--etcd-cafile, --etcd-certfile and --etcd-keyfile are for --store etcd://HOST:PORT,…")
     _check_etcd_files(*files)
-    return {**server, "etcd_files": files}
+    shared = _shared_files(*(server.pop(name) for name in _SHARED_FILES))
+    return {**server, "etcd_files": files, "shared": shared}
+
+
+_SHARED_FILES = (
+    "tls_cert_file", "tls_private_key_file", "client_ca_file", "service_account_signing_key_file",
+    "service_account_key_files", "token_auth_file",
+)  # fmt: skip
+
+
+def _shared_files(
+    certificate: Path | None,
+    key: Path | None,
+    client_authorities: Path | None,
+    signing_key: Path | None,
+    verifying_keys: tuple[Path, ...],
+    tokens: Path | None,
+) -> SharedFiles:
+    from moorage.apiserver.access.credentials import SharedFiles
+
+    if (certificate is None) != (key is None):
+        raise click.UsageError("--tls-cert-file and --tls-private-key-file go together")
+    if (signing_key is None) != (not verifying_keys):
+        raise click.UsageError("--service-account-signing-key-file and --service-account-key-file go together")
+    return SharedFiles(certificate, key, client_authorities, signing_key, verifying_keys, tokens)
 
 
 def _check_etcd_files(authority: Path | None, certificate: Path | None, key: Path | None) -> None:

@@ -55,15 +55,17 @@ def why(paths: tuple[str, ...], output: str, gates: Gates) -> None:
 
 
 def _write_text(explanations: Iterable[Explanation], explainer: Explainer, output: str) -> int:
-    findings = fitting = 0
+    findings = fitting = refused = 0
     limit = None if output == "wide" else _SHOWN
     for explanation in explanations:
         findings += explanation.is_finding
-        fitting += bool(explanation.answer.fits)
+        fitting += explanation.fits
+        refused += bool(explanation.admission)
         click.echo("\n".join(_text(explanation, len(explainer.nodes), limit)), color=wants_colour())
     pods = explainer.pod_count
     summary = (
-        f"{_count(pods, 'pod')}, {_count(len(explainer.nodes), 'node')}: {fitting} fit, {pods - fitting} fit nowhere"
+        f"{_count(pods, 'pod')}, {_count(len(explainer.nodes), 'node')}: {fitting} fit, "
+        f"{pods - fitting - refused} fit nowhere" + (f", {refused} refused by admission" if refused else "")
     )
     click.echo(click.style(summary, bold=True), color=wants_colour())
     return findings
@@ -144,7 +146,7 @@ def _data(explanation: Explanation) -> dict[str, Any]:
         "pod": item.name,
         "file": item.file,
         "line": item.line(),
-        "fits": bool(answer.fits),
+        "fits": explanation.fits,
         "nodes": [_fit_data(fit) for fit in answer.fits],
         "refused": [_refused_data(refused) for refused in answer.refused],
     }

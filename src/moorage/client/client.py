@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
@@ -23,6 +24,9 @@ MERGE, STRATEGIC, JSON_PATCH = (
 )
 _PODS = kinds.row("v1", "Pod")
 _PAGE_SIZE = 5000
+MAX_LINE = 8 << 20
+"""How many bytes an event of a watch may have: twice as many as the largest object."""
+_LONGEST_SPACE, _SHOWN = 100, 80
 _PLAIN = re.compile(r"[-.a-z0-9]+", re.ASCII)
 """A name that needs no quoting in a path."""
 
@@ -119,10 +123,11 @@ class Client:
         query = {
             "watch": "true", "resourceVersion": after, "allowWatchBookmarks": "true", "fieldSelector": fields,
         }  # fmt: skip
-        rest = b""
-        async with self.transport.stream(_target(self._path(kind, namespace), query)) as chunks:
-            async for chunk in chunks:
-                *lines, rest = (rest + chunk).split(b"\n")
+        async with (
+            self.transport.stream(_target(self._path(kind, namespace), query)) as chunks,
+            aclosing(_lines(chunks)) as batches,
+        ):
+            async for lines in batches:
                 batch = [_read(_read_line, line) for line in lines if line]
                 for number, event in enumerate(batch):
                     if event.type == "ERROR":
@@ -209,15 +214,37 @@ class Client:
         answer = await self.transport.request(method, target, body, content_type if body else "")
         if answer.status >= 300:
             raise errors.of(answer.status, answer.body, answer.retry_after)
+        if not answer.body.startswith(b"{") and not answer.body[:_LONGEST_SPACE].lstrip().startswith(b"{"):
+            raise _unreadable(f"it is no object: {answer.body[:_SHOWN].decode(errors='replace')}")
         return answer.body
+
+
+async def _lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[Sequence[bytes], None]:
+    """The lines of a stream, those that end in one chunk together. Raises Unavailable when one does not end."""
+    begun: list[bytes] = []
+    size = 0
+    async for chunk in chunks:
+        first, newline, more = chunk.partition(b"\n")
+        begun.append(first)
+        size += len(first)
+        if size > MAX_LINE:
+            raise errors.Unavailable(502, "BadGateway", f"an event of the watch is longer than {MAX_LINE >> 20} MiB")
+        if newline:
+            *lines, rest = more.split(b"\n")
+            yield [b"".join(begun), *lines]
+            begun, size = [rest], len(rest)
 
 
 def _read(reader: Callable[[bytes], _Read], body: bytes) -> _Read:
     try:
         return reader(body)
     except (msgspec.DecodeError, UnicodeError) as error:
-        # No API server answers like this, but a proxy in front of it may while the server is away.
-        raise errors.Unavailable(502, "BadGateway", f"the answer cannot be read: {error}") from None
+        raise _unreadable(str(error)) from None
+
+
+def _unreadable(why: str) -> errors.Unavailable:
+    """The error for an answer that no API server gives, but a proxy in front of it while the server is away."""
+    return errors.Unavailable(502, "BadGateway", f"the answer cannot be read: {why}")
 
 
 def _target(where: str, query: Mapping[str, str]) -> str:

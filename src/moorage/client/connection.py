@@ -14,6 +14,8 @@ from moorage.client.transport import Answer
 
 _HELD = 1 << 20
 """How many bytes of a stream may wait for their reader before reading from the socket is paused."""
+LARGEST, LARGEST_HEAD = 1 << 30, 64 << 10
+"""How many bytes an answer may have, and its headers."""
 _ALIVE = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15),
@@ -37,7 +39,7 @@ class ClientConnection(asyncio.Protocol):
     """A connection. Whoever asks must wait for the answer, or abort."""
 
     __slots__ = (
-        "_begun", "_complete", "_failure", "_held", "_monotonic", "_on_lost", "_parser", "_parts", "_paused",
+        "_begun", "_complete", "_failure", "_head", "_held", "_monotonic", "_on_lost", "_parser", "_parts", "_paused",
         "_retry_after", "_status", "_streaming", "_transport", "_waiter", "heard", "lost", "reusable",
     )  # fmt: skip
 
@@ -63,7 +65,7 @@ class ClientConnection(asyncio.Protocol):
         self._status = 0
         self._retry_after = 0.0
         self._parts: list[bytes] = []
-        self._held = 0
+        self._held = self._head = 0
 
     async def ask(self, message: bytes) -> Answer:
         """Send a request and return its answer. Raises Unavailable, Unanswered when not a byte came back."""
@@ -166,6 +168,11 @@ class ClientConnection(asyncio.Protocol):
             return
         self.heard = self._monotonic()
         self._begun = True
+        if not self._status:
+            self._head += len(data)
+            if self._head > LARGEST_HEAD + len(data):
+                self.abort(f"the answer has more than {LARGEST_HEAD >> 10} KiB of headers")
+                return
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
@@ -196,6 +203,8 @@ class ClientConnection(asyncio.Protocol):
         """The parser has read a part of the body."""
         self._parts.append(data)
         self._held += len(data)
+        if self._held > LARGEST and not self._streams:
+            self.abort(f"the answer is longer than {LARGEST >> 20} MiB")
 
     def on_message_complete(self) -> None:
         """The parser has read a whole answer, or one that only says that the answer will come."""

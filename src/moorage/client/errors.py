@@ -22,6 +22,9 @@ class Status(Wire):
     details: Details | None = None
 
 
+LONGEST_DELAY = 300.0
+"""For how many seconds a server may ask to be left alone."""
+
 read_status = msgspec.json.Decoder(Status).decode
 
 
@@ -69,7 +72,7 @@ class Unavailable(ApiError):
 
 _BY_CODE: dict[int, type[ApiError]] = {
     403: Forbidden, 404: Missing, 409: Conflict, 410: Expired, 422: Invalid, 429: TooManyRequests,
-    500: Unavailable, 502: Unavailable, 503: Unavailable, 504: Unavailable,
+    500: Unavailable, 502: Unavailable, 503: Unavailable, 504: Unavailable, 507: Unavailable,
 }  # fmt: skip
 
 
@@ -80,5 +83,6 @@ def of(code: int, body: bytes, retry_after: float = 0) -> ApiError:
     except (msgspec.DecodeError, UnicodeError):
         status = Status(message=body.decode(errors="replace").strip())
     kind = Exists if status.reason == "AlreadyExists" else _BY_CODE.get(code, ApiError)
-    delay = status.details.retry_after_seconds if status.details else 0
-    return kind(code, status.reason, status.message or f"the server answered {code}", delay or retry_after)
+    delay = (status.details.retry_after_seconds if status.details else 0) or retry_after
+    message = status.message or f"the server answered {code}"
+    return kind(code, status.reason, message, max(0.0, min(delay, LONGEST_DELAY)))

@@ -21,6 +21,7 @@ from moorage.client.backoff import Backoff
 from moorage.client.client import Client, ObjectEvent
 from moorage.client.clock import Clock
 from moorage.client.errors import ApiError, Expired, Missing
+from moorage.names import canonical_int64
 
 _LOG = logging.getLogger(__name__)
 _BACKOFF = Backoff(first=0.1, last=10.0)
@@ -105,6 +106,10 @@ class Informer(Generic[T]):
         """The objects that an index has under a key; copy it when objects may change meanwhile."""
         return self._indexes[index].entries.get(key, {}).values()
 
+    def count(self, index: str, key: str) -> int:
+        """How many objects an index has under a key."""
+        return len(self._indexes[index].entries.get(key, ()))
+
     def index_keys(self, index: str) -> Iterable[str]:
         """The keys under which an index has objects."""
         return self._indexes[index].entries.keys()
@@ -117,12 +122,13 @@ class Informer(Generic[T]):
 
     async def caught_up(self, revision: str, seconds: float = 5.0) -> bool:
         """Wait until the write that was answered with this revision is seen here too; False after some seconds."""
-        if not revision.isdigit():
+        wanted = canonical_int64(revision)
+        if wanted is None:
             return False
-        if int(revision) <= self._seen:
+        if wanted <= self._seen:
             return True
         reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heappush(self._awaited, (int(revision), next(self._numbers), reached))
+        heappush(self._awaited, (wanted, next(self._numbers), reached))
         try:
             async with asyncio.timeout(seconds):
                 await reached
@@ -194,7 +200,7 @@ class Informer(Generic[T]):
     def end_batch(self, revision: str = "") -> None:
         """Tell everybody who waits that all changes up to a revision, by default the last object's, are here."""
         self._revision = revision or self._revision
-        self._seen = int(self._revision) if self._revision.isdigit() else 0
+        self._seen = canonical_int64(self._revision) or 0
         while self._awaited and self._awaited[0][0] <= self._seen:
             _, _, reached = heappop(self._awaited)
             if not reached.done():

@@ -8,15 +8,16 @@ import random
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import Literal
 from uuid import uuid4
 
 import msgspec
 
 from moorage.api import kinds
-from moorage.api.meta import Data
+from moorage.api.meta import Data, ObjectMeta, Wire
 from moorage.client.client import Client
 from moorage.client.clock import Clock, timestamp
-from moorage.client.errors import ApiError, Conflict, Exists, Missing
+from moorage.client.errors import ApiError, Conflict, Exists, Missing, Unavailable
 
 _LOG = logging.getLogger(__name__)
 _LEASE = kinds.row("coordination.k8s.io/v1", "Lease")
@@ -158,7 +159,7 @@ class _Candidacy:
 
     async def _look(self) -> None:
         try:
-            lease: Data = msgspec.json.decode(await self._client.get(_LEASE, _NAMESPACE, self._name))
+            lease = _lease(await self._client.get(_LEASE, _NAMESPACE, self._name))
         except Missing:
             lease = {}
         if lease.get("spec") != self._data.get("spec"):
@@ -187,4 +188,26 @@ class _Candidacy:
             answer = await self._client.update(_LEASE, {**self._data, "spec": spec})
         else:
             answer = await self._client.create(_LEASE, {"metadata": {"name": self._name}, "spec": spec}, _NAMESPACE)
-        self._data = msgspec.json.decode(answer)
+        self._data = _lease(answer)
+
+
+class _LeaseSpec(Wire):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    lease_transitions: int | None = None
+
+
+class _Lease(Wire):
+    kind: Literal["Lease"]
+    metadata: ObjectMeta
+    spec: _LeaseSpec | None = None
+
+
+def _lease(answer: bytes) -> Data:
+    """The lease in an answer. Raises Unavailable when it is none, as a proxy gives while the server is away."""
+    try:
+        msgspec.json.decode(answer, type=_Lease)
+        lease: Data = msgspec.json.decode(answer)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise Unavailable(502, "BadGateway", f"the answer is no lease: {error}") from None
+    return lease

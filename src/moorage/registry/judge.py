@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 from moorage.api.decode import convert
@@ -10,57 +11,94 @@ from moorage.api.placementrules import tolerations_of
 from moorage.api.pod import Affinity, NodeAffinity, Pod, PodSpec, Toleration
 from moorage.features import Gates
 from moorage.registry.metadata import metadata_errors
+from moorage.registry.state import State
 from moorage.registry.strategy import Strategy
 from moorage.validation import admission_errors
 from moorage.validation.advice import warnings
 from moorage.validation.field import FieldError
 from moorage.validation.rules import context_of
 
+RULES = 2
+"""The edition of the rules; increased when they become stricter, so that stored objects are looked at again."""
 MAX_ADVISED = 100
 """How many taints or tolerations of one object get advice: each is compared with each other."""
 
 
 def judge(
-    strategy: Strategy, new: Data, old: Data | None, gates: Gates, subresource: str = ""
+    strategy: Strategy,
+    new: Data,
+    old: Data | None,
+    state: State,
+    gates: Gates,
+    subresource: str = "",
+    *,
+    advise: bool = True,
 ) -> tuple[list[FieldError], list[str]]:
     """The errors of a prepared object, and the warnings to its author. Raises DecodeError.
 
-    `old` is what it replaces, None for a new object.
+    `old` is what it replaces, None for a new object. An error that the stored object has already is not held against an
+    update: the object may have been stored when the rules were less strict.
     """
     typed, before = convert(new, strategy.kind.struct), None if old is None else convert(old, strategy.kind.struct)
-    errors, warned = metadata_errors(strategy, new, old), list[str]()
+    errors = metadata_errors(strategy, new, old)
     if not subresource:
-        placement_errors, warned = _placement(typed, before, gates)
-        errors += placement_errors
+        errors += _placement_errors(typed, before, gates)
         errors += strategy.errors(new, old)
-        if old is None:
-            warned += strategy.warnings(new)
+        if errors and old is not None:
+            known = set(map(str, stored_errors(strategy, old, gates)))
+            errors = [error for error in errors if str(error) not in known]
+        if not errors:
+            errors += strategy.conflicts(new, old, state)
     elif old is not None and subresource == "status":
         errors += strategy.status_errors(new, old)
     elif old is not None and (part := strategy.parts.get(subresource)):
         errors += part.errors(new, old)
-    return errors, warned
+    if subresource or not advise:
+        return errors, []
+    return errors, [*_advice(typed, before, gates), *(strategy.warnings(new) if old is None else ())]
 
 
-def _placement(item: Object, old: Object | None, gates: Gates) -> tuple[list[FieldError], list[str]]:
-    """Errors and warnings about the fields that decide placement. Pods of one template are judged once."""
+def stored_errors(strategy: Strategy, stored: Data, gates: Gates) -> list[FieldError]:
+    """The errors for which an object that is stored would be refused today, apart from gates. Raises DecodeError."""
+    typed = convert(stored, strategy.kind.struct)
+    errors = metadata_errors(strategy, stored, stored)
+    return [*errors, *admission_errors(typed, gates, typed), *strategy.errors(stored, stored)]
+
+
+def _placement_errors(item: Object, old: Object | None, gates: Gates) -> Iterable[FieldError]:
+    """Errors of the fields that decide placement."""
     if old is None and isinstance(item, Pod) and len(item.spec.tolerations) <= MAX_ADVISED:
-        affinity = item.spec.affinity and item.spec.affinity.node_affinity
-        errors, warned = _pod_placement(item.spec.tolerations, affinity, gates)
-        return list(errors), list(warned)
-    return admission_errors(item, gates, old), _advice(item, gates)
+        return _new_pod_errors(item.spec.tolerations, _node_affinity(item), gates)
+    return admission_errors(item, gates, old)
+
+
+def _advice(item: Object, old: Object | None, gates: Gates) -> Iterable[str]:
+    """Warnings about what is valid and probably wrong; none for objects with very many tolerations."""
+    if any(len(tolerations) > MAX_ADVISED for _, tolerations in tolerations_of(item)):
+        return ()
+    if old is None and isinstance(item, Pod):
+        return _new_pod_advice(item.spec.tolerations, _node_affinity(item), gates)
+    return warnings(item, context_of((), gates))
+
+
+def _node_affinity(pod: Pod) -> NodeAffinity | None:
+    return pod.spec.affinity.node_affinity if pod.spec.affinity else None
+
+
+# Pods of one template are judged once: these fields of theirs are equal.
+@lru_cache(maxsize=4096)
+def _new_pod_errors(
+    tolerations: tuple[Toleration, ...], affinity: NodeAffinity | None, gates: Gates
+) -> tuple[FieldError, ...]:
+    return tuple(admission_errors(_pod(tolerations, affinity), gates))
 
 
 @lru_cache(maxsize=4096)
-def _pod_placement(
+def _new_pod_advice(
     tolerations: tuple[Toleration, ...], affinity: NodeAffinity | None, gates: Gates
-) -> tuple[tuple[FieldError, ...], tuple[str, ...]]:
-    pod = Pod(spec=PodSpec(tolerations=tolerations, affinity=Affinity(affinity) if affinity else None))
-    return tuple(admission_errors(pod, gates)), tuple(_advice(pod, gates))
+) -> tuple[str, ...]:
+    return tuple(warnings(_pod(tolerations, affinity), context_of((), gates)))
 
 
-def _advice(item: Object, gates: Gates) -> list[str]:
-    """Warnings about what is valid and probably wrong; none for objects with very many tolerations."""
-    if any(len(tolerations) > MAX_ADVISED for _, tolerations in tolerations_of(item)):
-        return []
-    return warnings(item, context_of((), gates))
+def _pod(tolerations: tuple[Toleration, ...], affinity: NodeAffinity | None) -> Pod:
+    return Pod(spec=PodSpec(tolerations=tolerations, affinity=Affinity(affinity) if affinity else None))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 from ipaddress import AddressValueError, IPv6Address, ip_address
 
+from moorage.bounded import remember_short
 from moorage.names import subdomain_errors
 
 Problems = tuple[str, ...]
@@ -36,6 +36,7 @@ _BAD_PERCENT = (
     "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
     "validation is '[0-9]+%')"
 )
+_LONGEST_PERCENT = len("999999999%")
 _HEADER = re.compile(r"[-A-Za-z0-9]+")
 _BAD_HEADER = (
     "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for "
@@ -45,13 +46,13 @@ _BAD_VARIABLE = "a valid environment variable name must consist only of printabl
 BAD_PORT = "must be between 1 and 65535, inclusive"
 
 
-@lru_cache(maxsize=16384)
+@remember_short(16384)
 def subdomain(name: str) -> Problems:
     """A DNS subdomain such as `web-1.example`, the name of most objects."""
     return tuple(problem.replace("bytes", "characters") for problem in subdomain_errors(name))
 
 
-@lru_cache(maxsize=16384)
+@remember_short(16384)
 def label(name: str) -> Problems:
     """A DNS label such as `web-1`, the name of namespaces, services, containers and volumes."""
     problems = []
@@ -119,7 +120,9 @@ def config_key(key: str) -> Problems:
 
 def percent(text: str) -> Problems:
     """A percentage such as `25%`."""
-    return () if _PERCENT.fullmatch(text) else (_BAD_PERCENT,)
+    if not _PERCENT.fullmatch(text):
+        return (_BAD_PERCENT,)
+    return () if len(text.lstrip("0")) <= _LONGEST_PERCENT else ("must be no more than 999999999%",)
 
 
 def header(name: str) -> Problems:

@@ -23,6 +23,7 @@ FieldCheck = Callable[[Any, FieldPath, list[str]], Any]
 
 _TOP: FieldPath = ()
 _MAX_DEPTH = 100
+_MOST_UNKNOWN, _LONGEST_UNKNOWN = 200, 10_000
 _GO_NAMES = {str: "string", int: "number", float: "number", bool: "bool", dict: "object", list: "array"}
 _ANYTHING = frozenset(_GO_NAMES)
 _TIME = re.compile(r"[-\dT:]{19}Z", re.ASCII)
@@ -36,7 +37,12 @@ _NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/=]")
 
 
 class ShapeError(ValueError):
-    """A field has a value of a wrong type, in the words of Kubernetes' decoder."""
+    """A field has a value of a wrong type, in the words of Kubernetes' decoder. `path` is that of the field."""
+
+    def __init__(self, message: str, path: FieldPath) -> None:
+        super().__init__(message)
+        self.path = _bracketed(path)
+        self.message = message.removeprefix(f"{self.path}: ")
 
 
 class FieldShape:
@@ -128,7 +134,8 @@ def _read_struct(fields: dict[str, FieldShape], owner: str, obj: Data, path: Fie
         shape = fields.get(name)
         if shape is None:
             _shallow(value, (path, name, owner), unknown)
-            unknown.append(_dotted((path, name, owner)))
+            if len(unknown) < _MOST_UNKNOWN:
+                unknown.append(_dotted((path, name, owner))[:_LONGEST_UNKNOWN])
             dropped.append(name)
         elif type(value) in shape.accepts:
             if shape.check is not None:
@@ -243,7 +250,7 @@ def _quantity(value: Any, path: FieldPath, _: list[str]) -> str:
     try:
         return _canonical(value)
     except QuantityError as error:
-        raise ShapeError(f"{_bracketed(path)}: {error}") from None
+        raise ShapeError(f"{_bracketed(path)}: {error}", path) from None
 
 
 @lru_cache(maxsize=65536, typed=True)
@@ -258,7 +265,7 @@ def _bytes(value: str, path: FieldPath, _: list[str]) -> str:
     try:
         b64decode(text, validate=True)
     except ValueError:
-        raise ShapeError(f"{_bracketed(path)}: illegal base64 data at input byte {at}") from None
+        raise ShapeError(f"{_bracketed(path)}: illegal base64 data at input byte {at}", path) from None
     return text
 
 
@@ -280,7 +287,7 @@ def _instant(value: str, path: FieldPath) -> datetime:
             problem = _out_of_range(value)
     else:
         problem = _unreadable(value)
-    raise ShapeError(f"{_bracketed(path)}: parsing time {quote(value)}{problem}")
+    raise ShapeError(f"{_bracketed(path)}: parsing time {quote(value)}{problem}", path)
 
 
 def _unreadable(value: str) -> str:
@@ -307,21 +314,21 @@ def _shallow(value: Any, path: FieldPath, _: list[str], room: int = _MAX_DEPTH) 
     """Refuse a free-form value that is nested too deeply; all other types have a known depth."""
     if type(value) is dict or type(value) is list:
         if room == 0:
-            raise ShapeError(f"{_bracketed(path)}: nested deeper than {_MAX_DEPTH} levels")
+            raise ShapeError(f"{_bracketed(path)}: nested deeper than {_MAX_DEPTH} levels", path)
         for child in value.values() if type(value) is dict else value:
             _shallow(child, path, _, room - 1)
     return value
 
 
 def _misfit(value: str, go: str, path: FieldPath) -> ShapeError:
-    owner, names = "", []
+    owner, names, full = "", [], path
     while path:
         path, step, struct = path
         if struct:
             owner = owner or struct
             names.append(step)
     where = f"struct field {owner}.{'.'.join(reversed(names))}" if names else "value"
-    return ShapeError(f"json: cannot unmarshal {value} into Go {where} of type {go}")
+    return ShapeError(f"json: cannot unmarshal {value} into Go {where} of type {go}", full)
 
 
 def _dotted(path: FieldPath) -> str:

@@ -27,6 +27,10 @@ def _nothing(*_: Any) -> None:
     """Leave the object as it is."""
 
 
+def _same(obj: Data) -> Data:
+    return obj
+
+
 def _none(*_: Any) -> Iterator[Any]:
     return iter(())
 
@@ -53,17 +57,21 @@ class Strategy:
     bare_finalizers: bool = False
     """Whether finalizers need no prefix."""
 
+    stored_form: Callable[[Data], Data] = _same
+    """An object of this kind in the spelling in which it is stored."""
     defaults: Callable[[Data, str], None] = _nothing
     """Set what an object leaves open: (object, now)."""
     depends_on: tuple[Dependency, ...] = ()
-    """The other objects on which `admit` depends."""
+    """The other objects on which `admit` and `conflicts` depend."""
     admit: Callable[[Data, Data | None, State], None] = _nothing
-    """Set or refuse what depends on other objects: (new, old, state). Raises Denied or AbsentObject."""
+    """Set or refuse what depends on other objects: (new, old, state). Raises Denied."""
     own_fields: tuple[str, ...] = ()
     """The names of fields by which the rest of a new object depends on its own name, labels or identity."""
 
     create: Callable[[Data, str], None] = _nothing
     """Prepare a new object, whose status is empty: (object, now)."""
+    generate: Callable[[Data], None] = _nothing
+    """Set what the server generates for a prepared new object and no field manager owns."""
     keeps_status: bool = False
     """Whether a new object keeps the status that the client sent."""
     update: Callable[[Data, Data, str], None] = _nothing
@@ -83,6 +91,8 @@ class Strategy:
 
     errors: Callable[[Data, Data | None], Errors] = _none
     """What is wrong with a new object, or with an update: (new, old)."""
+    conflicts: Callable[[Data, Data | None, State], Errors] = _none
+    """What is wrong with an otherwise valid object because of other objects: (new, old, state)."""
     status_errors: Callable[[Data, Data], Errors] = _none
     warnings: Callable[[Data], Iterable[str]] = _none
     """What is valid in a new object but hardly intended, in the words of Kubernetes."""

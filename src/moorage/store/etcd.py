@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 
 from moorage.store.history import History, Watcher
-from moorage.store.members import COMPACT, PAUSE_SECONDS, RANGE, TXN, Lost, Members, Tls
+from moorage.store.members import COMPACT, PAUSE_SECONDS, RANGE, TXN, Lost, Members, Tls, encode
 from moorage.store.messages import (
     DELETE,
     MOD_REVISION,
@@ -18,6 +18,7 @@ from moorage.store.messages import (
     KeyValue,
     PutRequest,
     RangeRequest,
+    RangeResponse,
     RequestOp,
     TxnRequest,
     WatchCreateRequest,
@@ -37,6 +38,7 @@ from moorage.store.protocol import (
     StoreUnavailable,
     WatchEvent,
 )
+from moorage.store.sharedreads import SharedReads
 
 TIMEOUT_SECONDS = 10.0
 MAX_EVENTS = 10_000
@@ -54,6 +56,7 @@ class EtcdStore:
         self._members = members
         self._max_events, self._max_bytes = max_events, max_bytes
         self._streams: set[_Stream] = set()
+        self._reads: SharedReads[RangeResponse] = SharedReads()
         self._closed = False
 
     @classmethod
@@ -77,12 +80,12 @@ class EtcdStore:
 
     async def revision(self) -> int:
         """The revision of the latest change."""
-        response = await self._members.read(RANGE, RangeRequest(key=b"\0", count_only=True))
+        response = await self._range(RangeRequest(key=b"\0", count_only=True))
         return response.header.revision
 
     async def get(self, key: str) -> Item | None:
         """The item under a key now."""
-        response = await self._members.read(RANGE, RangeRequest(key=key.encode()))
+        response = await self._range(RangeRequest(key=key.encode()))
         return _item(response.kvs[0]) if response.kvs else None
 
     async def list(self, prefix: str, *, revision: int = 0, limit: int = 0, after: str = "") -> Page:
@@ -92,8 +95,7 @@ class EtcdStore:
         while True:
             count = min(limit - len(items), PAGE_ITEMS) if limit else PAGE_ITEMS
             start = max(first, after.encode() + b"\0") if after else first
-            request = RangeRequest(key=start, range_end=end, limit=count, revision=revision)
-            response = await self._members.read(RANGE, request)
+            response = await self._range(RangeRequest(key=start, range_end=end, limit=count, revision=revision))
             revision = revision or response.header.revision
             items += map(_item, response.kvs)
             remaining = response.count - len(response.kvs)
@@ -170,6 +172,9 @@ class EtcdStore:
         if current and current.value == value and current.revision > revision:
             return current
         raise StoreUnavailable(f"etcd did not say whether {key} was written: {lost}") from lost
+
+    async def _range(self, request: RangeRequest) -> RangeResponse:
+        return await self._reads.read(encode(request), lambda: self._members.read(RANGE, request))
 
 
 class _Stream:

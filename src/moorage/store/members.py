@@ -12,7 +12,7 @@ import grpc
 from grpc import aio
 
 from moorage.store import messages
-from moorage.store.protocol import CannotOpen, Compacted, StoreError, StoreUnavailable
+from moorage.store.protocol import CannotOpen, Compacted, StoreError, StoreFull, StoreUnavailable
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
@@ -25,6 +25,7 @@ _OPTIONS = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.http2.max_pings_without_data", 0),  # by default two, after which a dead member would not be missed
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2_000),
 )
@@ -44,7 +45,7 @@ _FINAL: dict[str, tuple[type[StoreError], str]] = {
     "etcdserver: mvcc: required revision has been compacted": (Compacted, "the revision is too old: etcd forgot it"),
     "etcdserver: mvcc: required revision is a future revision": (StoreUnavailable, "the revision is still to come"),
     "etcdserver: mvcc: database space exceeded": (
-        StoreUnavailable,
+        StoreFull,
         "etcd's space is used up: compact and defragment it, raise its --quota-backend-bytes, then disarm its alarm",
     ),
     "etcdserver: request is too large": (
@@ -112,6 +113,7 @@ class Members:
         """The responses of a member to a watch, until the member fails or ends it."""
         member = await self._connected(self._now() + self._timeout)
         call = member.watch(metadata=_METADATA)
+        member.watches.add(call)
         try:
             await call.write(request)
             while (response := await call.read()) is not aio.EOF:
@@ -121,7 +123,13 @@ class Members:
         except aio.AioRpcError as error:
             self._leave(member)
             raise StoreUnavailable(f"the watch was lost: {error.details()}") from error
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if call in member.watches or (task and task.cancelling()):
+                raise
+            raise StoreUnavailable("the member does not answer") from None
         finally:
+            member.watches.discard(call)
             call.cancel()
 
     async def close(self) -> None:
@@ -144,6 +152,8 @@ class Members:
                 if error.code() not in _TROUBLE:
                     raise StoreUnavailable(f"etcd does not do it: {details}") from error
                 self._leave(member)
+                if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                    member.end_watches()
                 if not repeat and details not in _NOT_BEGUN:
                     raise Lost(details) from error
                 if self._now() > deadline:
@@ -191,22 +201,30 @@ class _Member:
             else aio.insecure_channel(endpoint, _OPTIONS)
         )
         self.watch: aio.StreamStreamMultiCallable[messages.WatchRequest, messages.WatchResponse] = (
-            self.channel.stream_stream("/etcdserverpb.Watch/Watch", _encode, _decoder(messages.WatchResponse))
+            self.channel.stream_stream("/etcdserverpb.Watch/Watch", encode, _decoder(messages.WatchResponse))
         )
+        self.watches: set[aio.StreamStreamCall[messages.WatchRequest, messages.WatchResponse]] = set()
+        """Those under way."""
         self._calls: dict[str, aio.UnaryUnaryMultiCallable[Any, Any]] = {}
 
     def ready(self) -> bool:
         """Whether the member is connected; if not, it is being connected now."""
         return self.channel.get_state(try_to_connect=True) is grpc.ChannelConnectivity.READY
 
+    def end_watches(self) -> None:
+        """End the watches of a member that hangs, which would go on to wait for it."""
+        while self.watches:
+            self.watches.pop().cancel()
+
     def call(self, method: Method[RequestT, ResponseT]) -> aio.UnaryUnaryMultiCallable[RequestT, ResponseT]:
         """A method of this member, to be called."""
         if method.path not in self._calls:
-            self._calls[method.path] = self.channel.unary_unary(method.path, _encode, _decoder(method.response))
+            self._calls[method.path] = self.channel.unary_unary(method.path, encode, _decoder(method.response))
         return self._calls[method.path]
 
 
-def _encode(message: Any) -> bytes:
+def encode(message: Any) -> bytes:
+    """A message as it is sent."""
     encoded: bytes = message.SerializeToString()
     return encoded
 

@@ -75,6 +75,10 @@ class CannotOpen(StoreError):
     """The store cannot be opened: the message says what is wrong with its file or address."""
 
 
+class Damaged(CannotOpen):
+    """What was stored is damaged, or part of it is missing: the message says how to go on."""
+
+
 class KeyExists(StoreError):
     """There is an object under this key already."""
 
@@ -100,6 +104,10 @@ class StoreUnavailable(StoreError):
 
     A write may or may not have been done.
     """
+
+
+class StoreFull(StoreUnavailable):
+    """There is no space left for this write; deletions may still be done."""
 
 
 class Store(Protocol):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from typing import NamedTuple
 
-from moorage.store.database import FIRST_REVISION, Database, Row
+from moorage.store.database import FIRST_REVISION, Row, checksum_of
+from moorage.store.disk import Disk
 from moorage.store.history import MAX_BYTES, MAX_EVENTS, History, Watcher
 from moorage.store.keys import SortedKeys
 from moorage.store.protocol import (
@@ -20,26 +20,35 @@ from moorage.store.protocol import (
     KeyMissing,
     Page,
     RevisionConflict,
-    StoreError,
+    StoreFull,
     StoreUnavailable,
     WatchEvent,
 )
 
-MAX_BATCH = 512
+MAX_BATCH, MAX_BATCH_BYTES = 512, 2 * 1024 * 1024
+FREED_AT_ONCE = 16
 PROGRESS_SECONDS = 5.0
 
 _CLOSED = "the store is closed"
-_FAILURES = (sqlite3.Error, OverflowError, MemoryError)
+_BEING_DELETED = b'"deletionTimestamp":"'
+_MARK_BYTES = 4096
+"""More than an object grows by while it is being deleted: its mark, and the conditions of a namespace."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Write:
+class _Write(NamedTuple):
     """A change that is not on disk yet."""
 
     key: str
     value: bytes | None
     previous: Item | None
     done: asyncio.Future[Item]
+
+    def frees_space(self) -> bool:
+        """Whether this is a deletion, or a mark on an object that is being deleted and not gone yet."""
+        if self.value is None:
+            return True
+        most = len(self.previous.value) + _MARK_BYTES if self.previous else 0
+        return len(self.value) <= most and _BEING_DELETED in self.value
 
     def event(self, revision: int) -> WatchEvent:
         """The event of the change, once it has its revision."""
@@ -57,9 +66,9 @@ class SqliteStore:
     visible only when it is durable, and a batch that fails affects no other.
     """
 
-    def __init__(self, database: Database, items: dict[str, Item], history: History) -> None:
-        self._items = items
-        self._keys = SortedKeys(items)
+    def __init__(self, disk: Disk, history: History) -> None:
+        self._items = disk.items
+        self._keys = SortedKeys(disk.items)
         self._history = history
         self._pending: dict[str, list[asyncio.Future[None]]] = {}
         self._queue: SimpleQueue[_Write | None] = SimpleQueue()
@@ -67,18 +76,18 @@ class SqliteStore:
         self._closed = False
         self._finished: asyncio.Future[None] = self._loop.create_future()
         self._reports = self._loop.call_later(PROGRESS_SECONDS, self._report)
-        writer = threading.Thread(target=self._write_batches, args=(database, history.revision), daemon=True)
+        writer = threading.Thread(target=self._write_batches, args=(disk, history.revision), daemon=True)
         writer.name = "store-writer"
         writer.start()
 
     @classmethod
     async def open(cls, path: Path, *, max_events: int = MAX_EVENTS, max_bytes: int = MAX_BYTES) -> SqliteStore:
         """Open a database file, or make a new one. Raises CannotOpen."""
-        database, items, revision = await asyncio.to_thread(_read, path)
-        history = History(revision, max_events=max_events, max_bytes=max_bytes)
-        if revision == FIRST_REVISION:
+        disk = await asyncio.to_thread(Disk, path)
+        history = History(disk.revision, max_events=max_events, max_bytes=max_bytes)
+        if disk.revision == FIRST_REVISION:
             history.start = 0
-        return cls(database, items, history)
+        return cls(disk, history)
 
     async def revision(self) -> int:
         """The revision of the latest change."""
@@ -162,28 +171,49 @@ class SqliteStore:
         self._queue.put(_Write(key, value, previous, done))
         return await done
 
-    def _write_batches(self, database: Database, revision: int) -> None:
+    def _write_batches(self, disk: Disk, revision: int) -> None:
         """The writer thread: commit the changes that have come in while the last batch was being committed."""
         while writes := self._gathered():
-            rows = [Row(revision + place, write.key, write.value) for place, write in enumerate(writes, 1)]
             try:
-                database.commit(rows)
-            except _FAILURES as error:
-                self._loop.call_soon_threadsafe(self._fail, writes, f"the database cannot be written: {error}")
-                database.tidy(now=True)
-            else:
-                self._loop.call_soon_threadsafe(self._apply, writes, revision)
-                revision += len(writes)
-                database.tidy()
-        database.close()
+                revision = self._commit(disk.commit, writes, revision)
+            except StoreFull as error:
+                self._refuse([write for write in writes if not write.frees_space()], error)
+                revision = self._free(disk, [write for write in writes if write.frees_space()], revision)
+            except StoreUnavailable as error:
+                self._refuse(writes, error)
+            disk.tidy()
+        disk.close()
         self._loop.call_soon_threadsafe(self._finish)
+
+    def _free(self, disk: Disk, writes: Sequence[_Write], revision: int) -> int:
+        """Commit changes that free space, few at a time; the revision of the last one."""
+        for start in range(0, len(writes), FREED_AT_ONCE):
+            few = writes[start : start + FREED_AT_ONCE]
+            try:
+                revision = self._commit(disk.commit_freeing, few, revision)
+            except StoreUnavailable as error:
+                self._refuse(few, error)
+            disk.tidy()
+        return revision
+
+    def _commit(self, commit: Callable[[Sequence[Row]], None], writes: Sequence[_Write], revision: int) -> int:
+        """Write changes and make them visible; the revision of the last one. Raises StoreUnavailable."""
+        numbered = enumerate(writes, revision + 1)
+        commit([(at, write.key, write.value, checksum_of(at, write.value)) for at, write in numbered])
+        self._loop.call_soon_threadsafe(self._apply, writes, revision)
+        return revision + len(writes)
+
+    def _refuse(self, writes: Sequence[_Write], error: StoreUnavailable) -> None:
+        self._loop.call_soon_threadsafe(self._fail, writes, type(error), str(error))
 
     def _gathered(self) -> Sequence[_Write]:
         writes: list[_Write] = []
+        size = 0
         write = self._queue.get()
         while write is not None:
             writes.append(write)
-            if len(writes) == MAX_BATCH:
+            size += len(write.value or b"")
+            if len(writes) == MAX_BATCH or size >= MAX_BATCH_BYTES:
                 return writes
             try:
                 write = self._queue.get_nowait()
@@ -211,10 +241,10 @@ class SqliteStore:
                 write.done.set_result(event.item)
             self._release(write.key)
 
-    def _fail(self, writes: Sequence[_Write], sentence: str) -> None:
+    def _fail(self, writes: Sequence[_Write], kind: type[StoreUnavailable], sentence: str) -> None:
         for write in writes:
             if not write.done.done():
-                write.done.set_exception(StoreUnavailable(sentence))
+                write.done.set_exception(kind(sentence))
             self._release(write.key)
 
     def _release(self, key: str) -> None:
@@ -230,12 +260,3 @@ class SqliteStore:
         self._reports.cancel()
         self._history.fail(StoreUnavailable(_CLOSED))
         self._finished.set_result(None)
-
-
-def _read(path: Path) -> tuple[Database, dict[str, Item], int]:
-    database = Database(path)
-    try:
-        return database, *database.read()
-    except StoreError:
-        database.close()
-        raise

@@ -52,7 +52,7 @@ class Cluster:
 
     items: list[ClusterObject] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
-    """Kinds that placement does not read, and how many objects of them there were."""
+    """Unknown kinds, and how many objects of them there were."""
     problems: list[ManifestError] = field(default_factory=list)
     """Objects that cannot be decoded as the kind that they name."""
 
@@ -62,7 +62,7 @@ class Cluster:
 
     def notes(self) -> list[str]:
         """What a person should know about how the manifests were read."""
-        notes = [f"skipped {count} × {kind}: placement does not depend on it" for kind, count in self.skipped.items()]
+        notes = [f"skipped {count} × {kind}: not a kind that Moorage knows" for kind, count in self.skipped.items()]
         names = Counter(item.name for item in self.items if item.object.metadata.name)
         notes += (
             f"{name} is given {count} times: applied, the last replaces the others"

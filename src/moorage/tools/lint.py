@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from moorage.api.meta import Object
 from moorage.api.node import Node
 from moorage.features import Gates
+from moorage.tools.admission import ManifestAdmission
 from moorage.tools.cluster import Cluster, ClusterObject
-from moorage.validation import admission_errors
 from moorage.validation.advice import ADVICE
 from moorage.validation.rules import Breaches, Rule, RuleContext, RuleTable, Severity, context_of
 
@@ -21,7 +21,7 @@ IGNORE_ANNOTATION = "lint.moorage.dev/ignore"
 class LintFinding:
     """One rule that applies at one place."""
 
-    rule: Rule
+    rule: Rule[ClusterObject, LintContext]
     file: str
     line: int
     subject: str
@@ -34,7 +34,15 @@ class LintFinding:
         return self.rule.severity
 
 
-RULES = RuleTable()
+@dataclass(frozen=True, slots=True)
+class LintContext:
+    """What rules know besides the object: what the API server would say, the gates, and the nodes."""
+
+    admission: ManifestAdmission
+    placement: RuleContext
+
+
+RULES: RuleTable[ClusterObject, LintContext] = RuleTable()
 
 
 @RULES.rule(
@@ -43,9 +51,9 @@ RULES = RuleTable()
     "an object that cannot be read as its kind is refused as a whole",
     "give the field the type that the message names",
 )
-def _unreadable(*_: object) -> Breaches:
-    """Find nothing: such an object never becomes an item, and reading the manifests reports it."""
-    return iter(())
+def _unreadable(item: ClusterObject, context: LintContext) -> Breaches:
+    if refusal := context.admission.trial(item).unreadable:
+        yield refusal
 
 
 @RULES.rule(
@@ -54,12 +62,29 @@ def _unreadable(*_: object) -> Breaches:
     "the API server refuses the object",
     "correct the field, or turn on the gate that it needs",
 )
-def _refused(item: Object, context: RuleContext) -> Breaches:
-    for error in admission_errors(item, context.gates):
-        yield error.field, error.body
+def _refused(item: ClusterObject, context: LintContext) -> Breaches:
+    yield from context.admission.trial(item).refusals
 
 
-RULES.update(ADVICE)
+@RULES.rule(
+    "unknown-field",
+    Severity.WARNING,
+    "kubectl refuses a field that the kind does not have; for other clients the API server drops it",
+    "correct the spelling or the indentation, or remove the field",
+)
+def _unknown_fields(item: ClusterObject, context: LintContext) -> Breaches:
+    for path in context.admission.trial(item).unknown:
+        yield path, "unknown field"
+
+
+def _of_object(rule: Rule[Object, RuleContext]) -> Rule[ClusterObject, LintContext]:
+    def check(item: ClusterObject, context: LintContext) -> Breaches:
+        return rule.check(item.object, context.placement)
+
+    return Rule(rule.id, rule.severity, rule.reason, rule.fix, check)
+
+
+RULES.update((rule.id, _of_object(rule)) for rule in ADVICE.values())
 _ORDER = {rule_id: place for place, rule_id in enumerate(RULES)}
 
 
@@ -68,7 +93,8 @@ def lint(cluster: Cluster, nodes: Cluster, gates: Gates) -> list[LintFinding]:
     findings = [
         LintFinding(RULES["unreadable"], error.file, error.line, "", "", error.message) for error in cluster.problems
     ]
-    context = context_of((node for _, node in nodes.of(Node)), gates)
+    placement = context_of((node for _, node in nodes.of(Node)), gates)
+    context = LintContext(ManifestAdmission(cluster.items, gates), placement)
     for item in cluster.items:
         findings += sorted(_findings(item, context), key=_order)
     return findings
@@ -78,10 +104,10 @@ def _order(finding: LintFinding) -> tuple[bool, int, int]:
     return finding.rule.id != "eviction-trap", finding.severity, _ORDER[finding.rule.id]
 
 
-def _findings(item: ClusterObject, context: RuleContext) -> Iterator[LintFinding]:
+def _findings(item: ClusterObject, context: LintContext) -> Iterator[LintFinding]:
     ignored = {name.strip() for name in item.object.metadata.annotations.get(IGNORE_ANNOTATION, "").split(",")}
     for rule in RULES.values():
         if rule.id in ignored:
             continue
-        for path, message in rule.check(item.object, context):
+        for path, message in rule.check(item, context):
             yield LintFinding(rule, item.file, item.line(path), item.name, path, message)

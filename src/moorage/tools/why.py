@@ -20,10 +20,10 @@ from moorage.match.selector import (
     compile_selector,
 )
 from moorage.match.tolerations import NO_EXECUTE, NO_SCHEDULE, Tolerations
+from moorage.tools.admission import ManifestAdmission
 from moorage.tools.cluster import Cluster, ClusterObject
 from moorage.tools.nodes import UNSCHEDULABLE, GroupTable, Marks, NodeGroup, Nodes, NodeView
 from moorage.tools.remedy import Remedy, smallest_change
-from moorage.validation import admission_errors
 from moorage.validation.gates import gates_needed
 
 TAINT_WEIGHT, AFFINITY_WEIGHT, MAX_SCORE = 3, 2, 100
@@ -107,6 +107,11 @@ class Explanation:
     leaves_after: int | None
 
     @property
+    def fits(self) -> bool:
+        """Whether the pod is admitted and may run somewhere."""
+        return bool(self.answer.fits and not self.admission)
+
+    @property
     def is_finding(self) -> bool:
         """Whether the pod counts for the exit code: it fits nowhere, is refused by admission, or has to leave."""
         short = any(fit.grace_seconds is not None for fit in self.answer.fits)
@@ -147,6 +152,7 @@ class Explainer:
         }
         self._pods = [item for item in cluster.items if kinds.of(item.object).pod_spec]
         self._answers: dict[object, PodAnswer] = {}
+        self._admission = ManifestAdmission(cluster.items, gates)
 
     @property
     def pod_count(self) -> int:
@@ -161,10 +167,11 @@ class Explainer:
     def _explain(self, item: ClusterObject) -> Explanation:
         spec = kinds.of(item.object).pod_spec_of(item.object)
         assert spec is not None  # only items with a pod specification are kept
-        errors = admission_errors(item.object, self._gates)
+        trial = self._admission.trial(item)
+        refusals = [trial.unreadable] if trial.unreadable else trial.refusals
         leaves, after = self._stay(spec)
         answer = self._answer(spec, item.object.metadata.namespace or "default")
-        return Explanation(item, answer, [str(error) for error in errors], spec.node_name, leaves, after)
+        return Explanation(item, answer, [str(refusal) for refusal in refusals], spec.node_name, leaves, after)
 
     def _answer(self, spec: PodSpec, namespace: str) -> PodAnswer:
         affinity = spec.affinity and spec.affinity.node_affinity

@@ -34,8 +34,7 @@ from moorage.validation.update import pod_update_errors, volume_update_errors
 def admission_errors(item: Object, gates: Gates, old: Object | None = None) -> list[FieldError]:
     """What the API server refuses a new object for, or an update of `old`.
 
-    What the old object already uses stays allowed when its gate is off. What an update of a pod template leaves as it
-    is stays allowed too: the template may have been stored when the rules were less strict.
+    What the old object already uses stays allowed when its gate is off.
     """
     return _once(_errors(item, gates.including(gates_needed(old)) if old else gates, old))
 
@@ -62,19 +61,13 @@ def _errors(item: Object, gates: Gates, old: Object | None) -> Iterator[FieldErr
         case DeviceTaintRule():
             yield from device_taint_errors("spec.taint", item.spec.taint)
         case _:
-            yield from _template(item, gates, old)
+            yield from _template(item, gates)
 
 
-def _template(item: Object, gates: Gates, old: Object | None) -> Iterator[FieldError]:
-    """The template of a workload is judged like a pod, in what an update changes."""
+def _template(item: Object, gates: Gates) -> Iterator[FieldError]:
     kind = kinds.of(item)
-    spec, before = kind.pod_spec_of(item), None if old is None else kind.pod_spec_of(old)
-    if spec is None:
-        return
-    if before is None or _node_affinity(spec) != _node_affinity(before):
-        yield from _affinity_errors(kind.pod_spec, spec, gates)
-    if before is None or spec.tolerations != before.tolerations:
-        yield from toleration_errors(f"{kind.pod_spec}.tolerations", spec.tolerations, gates, kind.pod_spec)
+    if spec := kind.pod_spec_of(item):
+        yield from _pod_spec(kind.pod_spec, spec, gates)
 
 
 def _pod_spec(path: str, spec: PodSpec, gates: Gates) -> Iterator[FieldError]:

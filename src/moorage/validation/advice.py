@@ -25,7 +25,7 @@ _SYSTEM_TAINTS = tuple(
     f"node.kubernetes.io/{name}" for name in ("not-ready", "unreachable", "unschedulable", "out-of-service")
 )
 
-ADVICE = RuleTable()
+ADVICE: RuleTable[Object, RuleContext] = RuleTable()
 
 
 def warnings(item: Object, context: RuleContext) -> list[str]:

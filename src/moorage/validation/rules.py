@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Generic, TypeVar
 
-from moorage.api.meta import Object
 from moorage.api.node import Node, Taint
 from moorage.features import Gates
 
@@ -39,27 +39,32 @@ Breaches = Iterator[tuple[str, str]]
 """Paths and what is wrong there."""
 
 
+Judged = TypeVar("Judged")
+"""What a rule looks at."""
+Knowledge = TypeVar("Knowledge")
+"""What it knows besides."""
+
+
 @dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Generic[Judged, Knowledge]):
     """One lint rule. Its page is docs/lint/ID.md."""
 
     id: str
     severity: Severity
     reason: str
     fix: str
-    check: Callable[[Object, RuleContext], Breaches]
+    check: Callable[[Judged, Knowledge], Breaches]
 
 
-_Check = Callable[[Object, RuleContext], Breaches]
-
-
-class RuleTable(dict[str, Rule]):
+class RuleTable(dict[str, Rule[Judged, Knowledge]]):
     """Rules by id, in the order in which they are listed."""
 
-    def rule(self, rule_id: str, severity: Severity, reason: str, fix: str) -> Callable[[_Check], _Check]:
+    def rule(
+        self, rule_id: str, severity: Severity, reason: str, fix: str
+    ) -> Callable[[Callable[[Judged, Knowledge], Breaches]], Callable[[Judged, Knowledge], Breaches]]:
         """Enter a function that finds breaches as a rule."""
 
-        def enter(check: _Check) -> _Check:
+        def enter(check: Callable[[Judged, Knowledge], Breaches]) -> Callable[[Judged, Knowledge], Breaches]:
             self[rule_id] = Rule(rule_id, severity, reason, fix, check)
             return check
 

@@ -125,7 +125,7 @@ def test_a_token_of_another_key_is_not_accepted_unless_it_is_an_older_one() -> N
     token = world.issuer(old).issue(BOT).text
     with pytest.raises(UntrustedError, match="a key that is not known here"):
         world.accounts.verify(token)
-    world.issuer(made().service_account_key, older=[old.public_key()]).verify(token)
+    world.issuer(made().service_account_key, others=[old.public_key()]).verify(token)
 
 
 @pytest.mark.parametrize("seconds", [0, 599, 2**32 + 1])
@@ -173,7 +173,7 @@ def test_the_header_of_a_token_names_the_algorithm_and_the_key() -> None:
 def test_a_token_from_before_the_library_is_still_accepted() -> None:
     point = bytes.fromhex("03d9aa844bbf7dbe66009e690177cc0cd19349c7cf530371f64adb5a1a151a48c2")
     older = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), point)
-    issuer = World().issuer(made().service_account_key, older=[older])
+    issuer = World().issuer(made().service_account_key, others=[older])
     assert issuer.verify(EARLIER).extra["authentication.kubernetes.io/credential-id"] == (
         "JTI=190c83fd-0741-46f7-86d0-663a5906fa0c",
     )

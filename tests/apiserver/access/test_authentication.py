@@ -45,7 +45,7 @@ class World:
 
     def authenticator(self) -> Authenticator:
         known = Tokens({"secret": User("ann", ("dev",), "7"), "master": tokens.ADMIN})
-        return Authenticator(known, self.accounts, made().authority.certificate)
+        return Authenticator(known, self.accounts, (made().authority.certificate,))
 
     def user(self, **headers: str) -> User:
         named = [(name.replace("_", "-"), value) for name, value in headers.items()]
@@ -179,12 +179,28 @@ def test_tokens_are_made_once_and_kept_private(tmp_path: Path) -> None:
     assert admin.privileged
 
 
-@pytest.mark.parametrize("text", ["token-only\n", ",user\n", "a,b\na,c\n"])
-def test_a_bad_file_of_tokens_is_an_error_that_says_where(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"token-only\n", "line 1: the user name is missing"),
+        (b"a,b\n,user\n", "line 2: the token is missing"),
+        (b'a,b,1,"x,\ny"\na,c\n', "line 3: the token stands on an earlier line too"),
+        (b'a,b\n"c,d\n', "line 2: unexpected end of data"),
+        (b'a,b\n"c"d,e\n', "line 2: ',' expected after '\"'"),
+        (b"a,b\n\xff\xfe\n", "line 2: not text in UTF-8"),
+        (b"a" * 200_000, "line 1: field larger than field limit"),
+    ],
+)
+def test_a_bad_file_of_tokens_is_an_error_that_says_where_and_what_to_do(
+    tmp_path: Path, content: bytes, sentence: str
+) -> None:
     file = tmp_path / tokens.FILE
-    file.write_text(text)
-    with pytest.raises(TokenError, match=r"tokens.csv, line \d"):
+    file.write_bytes(content)
+    with pytest.raises(TokenError) as refused:
         tokens.prepare(tmp_path)
+    assert f"{file}, {sentence}" in str(refused.value)
+    assert 'write token,user,uid,"group1,group2"' in str(refused.value)
+    assert file.read_bytes() == content
 
 
 def test_a_file_of_tokens_may_be_written_by_hand(tmp_path: Path) -> None:

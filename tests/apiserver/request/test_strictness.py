@@ -117,6 +117,28 @@ def test_what_is_said_of_keys_given_twice() -> None:
     assert repeated_keys(body, data, Level.IGNORE) == []
 
 
+def test_many_keys_given_twice_below_a_long_one_are_named_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    joined: list[int] = []
+    text = repeatedkeys.Place.__str__
+
+    def counted(place: repeatedkeys.Place) -> str:
+        joined.append(place.length)
+        return text(place)
+
+    monkeypatch.setattr(repeatedkeys.Place, "__str__", counted)
+    many = ",".join(['"k":1'] * 20_000)
+    for length, most in ((1, repeatedkeys.MOST), (20_000, 3)):
+        body = f'{{"{"a" * length}":{{{many}}},"spec":{{"what":1}}}}'.encode()
+        data = msgspec.json.decode(body)
+        found = repeated_keys(body, data, Level.WARN)
+        assert len(found) == most
+        assert sum(joined) <= repeatedkeys.LONGEST
+        warnings = check(POD, {"spec": {"what": 1}}, Level.WARN, found, None, body)
+        assert len(warnings) <= 101
+        assert sum(joined) <= 5 << 20
+        joined.clear()
+
+
 VALUES = st.recursive(
     st.none() | st.integers(0, 9) | st.text(alphabet='":\\ ,{}ab', max_size=4),
     lambda child: (

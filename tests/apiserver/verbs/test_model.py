@@ -33,7 +33,7 @@ class Server:
 
     def __init__(self, store: SqliteStore) -> None:
         accounts = ServiceAccountTokens(made().service_account_key, lambda *_: False)
-        authenticator = Authenticator(Tokens({}), accounts, made().authority.certificate)
+        authenticator = Authenticator(Tokens({}), accounts, (made().authority.certificate,))
         self._app = App(store, ALL_ON, authenticator, accounts, Rbac())
 
     async def ask(self, method: str, path: str, body: Data | None = None, media_type: str = "") -> tuple[int, Data]:

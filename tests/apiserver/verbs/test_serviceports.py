@@ -11,6 +11,7 @@ import pytest
 from moorage.apiserver.verbs.ranges import next_free
 from moorage.store import open_store
 from tests.apiserver.asked import MERGE, Asked, Data
+from tests.plane import api_server
 
 SERVICES = "/api/v1/namespaces/default/services"
 DNS = [{"name": "dns", "port": 53, "protocol": "UDP"}, {"name": "dns-tcp", "port": 53}]
@@ -21,7 +22,7 @@ TAKEN = "provided port is already allocated"
 async def made(ask: Asked, name: str, where: str = SERVICES, **spec: Any) -> Data:
     spec = {"type": "NodePort", "ports": [{"port": 80}], **spec}
     code, service = await ask.told("POST", where, {"metadata": {"name": name}, "spec": spec})
-    assert code in (201, 422, 500), service
+    assert code in (201, 422), service
     return service
 
 
@@ -108,7 +109,8 @@ async def test_a_balancer_that_keeps_traffic_local_has_a_port_for_health_checks(
     assert (ports(service), service["spec"]["healthCheckNodePort"]) == ([30086], 30087)
     refused = await made(ask, "other", **local, healthCheckNodePort=30087)
     why = f"failed to allocate requested HealthCheck NodePort 30087: {TAKEN}"
-    assert (refused["code"], refused["message"]) == (500, f"Internal error occurred: {why}")
+    assert refused["code"] == 422
+    assert refused["message"] == f'Service "other" is invalid: spec.healthCheckNodePort: Invalid value: 30087: {why}'
     assert "field is immutable" in (await patched(ask, "web", healthCheckNodePort=30090))["message"]
     anywhere = await patched(ask, "web", externalTrafficPolicy="Cluster")
     assert "healthCheckNodePort" not in anywhere["spec"]
@@ -116,15 +118,29 @@ async def test_a_balancer_that_keeps_traffic_local_has_a_port_for_health_checks(
     assert "may only be set when `type` is 'LoadBalancer'" in useless["message"]
 
 
+async def test_a_service_with_more_ports_than_there_are_is_refused_and_takes_none(tmp_path: Path) -> None:
+    async with api_server(tmp_path) as server:
+        ask = Asked(server.transport("tests"))
+        before = await server.store.revision()
+        many = [{"name": f"p{number}", "port": number} for number in range(1, 9_001)]
+        refused = await made(ask, "many", ports=many)
+        assert refused["message"] == (
+            'Service "many" is invalid: spec.ports: Invalid value: 9000: failed to allocate a nodePort: range is full'
+        )
+        assert ports(await made(ask, "one")) == [30086]
+        all_of_them = await made(ask, "most", ports=many[:2_767])
+        assert len(set(ports(all_of_them))) == 2_767
+        assert await server.store.revision() - before < 20, "ports are not written one by one"
+
+
 async def test_numbers_are_given_in_turn_until_there_are_none_left(tmp_path: Path) -> None:
     store = await open_store("sqlite", tmp_path)
     taken: set[int] = set()
 
     async def take() -> int | None:
-        number = await next_free(store, "/registry/ranges/test", range(5, 8), lambda each: each not in taken, dry=False)
-        if number is not None:
-            taken.add(number)
-        return number
+        free = await next_free(store, "/registry/ranges/test", range(5, 8), lambda each: each not in taken, dry=False)
+        taken.update(free)
+        return free[0] if free else None
 
     assert [await take() for _ in range(4)] == [5, 6, 7, None]
     taken -= {5, 7}

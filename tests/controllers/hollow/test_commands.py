@@ -52,6 +52,8 @@ def test_a_simple_command_is_understood(command: list[str], course: Course) -> N
         ["sh", "-c", "echo 'unfinished"],
         ["sh", "-c", "exit -1"],
         ["sh", "-c", "echo a\nexit 1"],
+        ["sh", "-c", f"exit {'9' * 900}"],
+        ["sh", "-c", "true; " * 1_000],
     ],
 )
 def test_of_any_other_command_nothing_is_said(command: list[str]) -> None:

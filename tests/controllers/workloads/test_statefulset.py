@@ -8,11 +8,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from moorage.api.meta import Data
 from moorage.client import Client
 from moorage.client.clock import Clock, ManualClock
 from moorage.controllers.cluster.garbage import GarbageCollector
+from moorage.controllers.owners.podowner import in_batches
 from moorage.controllers.owners.templatehash import controller_revision_hash
+from moorage.controllers.workloads import statefulset
 from moorage.controllers.workloads.statefulset import StatefulSets
 from tests.controllers.kubelet import Kubelet, kubelet
 from tests.controllers.small_cluster import becomes, change, cluster, gone, remove
@@ -408,3 +412,25 @@ async def test_a_revision_whose_name_is_taken_gets_another_and_one_that_is_nobod
             assert updated["status"]["updateRevision"] == name
             adopted = await read(client, "ControllerRevision", name, api_version="apps/v1")
             assert [owner["name"] for owner in adopted["metadata"]["ownerReferences"]] == ["web"]
+
+
+@pytest.mark.parametrize("strategy", [{}, {"rollingUpdate": {"maxUnavailable": "50%"}}])
+async def test_a_set_of_two_billion_looks_at_the_pods_that_it_has_and_at_a_few_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strategy: Data
+) -> None:
+    looked_at: list[int] = []
+
+    async def counted(tasks: Any) -> None:
+        looked_at.append(len(tasks))
+        await in_batches(tasks)
+
+    monkeypatch.setattr(statefulset, "BURST", 4)
+    monkeypatch.setattr(statefulset, "in_batches", counted)
+    async with running(tmp_path) as (client, _):
+        await create(client, stateful_set(2**31 - 1, podManagementPolicy="Parallel", updateStrategy=strategy))
+        await becomes(client, *SET, lambda data: data.get("status", {}).get("replicas", 0) >= 12, "apps/v1")
+        await change(client, *SET, {"spec": {"replicas": 2}}, "apps/v1")
+        await settled(client, 2)
+        assert await names(client) == ["web-0", "web-1"]
+    assert all(count <= 4 * turn for turn, count in enumerate(looked_at, 1))
+    assert max(looked_at) >= 12

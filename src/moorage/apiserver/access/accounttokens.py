@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import jwt
 import msgspec
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from moorage.apiserver.base.users import User, service_account_groups, service_account_name
@@ -26,7 +26,9 @@ LARGEST = 64 << 10
 """How many characters a token may have: no larger one fits into the headers of a request."""
 MOST_VERIFIED = 10_000
 """How many verified tokens are cached."""
-_ALGORITHM = "ES256"
+SigningKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+VerifyingKey = ec.EllipticCurvePublicKey | rsa.RSAPublicKey
+_CURVES = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
 _EXTRA = "authentication.kubernetes.io/"
 
 
@@ -86,16 +88,16 @@ ObjectExists = Callable[[str, str, str, str], bool]
 
 
 class ServiceAccountTokens:
-    """Signs tokens with one key, and accepts those that were signed with it or with an older one."""
+    """Signs tokens with one key, and accepts those that were signed with it or with another one that is known."""
 
     def __init__(
         self,
-        key: ec.EllipticCurvePrivateKey,
+        key: SigningKey,
         exists: ObjectExists,
         *,
         issuer: str = ISSUER,
         audiences: Sequence[str] = (),
-        older: Sequence[ec.EllipticCurvePublicKey] = (),
+        others: Sequence[VerifyingKey] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.issuer = issuer
@@ -104,8 +106,9 @@ class ServiceAccountTokens:
         self._key = key
         self._exists = exists
         self._clock = clock
-        self._keys = {key_id(public): public for public in (key.public_key(), *older)}
+        self._keys = {key_id(public): public for public in (key.public_key(), *others)}
         # Like Kubernetes, no "typ": PyJWT leaves out an empty one.
+        self._algorithm = algorithm(key.public_key())
         self._header = {"kid": key_id(key.public_key()), "typ": ""}
         self._verified: Bounded[bytes, tuple[Claims, User]] = Bounded(MOST_VERIFIED)
 
@@ -119,7 +122,8 @@ class ServiceAccountTokens:
             aud=tuple(audiences) or self.audiences, exp=now + seconds, iat=now, iss=self.issuer, jti=str(uuid.uuid4()),
             kubernetes=about, nbf=now, sub=subject,
         )  # fmt: skip
-        return IssuedToken(jwt.encode(msgspec.to_builtins(claims), self._key, _ALGORITHM, self._header), claims.exp)
+        text = jwt.encode(msgspec.to_builtins(claims), self._key, self._algorithm, self._header)
+        return IssuedToken(text, claims.exp)
 
     def verify(self, token: str, audiences: Sequence[str] = ()) -> User:
         """The service account that a token authenticates now. Raises UntrustedError."""
@@ -143,7 +147,7 @@ class ServiceAccountTokens:
             # Without the payload, which would be decoded twice.
             header = jwt.get_unverified_header(f"{token.partition('.')[0]}..")
             key = self._keys[header.get("kid", "")]
-            return msgspec.convert(jwt.decode(token, key, [_ALGORITHM], _DECODING), Claims)
+            return msgspec.convert(jwt.decode(token, key, [algorithm(key)], _DECODING), Claims)
         except (KeyError, jwt.InvalidAlgorithmError):
             raise UntrustedError("it is signed in another way, or with a key that is not known here") from None
         except jwt.InvalidSignatureError:
@@ -183,7 +187,12 @@ def _objects(bound: KubernetesClaims) -> Iterator[tuple[str, str, Reference]]:
         yield "Node", "", bound.node
 
 
-def key_id(key: ec.EllipticCurvePublicKey) -> str:
+def algorithm(key: VerifyingKey) -> str:
+    """How tokens are signed with a key, as Kubernetes does; empty for a curve that has no algorithm."""
+    return "RS256" if isinstance(key, rsa.RSAPublicKey) else _CURVES.get(key.curve.name, "")
+
+
+def key_id(key: VerifyingKey) -> str:
     """The name of a key in the header of a token."""
     digest = hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).digest()
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()

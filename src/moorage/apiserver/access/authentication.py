@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.x509.oid import NameOID
 
 from moorage.apiserver.access.accounttokens import ServiceAccountTokens, UntrustedError
+from moorage.apiserver.access.certificates import issued_by
 from moorage.apiserver.access.rbac import Attributes, Rbac, forbidden
 from moorage.apiserver.access.tokens import Tokens
 from moorage.apiserver.base.users import (
@@ -45,10 +45,10 @@ class _CertifiedUser(NamedTuple):
 class Authenticator:
     """Finds the user of a request; Refused (401) when its credentials are not accepted."""
 
-    def __init__(self, tokens: Tokens, accounts: ServiceAccountTokens, authority: x509.Certificate) -> None:
+    def __init__(self, tokens: Tokens, accounts: ServiceAccountTokens, authorities: Sequence[x509.Certificate]) -> None:
         self._tokens = tokens
         self._accounts = accounts
-        self._authority = authority
+        self._authorities = tuple(authorities)
         self._certified: Bounded[bytes, _CertifiedUser] = Bounded(MOST_CERTIFICATES)
 
     def authenticate(self, request: Request) -> User:
@@ -94,9 +94,10 @@ class Authenticator:
         """The user of a certificate. TLS has verified it already; this check holds even if that were turned off."""
         try:
             certificate = x509.load_der_x509_certificate(der)
-            certificate.verify_directly_issued_by(self._authority)
-        except (ValueError, TypeError, InvalidSignature):
-            raise _unauthorized("the certificate was not issued here") from None
+        except ValueError:
+            raise _unauthorized("the certificate cannot be read") from None
+        if not any(issued_by(certificate, authority) for authority in self._authorities):
+            raise _unauthorized("the certificate was not issued by an authority of clients")
         names = _values(certificate, NameOID.COMMON_NAME)
         if len(names) != 1 or not names[0]:
             raise _unauthorized("the certificate names no user")

@@ -72,16 +72,10 @@ class Certificates:
     server: Pair
     service_account_key: PrivateKey
 
-    def tls(self) -> ssl.SSLContext:
-        """The TLS settings of the server: client certificates are requested, not required."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.options |= ssl.OP_NO_RENEGOTIATION
-        context.set_alpn_protocols(["http/1.1"])
-        context.load_verify_locations(cadata=self.authority.certificate_pem.decode())
-        context.verify_mode = ssl.CERT_OPTIONAL
-        self.load_into(context)
-        return context
+    def tls(self, client_authorities: Sequence[x509.Certificate] = ()) -> ssl.SSLContext:
+        """The TLS settings of the server; it issues the certificates of clients itself unless others do."""
+        authorities = client_authorities or (self.authority.certificate,)
+        return server_context(self.directory / "apiserver.crt", self.directory / "apiserver.key", authorities)
 
     def load_into(self, context: ssl.SSLContext) -> None:
         """Load the current server certificate into a context, for new connections."""
@@ -93,6 +87,35 @@ class Certificates:
         subject = x509.Name([*names, x509.NameAttribute(NameOID.COMMON_NAME, user)])
         key = ec.generate_private_key(ec.SECP256R1())
         return leaf(self.authority, subject, key, ExtendedKeyUsageOID.CLIENT_AUTH, life)
+
+
+def server_context(certificate: Path, key: Path, client_authorities: Iterable[x509.Certificate]) -> ssl.SSLContext:
+    """TLS settings of a server: client certificates are requested, not required. Raises CertificateError, OSError."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    context.set_alpn_protocols(["http/1.1"])
+    context.load_verify_locations(cadata=b"".join(each.public_bytes(Encoding.DER) for each in client_authorities))
+    context.verify_mode = ssl.CERT_OPTIONAL
+    certificate_text, key_text = certificate.read_bytes(), key.read_bytes()
+    try:
+        shown = x509.load_pem_x509_certificate(certificate_text).public_key()
+        if shown != load_pem_private_key(key_text, None).public_key():
+            raise CertificateError(f"{certificate} does not belong to {key}: give the key that it was made for")
+        context.load_cert_chain(certificate, key, password="")  # nobody is asked for a password
+    except (ValueError, TypeError, ssl.SSLError):
+        what = "hold no certificate and its key in PEM form without password"
+        raise CertificateError(f"{certificate} and {key}: {what}") from None
+    return context
+
+
+def issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    """Whether an authority has signed a certificate."""
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
 
 
 def prepare(
@@ -113,14 +136,16 @@ def server_names(bind: str, names: Iterable[str] = ()) -> tuple[str, ...]:
 
 
 def kubeconfig(server: str, authority_pem: bytes, token: str, user: str = "admin", cluster: str = "moorage") -> str:
-    """The text of a kubeconfig for one user with a token."""
-    trusted = base64.b64encode(authority_pem).decode()
+    """The text of a kubeconfig for one user. Without a certificate the system's authorities are trusted."""
+    reach = {"server": server}
+    if authority_pem:
+        reach["certificate-authority-data"] = base64.b64encode(authority_pem).decode()
     return yaml.safe_dump(
         {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": cluster, "cluster": {"server": server, "certificate-authority-data": trusted}}],
-            "users": [{"name": user, "user": {"token": token}}],
+            "clusters": [{"name": cluster, "cluster": reach}],
+            "users": [{"name": user, "user": {"token": token} if token else {}}],
             "contexts": [{"name": cluster, "context": {"cluster": cluster, "user": user}}],
             "current-context": cluster,
         },
@@ -129,8 +154,18 @@ def kubeconfig(server: str, authority_pem: bytes, token: str, user: str = "admin
 
 
 def write_private(file: Path, content: bytes) -> None:
-    """Write a file that only its owner may read: all of it or nothing, even when the machine stops."""
+    """Write a file that only its owner may read: all of it or nothing, even when the machine stops.
+
+    Raises OSError with the name of the file.
+    """
     scratch = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
+    try:
+        _replace(file, scratch, content)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(file)) from error
+
+
+def _replace(file: Path, scratch: Path, content: bytes) -> None:
     descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as stream:
@@ -165,7 +200,7 @@ def _authority(directory: Path, now: datetime) -> Pair:
 
 def _server(directory: Path, authority: Pair, names: tuple[str, ...], now: datetime) -> Pair:
     pair = _load(directory, "apiserver")
-    if pair and _issued_by(pair.certificate, authority) and _covers(pair.certificate, names, now):
+    if pair and issued_by(pair.certificate, authority.certificate) and _covers(pair.certificate, names, now):
         return pair
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "moorage-apiserver")])
     # The key stays here too: only one file changes, so that a crash cannot leave a pair that does not match.
@@ -231,14 +266,6 @@ def _store(directory: Path, name: str, pair: Pair) -> None:
 
 def _expires_soon(certificate: x509.Certificate, now: datetime) -> bool:
     return certificate.not_valid_after_utc - now < RENEW_BEFORE
-
-
-def _issued_by(certificate: x509.Certificate, authority: Pair) -> bool:
-    try:
-        certificate.verify_directly_issued_by(authority.certificate)
-    except (ValueError, TypeError, InvalidSignature):
-        return False
-    return True
 
 
 def _covers(certificate: x509.Certificate, names: tuple[str, ...], now: datetime) -> bool:

@@ -231,6 +231,7 @@ CONTROLLER_RULES: Mapping[str, Sequence[Data]] = {
         _rule(("list", "watch", "patch", "create", "delete"), CORE, "pods"),
         EVENT_RULE,
     ),
+    "root-ca-cert-publisher": (_rule(("create", "update"), CORE, "configmaps"), EVENT_RULE),
     "resource-claim-controller": (
         _rule(READ, CORE, "pods"),
         _rule(("update",), CORE, "pods/finalizers"),

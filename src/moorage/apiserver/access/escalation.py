@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import product
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from moorage.apiserver.access.rbac import Attributes, Rbac, refusal
 from moorage.apiserver.access.roles import ALL, RBAC_GROUP, Role, RoleBinding, RoleRule, read_binding, read_role
+from moorage.apiserver.access.rulecover import TooManyRights, uncovered
 from moorage.apiserver.base.users import User
 from moorage.apiserver.http.messages import Reason, Response, status
 from moorage.gotext import quote
@@ -21,6 +21,8 @@ PLURALS = {
     "RoleBinding": "rolebindings",
     "ClusterRoleBinding": "clusterrolebindings",
 }
+_LONGEST_ANSWER = 64 << 10
+"""Characters of missing rights in a refusal."""
 _HOUSEKEEPING = frozenset(("ownerReferences", "finalizers", "selfLink", "managedFields", "resourceVersion"))
 """Metadata that the garbage collector may change although it lacks the rights that the role grants."""
 
@@ -43,19 +45,13 @@ def escalation(
         return status(400, Reason.BAD_REQUEST, message)
 
 
-def uncovered(held: Iterable[RoleRule], granted: Iterable[RoleRule]) -> list[RoleRule]:
-    """The parts of the granted rules that no held rule covers: one verb on one resource or path each."""
-    held = tuple(held)
-    return [part for rule in granted for part in _parts(rule) if not any(_covers(own, part) for own in held)]
-
-
 def _role(rbac: Rbac, user: User, kind: str, namespace: str, new: Role, old: Role) -> Response | None:
     name = new.metadata.name
     if rbac.decide(user, Attributes("escalate", PLURALS[kind], RBAC_GROUP, "", namespace, name)).allowed:
         return None
     if refused := _not_held(rbac, user, kind, namespace, name, new.own_rules):
         return refused
-    if (new.selectors or old.selectors) and uncovered(_held(rbac, user, ""), EVERYTHING):
+    if (new.selectors or old.selectors) and any(uncovered(_held(rbac, user, ""), EVERYTHING)):
         why = "must have cluster-admin privileges to use the aggregationRule"
         return refusal(RBAC_GROUP, PLURALS[kind], name, why)
     return None
@@ -77,14 +73,30 @@ def _binding(rbac: Rbac, user: User, kind: str, namespace: str, new: RoleBinding
 def _not_held(
     rbac: Rbac, user: User, kind: str, namespace: str, name: str, granted: Iterable[RoleRule]
 ) -> Response | None:
-    missing = uncovered(_held(rbac, user, namespace), granted)
+    try:
+        missing, is_all = _first(uncovered(_held(rbac, user, namespace), granted))
+    except TooManyRights:
+        why = "its rules combine too many verbs, groups, resources and names to be compared: give them in several roles"
+        return refusal(RBAC_GROUP, PLURALS[kind], name, why)
     if not missing:
         return None
     groups = " ".join(map(quote, user.groups))
-    lines = "\n".join(sorted({_shown(rule) for rule in _compact(missing)}))
+    lines = "\n".join([*sorted({_shown(rule) for rule in _compact(missing)}), *(() if is_all else ("and more",))])
     who = f"user {quote(user.name)} (groups=[{groups}])"
     why = f"{who} is attempting to grant RBAC permissions not currently held:\n{lines}"
     return refusal(RBAC_GROUP, PLURALS[kind], name, why)
+
+
+def _first(parts: Iterable[RoleRule]) -> tuple[list[RoleRule], bool]:
+    """As many parts as a person will look at, and whether that is all."""
+    first: list[RoleRule] = []
+    size = 0
+    for part in parts:
+        if size > _LONGEST_ANSWER:
+            return first, False
+        first.append(part)
+        size += sum(len(value) + 3 for values in part for value in values)
+    return first, True
 
 
 def _held(rbac: Rbac, user: User, namespace: str) -> list[RoleRule]:
@@ -99,26 +111,6 @@ def _only_housekeeping(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
         return {**data, "metadata": {key: value for key, value in metadata.items() if key not in _HOUSEKEEPING}}
 
     return rest(new) == rest(old)
-
-
-def _parts(rule: RoleRule) -> Iterator[RoleRule]:
-    single: list[tuple[str, ...]] = [(name,) for name in rule.names] or [()]
-    for group, resource, verb, names in product(rule.groups, rule.resources, rule.verbs, single):
-        yield RoleRule((verb,), (group,), (resource,), names)
-    for url, verb in product(rule.urls, rule.verbs):
-        yield RoleRule((verb,), urls=(url,))
-
-
-def _covers(held: RoleRule, part: RoleRule) -> bool:
-    """Whether a rule allows everything that a rule with one verb and one resource or path allows."""
-    if not held.allows_verb(part.verbs[0]):
-        return False
-    if part.urls:
-        return held.allows_path(part.urls[0])
-    resource, _, subresource = part.resources[0].partition("/")
-    if held.names and not (part.names and part.names[0] in held.names):
-        return False
-    return held.allows_resource(part.groups[0], resource, subresource)
 
 
 def _compact(rules: Iterable[RoleRule]) -> list[RoleRule]:

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from moorage.api.meta import ObjectMeta, Wire
+from moorage.api.decode import DecodeError, convert
+from moorage.api.meta import Int64, ObjectMeta, Wire
 from moorage.apiserver.access.rbac import Attributes, Rbac
 from moorage.apiserver.access.roles import RoleRule
 from moorage.apiserver.base.users import User
@@ -74,6 +75,28 @@ class RulesReview(Wire):
     """A SelfSubjectRulesReview."""
 
     spec: RulesSpec = RulesSpec()
+
+
+class TokenSpec(Wire):
+    """The spec of a TokenReview, and of a TokenRequest."""
+
+    token: str = ""
+    audiences: tuple[str, ...] = ()
+    expiration_seconds: Int64 | None = None
+
+
+class TokenReview(Wire):
+    """A TokenReview, or a TokenRequest."""
+
+    spec: TokenSpec = TokenSpec()
+
+
+def token_spec(review: dict[str, Any]) -> TokenSpec:
+    """The spec of a TokenReview or a TokenRequest. Refused when it is not one."""
+    try:
+        return convert(review, TokenReview).spec
+    except DecodeError as error:
+        raise bad_request(str(error)) from None
 
 
 def self_subject_access_review(rbac: Rbac, user: User, review: dict[str, Any]) -> dict[str, Any]:

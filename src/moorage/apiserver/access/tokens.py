@@ -6,7 +6,7 @@ import csv
 import hashlib
 import io
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from moorage.apiserver.access.certificates import write_private
@@ -51,17 +51,44 @@ def prepare(directory: Path, users: Iterable[User] = COMPONENTS) -> dict[str, st
 
 
 def load(file: Path) -> dict[str, User]:
-    """Read a CSV file with token, user name, uid and groups, which are in quotes when there are several."""
+    """Read a CSV file with token, user name, uid and groups, which are in quotes when there are several.
+
+    Raises TokenError, OSError.
+    """
     users: dict[str, User] = {}
-    with file.open(newline="") as stream:
-        for number, row in enumerate(csv.reader(stream, strict=True), start=1):
-            if not row:
-                continue
-            token, name, uid, groups = (field.strip() for field in (*row, "", "", "", "")[:4])
-            if not token or not name or token in users:
-                raise TokenError(f"{file}, line {number}: a line has a token of its own, a user name, a uid and groups")
-            users[token] = User(name, tuple(group.strip() for group in groups.split(",") if group.strip()), uid)
+    with file.open("rb") as stream:
+        lines = csv.reader(_text_lines(file, stream), strict=True)
+        try:
+            for row in lines:
+                token, name, uid, groups = (field.strip() for field in (*row, "", "", "", "")[:4])
+                if problem := _problem(row, token, name, users):
+                    raise TokenError(f"{file}, line {lines.line_num}: {problem}: {_REMEDY}")
+                if row:
+                    users[token] = User(name, tuple(group.strip() for group in groups.split(",") if group.strip()), uid)
+        except csv.Error as error:
+            raise TokenError(f"{file}, line {lines.line_num}: {error}: {_REMEDY}") from None
     return users
+
+
+_REMEDY = 'write token,user,uid,"group1,group2"'
+
+
+def _text_lines(file: Path, stream: Iterable[bytes]) -> Iterator[str]:
+    for number, line in enumerate(stream, start=1):
+        try:
+            yield line.decode()
+        except UnicodeDecodeError:
+            raise TokenError(f"{file}, line {number}: not text in UTF-8: {_REMEDY}") from None
+
+
+def _problem(row: list[str], token: str, name: str, users: Mapping[str, User]) -> str:
+    if not row:
+        return ""
+    if not token:
+        return "the token is missing"
+    if not name:
+        return "the user name is missing"
+    return "the token stands on an earlier line too" if token in users else ""
 
 
 def _text(users: Mapping[str, User]) -> str:

@@ -11,6 +11,7 @@ from moorage.api.meta import Data
 from moorage.store.protocol import Item
 
 _ROOT = "/registry"
+_SMALL = 16 << 10
 _GROUP_OF = {"events.k8s.io": ""}
 """Events are served in two groups and stored once, in the core group."""
 
@@ -41,7 +42,9 @@ def decode(item: Item) -> Data:
     return data
 
 
-@lru_cache(maxsize=8192)
 def decoded(item: Item) -> Data:
     """The data of a stored object, decoded once for all who only read it, such as selectors of watches."""
-    return decode(item)
+    return _remembered(item) if len(item.value) <= _SMALL else decode(item)
+
+
+_remembered = lru_cache(maxsize=8192)(decode)

@@ -38,6 +38,7 @@ class Reason(StrEnum):
     INTERNAL_ERROR = "InternalError"
     SERVER_TIMEOUT = "ServerTimeout"
     SERVICE_UNAVAILABLE = "ServiceUnavailable"
+    INSUFFICIENT_STORAGE = "InsufficientStorage"
     TIMEOUT = "Timeout"
     UNKNOWN = ""
 

@@ -8,10 +8,11 @@ changed after they are created, so parts of them are shared.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from moorage.bounded import SHORT, remember_short
 from moorage.gotext import quote
 
 FieldSet = Mapping[str, Any]
@@ -22,12 +23,18 @@ SELF = "."
 _HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
 
-@lru_cache(maxsize=8192, typed=True)
 def scalar(value: str | float | bool | None) -> str:
     """A key or a value in an element: JSON as Go writes it, with HTML characters escaped."""
+    return _escaped(value) if isinstance(value, str) and len(value) > SHORT else _remembered(value)
+
+
+def _escaped(value: str | float | bool | None) -> str:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return json.dumps(value, ensure_ascii=False).translate(_HTML)
+
+
+_remembered = lru_cache(maxsize=8192, typed=True)(_escaped)
 
 
 def is_member(fields: FieldSet) -> bool:
@@ -44,6 +51,13 @@ def union(left: FieldSet, right: FieldSet) -> FieldSet:
         mine = both.get(element)
         both[element] = fields if mine is None else _joined(mine, fields)
     return both
+
+
+def union_of(sets: Sequence[FieldSet]) -> FieldSet:
+    """The members of any of some sets, joined in pairs, so that each is copied a few times only."""
+    while len(sets) > 1:
+        sets = [union(*sets[at : at + 2]) if at + 1 < len(sets) else sets[at] for at in range(0, len(sets), 2)]
+    return sets[0] if sets else LEAF
 
 
 def _joined(left: FieldSet, right: FieldSet) -> FieldSet:
@@ -92,7 +106,7 @@ def in_order(fields: FieldSet) -> FieldSet:
     return {element: in_order(fields[element]) for element in sorted(fields, key=_place)} if fields else fields
 
 
-@lru_cache(maxsize=8192)
+@remember_short(8192)
 def _place(element: str) -> tuple[Any, ...]:
     return (-1,) if element == SELF else _rank(element)
 
@@ -164,7 +178,7 @@ def _respelled(element: str) -> str | None:
         return element
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if kind == "k:":
         if not isinstance(value, dict) or not value or any(isinstance(key, dict | list) for key in value.values()):

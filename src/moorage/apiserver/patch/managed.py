@@ -176,20 +176,20 @@ def _capped(entries: list[Entry]) -> list[Entry]:
     if excess <= 0:
         return entries
     updates.sort(key=lambda entry: (entry.manager != _ANCIENT, entry.time, entry.identity))
-    first: dict[str, Entry] = {}
+    joined: dict[str, list[Entry]] = {}
     for entry in updates:
         if excess <= 0:
             break
-        version = entry.api_version
-        if version not in first:
-            first[version] = entry
-            continue
-        fields = fieldset.union(first[version].fields, entry.fields)
-        entries = [other for other in entries if other not in (first[version], entry)]
-        first[version] = Entry(_ANCIENT, "Update", version, "", entry.time, fields)
-        entries.append(first[version])
-        excess -= 1
-    return entries
+        same = joined.setdefault(entry.api_version, [])
+        excess -= bool(same)
+        same.append(entry)
+    joined = {version: same for version, same in joined.items() if len(same) > 1}
+    gone = {id(entry) for same in joined.values() for entry in same}
+    ancient = [
+        Entry(_ANCIENT, "Update", version, "", same[-1].time, fieldset.union_of([each.fields for each in same]))
+        for version, same in joined.items()
+    ]
+    return [entry for entry in entries if id(entry) not in gone] + ancient
 
 
 def with_entries(item: Data, entries: Sequence[Entry]) -> Data:

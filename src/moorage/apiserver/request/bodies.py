@@ -14,9 +14,9 @@ from moorage.apiserver.base.offload import LARGE, MAX_METADATA, MAX_VALUES, hold
 from moorage.apiserver.http.failures import bad_request, too_large, unsupported_media_type
 from moorage.apiserver.http.messages import Request
 from moorage.apiserver.request import protobuf
-from moorage.apiserver.request.eventversions import to_core
 from moorage.apiserver.request.routes import Route
 from moorage.apiserver.request.strictness import BodyError, Level, check, level_of, repeated_keys, repeated_yaml_keys
+from moorage.registry.table import strategy_of
 
 READ = ("application/json", "application/yaml", protobuf.MEDIA_TYPE)
 _SMALL = 128 << 10
@@ -136,8 +136,7 @@ def normalised(route: Route, data: Data) -> Data:
             raise bad_request(f"the API version and kind in the data ({name} {api_version}) do not match {expected}")
     if route.kind.upgrade is not None and api_version != route.kind.api_version:
         data = route.kind.upgrade(data) | {"apiVersion": route.kind.api_version}
-    elif route.kind.group == "events.k8s.io":
-        data = to_core(data)
+    data = strategy_of(route.kind).stored_form(data)
     metadata = data.get("metadata")
     if metadata is None:
         metadata = data["metadata"] = {}

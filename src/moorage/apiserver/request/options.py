@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +11,7 @@ from moorage.api.meta import Int64, Wire
 from moorage.apiserver.http.failures import bad_request, invalid
 from moorage.apiserver.http.messages import Request
 from moorage.apiserver.request.bodies import parsed
-from moorage.gotext import quote
+from moorage.gotext import quote, seconds
 from moorage.validation import field
 from moorage.validation.field import FieldError
 
@@ -21,7 +20,6 @@ FOREGROUND, BACKGROUND, ORPHAN = "Foreground", "Background", "Orphan"
 
 _MATCH = "resourceVersionMatch"
 _INT64 = 2**63
-_DURATION = re.compile(r"[-+]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)", re.ASCII)
 
 
 def _options(kind: str) -> Kind:
@@ -140,7 +138,7 @@ def flag(request: Request, name: str) -> bool:
 def check_timeout(request: Request) -> None:
     """Refuse a request whose timeout is not a duration."""
     text = request.parameter("timeout")
-    if text and not _DURATION.fullmatch(text):
+    if text and seconds(text) is None:
         raise bad_request(f"invalid timeout specified in the request URL - time: invalid duration {quote(text)}")
 
 

@@ -3,23 +3,53 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, NamedTuple
+
+MOST, LONGEST = 100, 64 << 10
+"""How many repeated keys are named, as Kubernetes names them, and with how many characters."""
+
+
+class Place(NamedTuple):
+    """Where a value is: the place of what contains it, its key or index there, and the length of its path."""
+
+    above: Place | None
+    step: str | int
+    length: int
+
+    def __str__(self) -> str:
+        steps: list[str] = []
+        here: Place | None = self
+        while here is not None:
+            dot = "." if here.above else ""
+            steps.append(f"[{here.step}]" if isinstance(here.step, int) else f"{dot}{here.step}")
+            here = here.above
+        return "".join(reversed(steps))
 
 
 def in_json(body: bytes, data: Any) -> list[str]:
-    """The paths of keys that JSON text repeats, `data` being what was read from it."""
+    """The paths of the first keys that JSON text repeats, `data` being what was read from it."""
     try:
         if has_as_many_keys(body, data):
             return []
-        return [place for place, again in places_in_json(body) if again]
+        return [str(place) for place in _first(place for place, again in places_in_json(body) if again)]
     except RecursionError:
         return []  # too deep a nesting is refused when the fields are checked
 
 
-def places_in_json(body: bytes) -> Iterator[tuple[str, bool]]:
-    """The path of each key, in the order of the text, and whether it repeats an earlier one."""
-    return _places(_pairs(body), "")
+def _first(places: Iterable[Place]) -> Iterator[Place]:
+    length = 0
+    for place in islice(places, MOST):
+        length += place.length
+        if length > LONGEST:
+            return
+        yield place
+
+
+def places_in_json(body: bytes) -> Iterator[tuple[Place, bool]]:
+    """The place of each key, in the order of the text, and whether it repeats an earlier one."""
+    return _places(_pairs(body), None)
 
 
 def has_as_many_keys(body: bytes, data: Any) -> bool:
@@ -52,14 +82,15 @@ def _pairs(body: bytes) -> Any:
         return None  # a parse error is reported where the body is read
 
 
-def _places(data: Any, place: str) -> Iterator[tuple[str, bool]]:
+def _places(data: Any, above: Place | None) -> Iterator[tuple[Place, bool]]:
+    length = above.length + 1 if above else 0
     if isinstance(data, _Pairs):
         seen: set[str] = set()
         for key, value in data:
-            here = f"{place}.{key}" if place else key
+            here = Place(above, key, length + len(key))
             yield here, key in seen
             seen.add(key)
             yield from _places(value, here)
     elif isinstance(data, list):
         for index, value in enumerate(data):
-            yield from _places(value, f"{place}[{index}]")
+            yield from _places(value, Place(above, index, length + 8))

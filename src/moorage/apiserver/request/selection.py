@@ -34,6 +34,8 @@ def selection(route: Route, request: Request) -> Selection:
             by_label = labels.parse(label_text)
             predicates.append(lambda data: by_label.matches(data["metadata"].get("labels") or {}))
         if field_text:
+            if field_text.count(",") >= labels.MAX_REQUIREMENTS:
+                raise labels.too_many_requirements()
             by_field = fieldselectors.parse(field_text, route.kind.api_version, route.kind.kind)
             predicates.append(by_field.matches)
             name = name or by_field.exact("metadata.name") or ""

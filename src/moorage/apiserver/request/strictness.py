@@ -20,6 +20,10 @@ _MOST = 100
 """Kubernetes reports no more problems than these."""
 
 
+_LONGEST_PATHS = 4 << 20
+"""Characters of the paths in a body by whose order its problems are sorted."""
+
+
 class Level(Enum):
     """What `fieldValidation` in a query asks for."""
 
@@ -106,6 +110,11 @@ def _warning(path: str, *, repeated: bool) -> str:
 
 def _in_order(warnings: list[str], body: bytes) -> list[str]:
     """The warnings in the order of the text; those about paths that are not in it come last."""
-    paths = enumerate(repeatedkeys.places_in_json(body))
-    order = {_warning(path, repeated=repeated): index for index, (path, repeated) in paths}
+    wanted, order, length = set(warnings), dict[str, int](), 0
+    for place, repeated in repeatedkeys.places_in_json(body):
+        length += place.length
+        if length > _LONGEST_PATHS:
+            break
+        if (warning := _warning(str(place), repeated=repeated)) in wanted:
+            order.setdefault(warning, len(order))
     return sorted(warnings, key=lambda warning: order.get(warning, len(order)))

@@ -62,30 +62,32 @@ class Admission:
             found.append((_NAMESPACE.resource, [item] if item else []))
         return Surroundings(tuple(found))
 
-    async def prepare_create(self, kind: Kind, new: Data, namespace: str, now: str, uid: str) -> None:
-        """Make of what a client sent the object that is to be stored, in place."""
+    async def prepare_create(self, kind: Kind, new: Data, namespace: str, now: str, uid: str) -> State:
+        """Make of what a client sent the object that is to be stored, in place; the state on which it depends."""
         strategy = strategy_of(kind)
-        around = await self.around(strategy, namespace)
+        state = (await self.around(strategy, namespace)).state()
         try:
-            prepare_create(strategy, new, namespace, around.state(), now, uid)
+            prepare_create(strategy, new, namespace, state, now, uid)
         except _REFUSALS as error:
             raise _refused(kind, new, error) from None
+        return state
 
-    async def prepare_update(self, kind: Kind, new: Data, old: Data, subresource: str, now: str) -> None:
-        """Make of what a client sent the object that replaces `old`, in place."""
+    async def prepare_update(self, kind: Kind, new: Data, old: Data, subresource: str, now: str) -> State:
+        """Make of what a client sent the object that replaces `old`, in place; the state on which it depends."""
         strategy = strategy_of(kind)
-        around = await self.around(strategy, old["metadata"].get("namespace", ""), is_new=False)
+        state = (await self.around(strategy, old["metadata"].get("namespace", ""), is_new=False)).state()
         try:
-            prepare_update(strategy, new, old, subresource, around.state(), now)
+            prepare_update(strategy, new, old, subresource, state, now)
         except _REFUSALS as error:
             raise _refused(kind, new, error) from None
+        return state
 
     async def judge(
-        self, kind: Kind, new: Data, old: Data | None, subresource: str = "", *, size: int = 0
+        self, kind: Kind, new: Data, old: Data | None, state: State, subresource: str = "", *, size: int = 0
     ) -> list[str]:
         """The warnings about an object of `size` bytes; Refused (422) with all its errors when it has any."""
         try:
-            errors, warned = await offload(size, judge, strategy_of(kind), new, old, self.gates, subresource)
+            errors, warned = await offload(size, judge, strategy_of(kind), new, old, state, self.gates, subresource)
         except DecodeError as error:
             raise _refused(kind, new, error) from None
         if errors:

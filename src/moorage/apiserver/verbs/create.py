@@ -86,13 +86,13 @@ async def _prepared(
 ) -> tuple[Data, list[str]]:
     """A new object as it is to be stored, and the warnings of validation."""
     kind, moment = route.kind, timestamp(backend.now())
-    await backend.admission.prepare_create(kind, data, route.namespace, moment, new_uid())
+    state = await backend.admission.prepare_create(kind, data, route.namespace, moment, new_uid())
     size = len(request.body)
     if track:
         data = await offload(size, managed.track, managed_write(route, request, moment), None, data)
     await allocate(backend, kind, data, None, dry=is_dry(request))
     check_escalation(backend, route, request, data, None)
-    return data, await backend.admission.judge(kind, data, None, size=size)
+    return data, await backend.admission.judge(kind, data, None, state, size=size)
 
 
 async def _put(backend: Backend, route: Route, request: Request, name: str, value: bytes) -> Item | None:

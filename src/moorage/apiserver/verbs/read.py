@@ -12,6 +12,7 @@ import msgspec
 from moorage.api.kinds import Kind
 from moorage.api.meta import Data
 from moorage.apiserver.base.objects import decode, decoded, key, prefix
+from moorage.apiserver.base.pacing import in_slices
 from moorage.apiserver.describe.documents import not_acceptable
 from moorage.apiserver.http.failures import bad_request, expired, not_found, too_large_resource_version
 from moorage.apiserver.http.media import (
@@ -28,12 +29,12 @@ from moorage.apiserver.http.media import (
     negotiate,
 )
 from moorage.apiserver.http.messages import Refused, Request, Response
-from moorage.apiserver.request.eventversions import to_events_v1
 from moorage.apiserver.request.options import EXACT, check_list, number, revision
 from moorage.apiserver.request.routes import Route
 from moorage.apiserver.request.selection import Selection, selection
 from moorage.apiserver.verbs import tables
 from moorage.apiserver.verbs.backend import Backend
+from moorage.registry.cluster.eventversions import to_events_v1
 from moorage.store.protocol import Compacted, Item, Page, Store
 
 _TOO_OLD = "The resourceVersion for the provided list is too old."
@@ -124,10 +125,10 @@ async def list_objects(backend: Backend, route: Route, request: Request) -> Resp
         metadata["continue"] = _Continue(page.revision, last).token()
         if selected.matches is None:
             metadata["remainingItemCount"] = page.remaining
-    return Response(200, _listed(route, page.items, metadata, form, request))
+    return Response(200, await _listed(route, page.items, metadata, form, request))
 
 
-def _listed(
+async def _listed(
     route: Route, items: list[Item], metadata: dict[str, Any], form: Form, request: Request
 ) -> bytes | list[bytes]:
     convert = convert_out(route)
@@ -135,25 +136,30 @@ def _listed(
         head = {"kind": f"{route.kind.kind}List", "apiVersion": route.kind.api_version, "metadata": metadata}
         return [msgspec.json.encode(head)[:-1], b',"items":[', b",".join([item.body for item in items]), b"]}\n"]
     # One by one: ten thousand decoded objects at once would keep the garbage collector busy.
-    objects: Iterable[Data] = (convert(decode(item)) if convert else decode(item) for item in items)
+    objects = in_slices(convert(decode(item)) if convert else decode(item) for item in items)
     if form.kind == TABLE.kind:
-        table = _table(route.kind, objects, metadata["resourceVersion"], request)
+        table = _table(route.kind, (), metadata["resourceVersion"], request)
+        now, include = datetime.now(UTC), _include(request)
+        table["rows"] = [tables.row(route.kind, data, now=now, include=include) async for data in objects]
         return msgspec.json.encode(table | {"apiVersion": form.api_version, "metadata": metadata})
     if form != PLAIN:
-        objects = (tables.partial(data) for data in objects)
         head = {"kind": form.kind, "apiVersion": form.api_version, "metadata": metadata}
-    else:
-        head = {"kind": f"{route.kind.kind}List", "apiVersion": route.api_version, "metadata": metadata}
-    return msgspec.json.encode({**head, "items": list(objects)})
+        return msgspec.json.encode({**head, "items": [tables.partial(data) async for data in objects]})
+    head = {"kind": f"{route.kind.kind}List", "apiVersion": route.api_version, "metadata": metadata}
+    return msgspec.json.encode({**head, "items": [data async for data in objects]})
 
 
 def _table(kind: Kind, objects: Iterable[Data], revision: str, request: Request, *, headers: bool = True) -> Data:
+    table: Data = tables.render(kind, objects, now=datetime.now(UTC), include=_include(request), headers=headers)
+    table["metadata"] = {"resourceVersion": revision}
+    return table
+
+
+def _include(request: Request) -> str:
     include = request.parameter("includeObject", "Metadata")
     if problem := tables.include_error(include):
         raise bad_request(problem)
-    table: Data = tables.render(kind, objects, now=datetime.now(UTC), include=include, headers=headers)
-    table["metadata"] = {"resourceVersion": revision}
-    return table
+    return include
 
 
 async def _start(store: Store, route: Route, request: Request, limit: int) -> _Continue:
@@ -198,17 +204,20 @@ async def _page(
     matches = selected.matches
     if matches is None or not limit:
         page = await store.list(begin, revision=revision, limit=limit, after=after)
-        items = page.items if matches is None else [item for item in page.items if matches(decoded(item))]
+        items = page.items
+        if matches is not None:
+            items = [item async for item in in_slices(page.items) if matches(decoded(item))]
         return page._replace(items=items), page.items[-1].key if page.items else after
     matching: list[Item] = []
     while True:
         page = await store.list(begin, revision=revision, limit=max(limit, 500), after=after)
         revision = page.revision
-        for index, item in enumerate(page.items):
-            after = item.key
+        index = 0
+        async for item in in_slices(page.items):
+            after, index = item.key, index + 1
             if matches(decoded(item)):
                 matching.append(item)
                 if len(matching) == limit:
-                    return Page(matching, revision, page.remaining + len(page.items) - index - 1), after
+                    return Page(matching, revision, page.remaining + len(page.items) - index), after
         if not page.remaining:
             return Page(matching, revision, 0), after

@@ -52,7 +52,7 @@ def _self_subject(_: Backend, _route: Route, user: User, _body: Data) -> Data:
 
 
 def _token(backend: Backend, _: Route, _user: User, body: Data) -> Data:
-    token = (body.get("spec") or {}).get("token") or ""
+    token = reviews.token_spec(body).token
     try:
         user = backend.authenticator.by_token(token)
     except Refused:

@@ -12,7 +12,6 @@ from moorage.gotext import quote
 from moorage.registry.printing.ages import INVALID
 from moorage.registry.printing.cells import PrintedRow
 from moorage.registry.printing.columns import Columns
-from moorage.registry.strategy import Strategy
 from moorage.registry.table import strategy_of
 
 META = "meta.k8s.io/v1"
@@ -29,15 +28,26 @@ def render(
     headers: bool = True,
 ) -> Data:
     """A Table of objects. `metadata` is that of the list; a watch sends the headers with its first event only."""
-    strategy = strategy_of(kind)
-    columns = strategy.columns
     return {
         "kind": "Table",
         "apiVersion": META,
         "metadata": metadata or {},
-        "columnDefinitions": [column.definition() for column in columns] if headers else None,
-        "rows": [_row(strategy, columns, PrintedRow(item, now), include) for item in objects],
+        "columnDefinitions": [column.definition() for column in strategy_of(kind).columns] if headers else None,
+        "rows": [row(kind, item, now=now, include=include) for item in objects],
     }
+
+
+def row(kind: Kind, item: Data, *, now: datetime, include: str) -> Data:
+    """One object in a Table."""
+    strategy, printed = strategy_of(kind), PrintedRow(item, now)
+    shown: Data = {"cells": _cells(strategy.columns, printed)}
+    if conditions := strategy.row_conditions(printed):
+        shown["conditions"] = conditions
+    if include == "Object":
+        shown["object"] = item
+    elif include != "None":
+        shown["object"] = partial(item)
+    return shown
 
 
 def include_error(include: str) -> str:
@@ -51,17 +61,6 @@ def include_error(include: str) -> str:
 def partial(item: Mapping[str, Any]) -> Data:
     """An object's metadata alone."""
     return {"kind": "PartialObjectMetadata", "apiVersion": META, "metadata": item.get("metadata") or {}}
-
-
-def _row(strategy: Strategy, columns: Columns, row: PrintedRow, include: str) -> Data:
-    shown: Data = {"cells": _cells(columns, row)}
-    if conditions := strategy.row_conditions(row):
-        shown["conditions"] = conditions
-    if include == "Object":
-        shown["object"] = row.item
-    elif include != "None":
-        shown["object"] = partial(row.item)
-    return shown
 
 
 def _cells(columns: Columns, row: PrintedRow) -> list[Any]:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from moorage.apiserver.access.accounttokens import KubernetesClaims, Reference
+from moorage.apiserver.access.reviews import token_spec
 from moorage.apiserver.base.objects import decode, key
 from moorage.apiserver.http.failures import bad_request, not_found
 from moorage.apiserver.http.messages import Request, Response
@@ -27,13 +28,12 @@ async def issue(backend: Backend, route: Route, request: Request) -> Response:
     body = parsed(request) if request.body else {}
     if not isinstance(body, dict):
         raise bad_request("the body must be a TokenRequest")
-    spec = body.get("spec") or {}
-    seconds, audiences = spec.get("expirationSeconds") or _DEFAULT_SECONDS, spec.get("audiences") or ()
+    spec = token_spec(body)
     account = KubernetesClaims(route.namespace, Reference(route.name, metadata["uid"]))
     try:
-        token = backend.accounts.issue(account, seconds, audiences)
-    except (ValueError, TypeError) as error:
+        token = backend.accounts.issue(account, spec.expiration_seconds or _DEFAULT_SECONDS, spec.audiences)
+    except ValueError as error:
         raise bad_request(f"spec.expirationSeconds: {error}") from None
     status = {"token": token.text, "expirationTimestamp": timestamp(datetime.fromtimestamp(token.expires, UTC))}
     head = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "metadata": metadata}
-    return Response(201, msgspec.json.encode({**head, "spec": spec, "status": status}))
+    return Response(201, msgspec.json.encode({**head, "spec": body.get("spec") or {}, "status": status}))

@@ -77,14 +77,14 @@ async def _store_change(
     if _expected(new) not in ("", str(item.revision)):
         raise conflict(kind, route.name)
     moment = timestamp(backend.now())
-    await backend.admission.prepare_update(kind, new, old, route.subresource, moment)
+    state = await backend.admission.prepare_update(kind, new, old, route.subresource, moment)
     size = len(request.body) + len(item.value)
     if track:
         new = await offload(size, managed.track, managed_write(route, request, moment), old, new)
     if not route.subresource:
         await allocate(backend, kind, new, old, dry=is_dry(request))
     check_escalation(backend, route, request, new, old)
-    advice = await backend.admission.judge(kind, new, old, route.subresource, size=size)
+    advice = await backend.admission.judge(kind, new, old, state, route.subresource, size=size)
     value = encoded(new)
     if is_dry(request) or value == item.value:
         changed = item._replace(value=value)

@@ -20,13 +20,13 @@ from moorage.apiserver.verbs.backend import Backend
 from moorage.apiserver.verbs.read import convert_out
 from moorage.apiserver.verbs.serviceaddresses import give_address
 from moorage.apiserver.verbs.serviceports import give_ports
-from moorage.registry.workload.jobs import give_job_selector
+from moorage.registry.table import strategy_of
 
 ATTEMPTS = 10
 """How often a change is tried again when somebody else was faster."""
 _MAX_BYTES = 1_500_000
 """How large an object may become: the default limit of etcd."""
-_SERVICE, _JOB = kinds.row("v1", "Service"), kinds.row("batch/v1", "Job")
+_SERVICE = kinds.row("v1", "Service")
 _REASONS = {400: "BadRequest", 409: "Conflict", 422: "Invalid"}
 _RANDOM = random.Random(secrets.randbits(128))
 _VARIANT = {f"{digit:x}": f"{digit & 3 | 8:x}" for digit in range(16)}
@@ -56,16 +56,16 @@ def encoded(data: Data) -> bytes:
 
 
 async def allocate(backend: Backend, kind: Kind, new: Data, old: Data | None, *, dry: bool) -> None:
-    """Fill in what the server allocates: selectors of jobs, addresses and ports of services.
+    """Fill in what the server generates or allocates: selectors of jobs, addresses and ports of services.
 
     No field manager owns these fields, so they are added after the managed fields were updated.
     """
-    if kind is _JOB and old is None:
-        give_job_selector(new, new["metadata"]["uid"])
+    if old is None:
+        strategy_of(kind).generate(new)
     if kind is _SERVICE:
         if old is None or old["spec"].get("type") == "ExternalName":
             await give_address(backend.store, new, dry=dry)
-        await give_ports(backend.store, new, old, dry=dry)
+        await give_ports(backend.store, new, dry=dry)
 
 
 def check_escalation(backend: Backend, route: Route, request: Request, new: Data, old: Data | None) -> None:

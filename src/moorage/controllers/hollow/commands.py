@@ -10,6 +10,7 @@ from math import inf
 from typing import NamedTuple
 
 from moorage.api.pod import Pod
+from moorage.names import lenient_int64
 
 _SHELLS = ("sh", "bash", "ash", "dash")
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -17,6 +18,8 @@ _TIME = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)", re.ASCII)
 _CODES = {"true": 0, ":": 0, "echo": 0, "false": 1}
 _ANYTHING_ELSE = frozenset("$`()<>|*?~#{}[]!\\\n")
 """What makes a script more than a list of commands."""
+_LONGEST = 1_000
+"""Characters of a command that is parsed: longer ones are not known."""
 
 
 class Course(NamedTuple):
@@ -28,7 +31,12 @@ class Course(NamedTuple):
 
 def course_of(pod: Pod) -> Course | None:
     """What the containers of a pod would do together; None when that is not known of one of them."""
-    courses = [_course(each.image, each.command, each.args) for each in pod.spec.containers]
+    courses = [
+        _course(each.image, each.command, each.args)
+        if len(each.image) + sum(map(len, each.command)) + sum(map(len, each.args)) <= _LONGEST
+        else None
+        for each in pod.spec.containers
+    ]
     known = [each for each in courses if each is not None]
     if not known or len(known) < len(courses):
         return None
@@ -78,7 +86,8 @@ def _simple(words: Sequence[str]) -> Course | None:
         return _sleep(words[1])
     if words[0] == "exit" and len(words) <= 2:
         code = words[1] if len(words) == 2 else "0"
-        return Course(0.0, int(code) & 255) if code.isascii() and code.isdecimal() else None
+        number = lenient_int64(code)
+        return None if number is None or number < 0 else Course(0.0, number & 255)
     return None
 
 

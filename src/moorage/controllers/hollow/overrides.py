@@ -7,6 +7,7 @@ from math import isfinite
 from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.controllers.hollow.commands import course_of
+from moorage.names import lenient_int64
 
 HOLLOW, FROZEN = "moorage.dev/hollow", "moorage.dev/frozen"
 RUN_SECONDS, EXIT_CODE, STOP_SECONDS = "moorage.dev/run-seconds", "moorage.dev/exit-code", "moorage.dev/stop-seconds"
@@ -37,7 +38,8 @@ def exit_code(pod: Pod) -> int:
     if text is None:
         course = course_of(pod)
         return course.code if course is not None else 0
-    return int(text) if text.isdecimal() and int(text) <= _LARGEST_CODE else 0
+    code = lenient_int64(text) or 0
+    return code if 0 <= code <= _LARGEST_CODE else 0
 
 
 def is_missing(image: str) -> bool:

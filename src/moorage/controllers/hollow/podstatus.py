@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -12,6 +11,7 @@ import msgspec
 
 from moorage.api.meta import Data
 from moorage.api.pod import Container, Pod
+from moorage.bounded import remember_short
 from moorage.client.clock import timestamp
 from moorage.controllers.hollow.overrides import is_missing
 
@@ -246,7 +246,7 @@ def _container_id(pod: Pod, container: Container, count: int) -> str:
     return f"hollow://{sha256(f'{pod.metadata.uid}/{container.name}/{count}'.encode()).hexdigest()}"
 
 
-@lru_cache(maxsize=4096)
+@remember_short(4096)
 def _image_id(image: str) -> str:
     if "@" in image:
         return image

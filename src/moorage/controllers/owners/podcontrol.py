@@ -24,6 +24,7 @@ from moorage.client.clock import Clock
 from moorage.client.events import NORMAL, WARNING, Recorder
 from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Controller, resource_version
+from moorage.controllers.frame.gathering import gather_some, raise_first
 from moorage.controllers.frame.pods import POD, controller_of, is_ending, is_finished, ready_condition
 
 OWNER = "owner"
@@ -128,17 +129,17 @@ async def claim(
     if orphans and not await _is_alive(client, owner):
         orphans = []
     adoption, release = [reference_to(owner)], [{"$patch": "delete", "uid": owner.metadata.uid}]
-    answers = await asyncio.gather(
-        *(_own(client, informer, item, adoption) for item in orphans),
-        *(_own(client, informer, item, release) for item in released),
-        return_exceptions=True,
+    answers = await gather_some(
+        _own(client, informer, item, references)
+        for items, references in ((orphans, adoption), (released, release))
+        for item in items
     )
     await informer.caught_up(_latest(each for each in answers if isinstance(each, str)), _LAG)
     for number, answer in enumerate(answers):
         # What is gone needs no owner, and a release that is invalid now was overtaken by somebody else's.
         if isinstance(answer, Missing) or (isinstance(answer, Invalid) and number >= len(orphans)):
             continue
-        _raise_first((answer,))
+        raise_first((answer,))
     return owned + [item for item, answer in zip(orphans, answers, strict=False) if isinstance(answer, str)]
 
 
@@ -251,17 +252,17 @@ class PodControl:
             failed = [each for each in answers if isinstance(each, BaseException)]
             begin, size = begin + size, size * 2
         await self._pods.caught_up(_latest(each.metadata.resource_version for each in created), _LAG)
-        _raise_first(failed)
+        raise_first(failed)
 
     async def delete(self, owner: Object, pod: Pod) -> None:
         """Delete exactly this pod; that it is gone already is no error."""
         await self.delete_many(owner, [pod])
 
     async def delete_many(self, owner: Object, pods: Sequence[Pod]) -> None:
-        """Delete pods concurrently. The first error is raised after all have been tried."""
-        answers = await asyncio.gather(*(self._delete(owner, pod) for pod in pods), return_exceptions=True)
+        """Delete pods, some at a time. The first error is raised after all have been tried."""
+        answers = await gather_some(self._delete(owner, pod) for pod in pods)
         await self._pods.caught_up(_latest(each for each in answers if isinstance(each, str)), _LAG)
-        _raise_first(answer for answer in answers if not isinstance(answer, Missing))
+        raise_first(answer for answer in answers if not isinstance(answer, Missing))
 
     def seconds_to_wait(self, owner: Object) -> float:
         """For how many seconds the server will not be asked for a pod of this owner."""
@@ -353,9 +354,3 @@ def _without_suffix(message: str, prefix: str) -> str:
 
 def _latest(revisions: Iterable[str]) -> str:
     return max(revisions, key=lambda each: int(each or 0), default="")
-
-
-def _raise_first(answers: Iterable[object]) -> None:
-    for each in answers:
-        if isinstance(each, BaseException):
-            raise each

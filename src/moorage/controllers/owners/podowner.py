@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -18,6 +17,7 @@ from moorage.client import ApiError, Informer
 from moorage.client.informer import Key
 from moorage.client.workqueue import RETRIES
 from moorage.controllers.frame.controller import Context, Controller, resource_version
+from moorage.controllers.frame.gathering import gather_some, raise_first
 from moorage.controllers.owners.podcontrol import (
     ORPHANS,
     OWNER,
@@ -32,6 +32,10 @@ from moorage.controllers.owners.podcontrol import (
 
 T = TypeVar("T", bound=Object)
 
+_FEW = 100
+_PAUSE, _LONGEST_PAUSE = 5e-4, 1.0
+"""Seconds for each pod in which further changes are gathered: each reconciliation goes through all pods."""
+
 
 def is_available(pod: Pod, min_ready_seconds: int, now: datetime) -> bool:
     """Whether a pod has been ready for long enough."""
@@ -42,10 +46,7 @@ async def in_batches(tasks: Sequence[Callable[[], Awaitable[Any]]]) -> None:
     """Run one task, then two at a time, then four, until one fails: what fails for all is not tried for all."""
     done, size = 0, 1
     while done < len(tasks):
-        results = await asyncio.gather(*(each() for each in tasks[done : done + size]), return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
+        raise_first(await gather_some(each() for each in tasks[done : done + size]))
         done, size = done + size, size * 2
 
 
@@ -77,8 +78,10 @@ class PodOwner(Controller, Generic[T]):
         return True
 
     def pod_changed(self, key: Key) -> None:
-        """Reconcile an owner one of whose pods has changed."""
-        self.queue.add(key)
+        """Reconcile an owner one of whose pods has changed; the more it has, the longer changes are gathered."""
+        owner = self.owners.get(*key)
+        count = self.pods.count(OWNER, owner.metadata.uid) if owner is not None else 0
+        self.queue.add_after(key, min(count * _PAUSE, _LONGEST_PAUSE) if count > _FEW else 0)
 
     async def sync(self, owner: T) -> None:
         """Reconcile an owner that exists."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from moorage.api.meta import IntOrString
 from moorage.api.workload import Deployment, ReplicaSet, ReplicationController, StatefulSet
+from moorage.names import lenient_int64
 
 
 def desired_replicas(item: Deployment | ReplicaSet | ReplicationController | StatefulSet) -> int:
@@ -15,7 +16,7 @@ def scaled(value: IntOrString | None, total: int, *, up: bool) -> int:
     """A number, or a percentage of a total such as "25%", rounded up or down; what is neither counts as 0."""
     if not isinstance(value, str):
         return value or 0
-    number = value.removesuffix("%")
-    if number == value or not number.isascii() or not number.isdecimal():
+    percent = lenient_int64(value.removesuffix("%")) if value.endswith("%") else None
+    if percent is None or percent < 0:
         return 0
-    return -(-int(number) * total // 100) if up else int(number) * total // 100
+    return -(-percent * total // 100) if up else percent * total // 100

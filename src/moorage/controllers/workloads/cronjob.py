@@ -49,18 +49,7 @@ def due(schedule: Schedule, after: datetime, now: datetime) -> Due | None:
     if second is None or second > now:
         return Due(first, is_one_of_many=False)
     missed = (now - first) // (second - first) + 1
-    return Due(_last(schedule, first, second - first, now), missed > _MANY)
-
-
-def _last(schedule: Schedule, first: datetime, step: timedelta, now: datetime) -> datetime:
-    """The last time up to now, without going through all of them."""
-    start = schedule.next(max(first, first + ((now - first) // step - 2) * step))
-    while start is None or start > now:
-        step *= 2
-        start = schedule.next(max(first - timedelta(minutes=1), now - step))
-    while (following := schedule.next(start)) is not None and following <= now:
-        start = following
-    return start
+    return Due(schedule.last(first, now), missed > _MANY)
 
 
 class CronJobs(Controller):

@@ -6,7 +6,6 @@ import asyncio
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
-from typing import Any
 
 import msgspec
 
@@ -20,6 +19,7 @@ from moorage.client.events import NORMAL, WARNING
 from moorage.client.informer import Key
 from moorage.client.workqueue import WorkQueue, work
 from moorage.controllers.frame.controller import Context, resource_version
+from moorage.controllers.frame.gathering import gather_some, raise_first
 from moorage.controllers.frame.pods import POD, controller_of, is_ending, ready_condition
 from moorage.controllers.owners.podcontrol import OWNER, is_active, is_terminating
 from moorage.controllers.owners.podowner import PodOwner, in_batches
@@ -108,7 +108,7 @@ class Jobs(PodOwner[Job]):
         if not _is_ours(owner):
             return
         if is_ending(owner):
-            await asyncio.gather(*map(self._release, filter(_is_tracked, self.owned(owner))))
+            raise_first(await gather_some(map(self._release, filter(_is_tracked, self.owned(owner)))))
             return
         try:
             data: Data = msgspec.json.decode(await self.client.get(self.kind, *_key(owner)))
@@ -147,7 +147,7 @@ class Jobs(PodOwner[Job]):
         """The pods of a Job, after active ones without the tracking finalizer have got it."""
         pods = await self.claimed(job)
         untracked = [pod for pod in pods if is_active(pod) and not _is_tracked(pod)]
-        await asyncio.gather(*(self._patch(pod, {"finalizers": [FINALIZER]}) for pod in untracked))
+        raise_first(await gather_some(self._patch(pod, {"finalizers": [FINALIZER]}) for pod in untracked))
         return await self.claimed(job) if untracked else pods
 
     async def _manage(self, state: JobState, template: Data) -> None:
@@ -155,7 +155,7 @@ class Jobs(PodOwner[Job]):
         job = state.job
         if surplus := state.surplus()[:_AT_ONCE]:
             # Without the tracking finalizer they do not count as failed.
-            await asyncio.gather(*map(self._release, surplus))
+            raise_first(await gather_some(map(self._release, surplus)))
             await self.pod_control.delete_many(job, surplus)
             return
         count = min(_AT_ONCE, state.missing())
@@ -213,7 +213,7 @@ class Jobs(PodOwner[Job]):
             _set_condition(status, kind, "True", outcome.reason, outcome.message, timestamp(state.now))
         data = await self._write(data, self._described(state, status, uncounted))
         self._backoffs[job.metadata.uid] = state.backoff
-        answers: list[Any] = await asyncio.gather(*map(self._release, freed), return_exceptions=True)
+        answers = await gather_some(map(self._release, freed))
         status = dict(data["status"])
         self._count(job, status, uncounted)
         status = self._described(state, status, uncounted)
@@ -224,9 +224,7 @@ class Jobs(PodOwner[Job]):
             self.recorder.event(job, NORMAL if outcome.is_success else WARNING, *event)
         else:
             await self._write(data, status)
-        for problem in answers:
-            if isinstance(problem, BaseException):
-                raise problem
+        raise_first(answers)
 
     def _count(self, job: Job, status: Data, uncounted: dict[str, list[str]]) -> None:
         """Count the pods that were noted and have no finalizer any more."""

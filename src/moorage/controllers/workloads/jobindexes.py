@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 
 from moorage.api.pod import Pod
+from moorage.names import lenient_int64
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 FAILURES = "batch.kubernetes.io/job-index-failure-count"
@@ -33,8 +34,9 @@ class Indexes:
         intervals = []
         for part in filter(None, text.split(",")):
             first, _, last = part.partition("-")
-            if first.isdecimal() and (not last or last.isdecimal()) and int(first) < completions:
-                intervals.append((int(first), min(int(last or first), completions - 1)))
+            begin, end = lenient_int64(first), lenient_int64(last or first)
+            if begin is not None and end is not None and 0 <= begin < completions:
+                intervals.append((begin, min(end, completions - 1)))
         return cls(intervals)
 
     def plus(self, indexes: Iterable[int]) -> Indexes:
@@ -82,14 +84,14 @@ def _text(first: int, last: int) -> str:
 
 def index_of(pod: Pod) -> int | None:
     """The index of a pod."""
-    text = pod.metadata.annotations.get(INDEX, "")
-    return int(text) if text.isdecimal() else None
+    index = lenient_int64(pod.metadata.annotations.get(INDEX, ""))
+    return index if index is not None and index >= 0 else None
 
 
 def failures(pod: Pod, annotation: str = FAILURES) -> int:
     """How many pods of the same index failed before this one, by its annotation."""
-    text = pod.metadata.annotations.get(annotation, "")
-    return int(text) if text.isdecimal() and int(text) <= _MAX_INT32 else 0
+    count = lenient_int64(pod.metadata.annotations.get(annotation, "")) or 0
+    return count if 0 <= count <= _MAX_INT32 else 0
 
 
 def all_failures(pod: Pod) -> int:

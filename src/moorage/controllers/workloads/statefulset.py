@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 
 from moorage.api.meta import Data
 from moorage.api.pod import Pod
@@ -22,6 +23,8 @@ from moorage.controllers.workloads.statefulclaims import ClaimEnding, StatefulCl
 _HASH = "controller.kubernetes.io/hash"
 _REVISION = "controller-revision-hash"
 _POD_NAME, _POD_INDEX = "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"
+BURST = 500
+"""How many pods are made in one reconciliation: the next one makes more."""
 _NUMBERED = re.compile(r"(.*)-(\d+)", re.ASCII)
 
 
@@ -135,18 +138,17 @@ class StatefulSets(PodOwner[StatefulSet]):
         await self._revisions.truncate(owner, owner.spec.revision_history_limit, live)
 
     async def _advance(self, work: _Work, pods: list[Pod]) -> None:
-        numbered = {_ordinal(work.owner, pod.metadata.name): pod for pod in pods}
-        surplus = [
-            numbered[number]
-            for number in sorted((each for each in numbered if each is not None), reverse=True)
-            if number not in work.ordinals
-        ]
+        numbered = {number: pod for pod in pods if (number := _ordinal(work.owner, pod.metadata.name)) is not None}
+        replicas = {number: numbered[number] for number in sorted(numbered) if number in work.ordinals}
+        surplus = [numbered[number] for number in sorted(numbered.keys() - replicas.keys(), reverse=True)]
         if work.is_ordered:
             for number in work.ordinals:
-                if not await self._sync_pod(work, number, numbered.get(number)):
+                if not await self._sync_pod(work, number, replicas.get(number)):
                     return
         else:
-            await in_batches([partial(self._sync_pod, work, number, numbered.get(number)) for number in work.ordinals])
+            missing = islice((number for number in work.ordinals if number not in replicas), BURST)
+            due = sorted([*replicas, *missing])
+            await in_batches([partial(self._sync_pod, work, number, replicas.get(number)) for number in due])
         for pod in surplus:
             await self._claims.retain(work.owner, pod, is_surplus=True)
         if surplus and work.is_ordered:
@@ -154,7 +156,7 @@ class StatefulSets(PodOwner[StatefulSet]):
             return
         await self.pod_control.delete_many(work.owner, [pod for pod in surplus if not is_ending(pod)])
         if work.owner.spec.update_strategy.type == "RollingUpdate":
-            await self._update(work, [numbered.get(number) for number in work.ordinals])
+            await self._update(work, replicas)
 
     async def _sync_pod(self, work: _Work, number: int, pod: Pod | None) -> bool:
         """Create or repair one pod. Returns whether an ordered set may go on to the next ordinal."""
@@ -202,30 +204,34 @@ class StatefulSets(PodOwner[StatefulSet]):
         if not is_ending(last) and (last not in sick or last is sick[-1]):
             await self.pod_control.delete(work.owner, last)
 
-    async def _update(self, work: _Work, replicas: list[Pod | None]) -> None:
+    async def _update(self, work: _Work, replicas: dict[int, Pod]) -> None:
         """Delete pods of old revisions, from the highest number down to the partition, one or a few at a time."""
+        least = work.ordinals.start + work.partition
+        changing = {number: replicas[number] for number in reversed(replicas) if number >= least}
         if work.max_unavailable is None:
-            await self.pod_control.delete_many(work.owner, self._next_old(work, replicas))
+            await self.pod_control.delete_many(work.owner, self._next_old(work, changing))
             return
-        unavailable = [pod for pod in replicas if not self._serves(work, pod)]
-        old = [pod for pod in reversed(replicas[work.partition :]) if pod and work.is_old(pod) and not is_ending(pod)]
-        budget = max(0, work.max_unavailable - len(unavailable))
+        serving = {number for number, pod in replicas.items() if self._serves(work, pod)}
+        old = {number: pod for number, pod in changing.items() if work.is_old(pod) and not is_ending(pod)}
+        budget = max(0, work.max_unavailable - (len(work.ordinals) - len(serving)))
         # In a parallel set, old pods that are unavailable anyway are replaced at once.
-        broken = [] if work.is_ordered else [pod for pod in old if pod in unavailable]
-        chosen = broken + [pod for pod in old if pod not in broken][:budget]
-        await self.pod_control.delete_many(work.owner, chosen)
+        broken = [] if work.is_ordered else [pod for number, pod in old.items() if number not in serving]
+        others = [pod for number, pod in old.items() if work.is_ordered or number in serving]
+        await self.pod_control.delete_many(work.owner, broken + others[:budget])
 
-    def _next_old(self, work: _Work, replicas: list[Pod | None]) -> list[Pod]:
+    def _next_old(self, work: _Work, replicas: dict[int, Pod]) -> list[Pod]:
         """The pod of an old revision with the highest number, unless one above it does not serve yet."""
-        for pod in reversed(replicas[work.partition :]):
-            if pod is not None and work.is_old(pod) and not is_ending(pod):
+        for number, pod in zip(reversed(work.ordinals), replicas.values(), strict=False):
+            if replicas.get(number) is not pod:
+                break  # a pod with a higher number is missing
+            if work.is_old(pod) and not is_ending(pod):
                 return [pod]
             if not self._serves(work, pod):
                 break
         return []
 
-    def _serves(self, work: _Work, pod: Pod | None) -> bool:
-        return pod is not None and not is_ending(pod) and self._is_available(work, pod)
+    def _serves(self, work: _Work, pod: Pod) -> bool:
+        return not is_ending(pod) and self._is_available(work, pod)
 
     def _is_available(self, work: _Work, pod: Pod) -> bool:
         return pod.status.phase == "Running" and is_available(pod, work.owner.spec.min_ready_seconds, self.clock.now())

@@ -9,6 +9,7 @@ from moorage.api import kinds
 from moorage.api.meta import Data
 from moorage.registry import namesyntax, selectable
 from moorage.registry.checks import Errors
+from moorage.registry.cluster.eventversions import to_core
 from moorage.registry.merging import ATOMIC, shape, struct
 from moorage.registry.printing import cells
 from moorage.registry.printing.ages import since
@@ -135,6 +136,7 @@ EVENT = Strategy(
 
 EVENT_OF_GROUP = Strategy(
     kind=kinds.row("events.k8s.io/v1", "Event"),
+    stored_form=to_core,
     errors=_errors,
     columns=_COLUMNS,
     bare_finalizers=True,

@@ -7,6 +7,7 @@ from moorage.api.meta import Data
 from moorage.names import label_key_errors
 from moorage.registry import namesyntax, selectable
 from moorage.registry.checks import Errors, one_of, port, port_number, syntax
+from moorage.registry.cluster import allocation
 from moorage.registry.cluster.serviceupdates import is_externally_accessible, needs_health_port, update_service
 from moorage.registry.defaulting import fill
 from moorage.registry.merging import ATOMIC, keyed, shape, struct
@@ -16,6 +17,7 @@ from moorage.registry.printing.ages import UNKNOWN
 from moorage.registry.printing.cells import NONE, PrintedRow
 from moorage.registry.printing.columns import AGE, NAME, column, wide
 from moorage.registry.printing.podsummary import Printable
+from moorage.registry.state import Dependency, State
 from moorage.registry.strategy import Strategy
 from moorage.validation.field import duplicate, forbidden, invalid, not_supported, required
 
@@ -234,12 +236,22 @@ def _port(port: Printable) -> str:
     return f"{number}/{port.get('protocol') or 'TCP'}"
 
 
+def _conflicts(new: Data, old: Data | None, state: State) -> Errors:
+    """An address or a port that is outside of its range or that another service has."""
+    uid = new["metadata"]["uid"]
+    others = [service["spec"] for service in state.all(SERVICE.kind) if service["metadata"].get("uid") != uid]
+    yield from allocation.address_errors(new["spec"], old, others)
+    yield from allocation.port_errors(new["spec"], old, others)
+
+
 SERVICE = Strategy(
     kind=kinds.row("v1", "Service"),
     names=namesyntax.label,
     defaults=_defaults,
     create=_create,
     update=update_service,
+    depends_on=(Dependency(kinds.row("v1", "Service"), for_updates=True),),
+    conflicts=_conflicts,
     errors=service_errors,
     fields={
         **selectable.NAMES,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import lru_cache
 from typing import Any
 
 from moorage.api.meta import Data
+from moorage.bounded import remember_short
 from moorage.quantity import Quantity
 from moorage.registry.defaulting import fill, round_up
 
@@ -108,7 +108,7 @@ def default_claim_spec(spec: Data) -> None:
         round_up(resources[part])
 
 
-@lru_cache(maxsize=4096)
+@remember_short(4096)
 def pull_policy(image: str) -> str:
     """Always for an image without a tag or with the tag latest, otherwise IfNotPresent."""
     parts = _IMAGE.fullmatch(image)

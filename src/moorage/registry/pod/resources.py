@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import lru_cache
 
 from moorage.api.meta import Data
+from moorage.bounded import remember_short
 from moorage.names import label_key_errors
 from moorage.quantity import Quantity, QuantityError
 from moorage.registry import namesyntax
@@ -36,7 +36,7 @@ def _can_overcommit(name: str) -> bool:
     return _is_native(name) and not name.startswith(_HUGE)
 
 
-@lru_cache(maxsize=4096)
+@remember_short(4096)
 def _name_problems(name: str) -> tuple[str, ...]:
     if name in _COMPUTE:
         return ()

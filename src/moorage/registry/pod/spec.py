@@ -236,6 +236,7 @@ def _os_errors(path: str, system: Data) -> Errors:
 
 
 def _spread_errors(path: str, constraints: list[Data]) -> Errors:
+    last = {(each.get("topologyKey"), each.get("whenUnsatisfiable")): at for at, each in enumerate(constraints)}
     for index, constraint in enumerate(constraints):
         here = f"{path}[{index}]"
         skew, key, action = (constraint.get(name) for name in ("maxSkew", "topologyKey", "whenUnsatisfiable"))
@@ -245,10 +246,7 @@ def _spread_errors(path: str, constraints: list[Data]) -> Errors:
             yield required(f"{here}.topologyKey", "can not be empty")
         if action not in _ACTIONS:
             yield not_supported(f"{here}.whenUnsatisfiable", action or "", _ACTIONS)
-        if any(
-            (key, action) == (rest.get("topologyKey"), rest.get("whenUnsatisfiable"))
-            for rest in constraints[index + 1 :]
-        ):
+        if last[key, action] > index:
             yield duplicate(f"{here}.{{topologyKey, whenUnsatisfiable}}", f"{{{key or ''}, {action or ''}}}")
         yield from _spread_option_errors(here, constraint, action or "")
 

@@ -66,14 +66,13 @@ def default_failure_policy(spec: Data) -> None:
             fill(pattern, (("status", "True"),))
 
 
-def give_job_selector(job: Data, uid: str) -> None:
+def _give_selector(job: Data) -> None:
     """Label the pods of a new Job with its uid and name, and select them by these, unless manualSelector is set."""
-    spec = job.setdefault("spec", {})
+    spec, name, uid = job.setdefault("spec", {}), job["metadata"].get("name", ""), job["metadata"]["uid"]
     if spec.get("manualSelector"):
         return
     template = spec.setdefault("template", {})
     labels = template.setdefault("metadata", {}).setdefault("labels", {})
-    name = job["metadata"].get("name", "")
     for label, value in (
         ("job-name", name),
         ("batch.kubernetes.io/job-name", name),
@@ -266,6 +265,7 @@ def _job_duration(row: PrintedRow) -> str:
 JOB = Strategy(
     kind=kinds.row("batch/v1", "Job"),
     defaults=_defaults,
+    generate=_give_selector,
     errors=_errors,
     first_generation=1,
     counted=SPEC,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moorage.api.node import Node, Taint
-from moorage.api.requests import CPU, EPHEMERAL, MEMORY, PODS, HostPort, amounts, normalized_image
+from moorage.api.requests import CPU, EPHEMERAL, MEMORY, MOST, PODS, HostPort, amounts, normalized_image
 from moorage.scheduler.table.columns import Column
 from moorage.scheduler.table.shape import PodInfo
 
@@ -79,6 +79,8 @@ class NodeTable:
         self.places = 0
         """Changes when a node comes or goes, or when its labels or taints change."""
         self._labels: dict[str, Column[str | None]] = {}
+        self._beyond: dict[tuple[bool, int, int], int] = {}
+        """Sums that are larger than their places in `requested` and `scored` say."""
         self.free_rows = list(range(FIRST_SIZE - 1, -1, -1))
         self._log: list[int] = []
         self._log_start = 0
@@ -244,16 +246,26 @@ class NodeTable:
         shape = info.shape
         for name, value in shape.requests.items():
             line = self.column_of(name)  # which may make room for it, and so a new matrix
-            self.requested[line, row] += sign * value
+            self._add(self.requested, line, row, sign * value)
         for name, value in shape.scored.items():
             line = self.column_of(name)
-            self.scored[line, row] += sign * value
+            self._add(self.scored, line, row, sign * value)
         self.requested[_PODS, row] += sign
         self.priorities[info.priority] += sign
         if not self.priorities[info.priority]:
             del self.priorities[info.priority]
         if shape.ports:
             self._count_ports(row, shape.ports, sign)
+
+    def _add(self, matrix: Scores, line: int, row: int, value: int) -> None:
+        """Add to a sum. One that is beyond all bounds is kept beside the matrix, so that it can come down again."""
+        total = matrix.item(line, row) + value
+        if total > MOST or self._beyond:
+            cell = (matrix is self.requested, line, row)
+            total = self._beyond.pop(cell, matrix.item(line, row)) + value
+            if total > MOST:
+                self._beyond[cell], total = total, MOST
+        matrix[line, row] = total
 
     def _count_ports(self, row: int, ports: Iterable[HostPort], sign: int) -> None:
         used = self.ports.setdefault(row, {})

@@ -1,0 +1,1 @@
+"""The rows of bench/attacks.py, one module for each theme."""

@@ -1,0 +1,46 @@
+"""Whether the API server would take the objects of some manifests: the registry answers, as it does there."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from moorage.api import kinds
+from moorage.api.meta import Data
+from moorage.features import Gates
+from moorage.registry.state import State
+from moorage.registry.table import depended_upon
+from moorage.registry.trial import Trial, try_create
+from moorage.tools.cluster import ClusterObject
+
+_TAKEN = Trial(None, [])
+
+
+class ManifestAdmission:
+    """Tries every object on a cluster that has the others of the same manifests.
+
+    What the manifests do not hold, such as a PriorityClass that a pod names, may exist: it is not held against anybody.
+    """
+
+    def __init__(self, items: Iterable[ClusterObject], gates: Gates) -> None:
+        self._gates = gates
+        self._trials: dict[int, Trial] = {}
+        self._objects: dict[str, list[Data]] = defaultdict(list)
+        self._state = State(self._objects, is_complete=False)
+        for item in items:
+            resource = kinds.of(item.object).resource
+            if resource in depended_upon():
+                trial = self.trial(item)
+                if trial.stored is not None:
+                    self._objects[resource].append(trial.stored)
+
+    def trial(self, item: ClusterObject) -> Trial:
+        """What the API server would say to an object. One that came from a running cluster was taken already."""
+        if item.document is None:
+            return _TAKEN
+        found = self._trials.get(id(item))
+        if found is None:
+            uid = f"00000000-0000-0000-0000-{len(self._trials) + 1:012}"
+            found = try_create(kinds.of(item.object), item.document.data, self._state, self._gates, uid)
+            self._trials[id(item)] = found
+        return found
