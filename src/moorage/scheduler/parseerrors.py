@@ -29,11 +29,7 @@ class ParseErrors:
 
     def note(self, tolerations: Tolerations, taint: Taint) -> None:
         """Note a taint that was not tolerated: nothing happens unless a toleration had no answer."""
-        if not tolerations.verdict(taint).error:
-            return
-        for toleration, verdict in zip(tolerations.tolerations, tolerations.verdicts(taint), strict=True):
-            if not verdict.error:
-                continue
+        for toleration, verdict in tolerations.unanswered(taint):
             expression = f' expression="{toleration.expression}"' if toleration.expression else ""
             key = verdict.log, expression, taint.key, taint.value
             if self._is_new(verdict.log, key):

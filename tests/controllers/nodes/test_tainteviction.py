@@ -310,6 +310,23 @@ async def test_a_value_that_cannot_be_read_evicts_is_counted_and_logged_once(
         assert lines[0].startswith("failed to parse taint value as int64: taint sla=high:NoExecute")
 
 
+async def test_two_expressions_that_fail_on_the_same_taint_are_two_lines(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    async with api_server(tmp_path) as server, running(server, clock_of_today(), TaintEviction):
+        client = server.client("test")
+        await ready_node(client, "a")
+        await resident(client, "web", "a", *({"expression": f"int(taint.value) > {number}"} for number in (1, 2)))
+        await set_taints(client, "a", taint("high", "sla"))
+        await evicted(client, "web")
+    lines = [each.getMessage() for each in caplog.records if "failed to evaluate" in each.getMessage()]
+    why = "taint sla=high:NoExecute: type conversion error from 'string' to 'int'"
+    assert lines == [
+        f'CEL expression failed to evaluate expression="int(taint.value) > {number}": {why}' for number in (1, 2)
+    ]
+
+
 async def test_a_pod_of_the_same_name_is_another_pod(tmp_path: Path) -> None:
     clock = clock_of_today()
     async with api_server(tmp_path) as server, running(server, clock, TaintEviction):

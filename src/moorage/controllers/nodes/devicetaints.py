@@ -29,10 +29,9 @@ from moorage.controllers.frame.controller import Context, resource_version
 from moorage.controllers.frame.pods import controller_of, is_finished
 from moorage.controllers.nodes.devicetaintstatus import IN_PROGRESS, Impact, eviction_condition
 from moorage.controllers.nodes.evictions import EvictingController, EvictionCause, Reasons, shortened
-from moorage.controllers.nodes.taints import LONGEST, SeenTaints, TolerationErrors
+from moorage.controllers.nodes.taints import LONGEST, SeenTaints, TolerationErrors, TolerationFailures
 from moorage.match.reasons import EXPLAINED_COST, Complaint
 from moorage.match.tolerations import NO_EXECUTE, Tolerations
-from moorage.match.verdict import Verdict
 
 _CAUSE = EvictionCause(
     subsystem="device_taint_eviction_controller",
@@ -53,7 +52,7 @@ class _Judgement(NamedTuple):
     """How many seconds tolerations leave beside a taint (None is for good), and what keeps them from an answer."""
 
     grace: int | None
-    doubt: Verdict | None
+    unanswered: TolerationFailures
 
 
 class _Exposure(NamedTuple):
@@ -191,9 +190,8 @@ class DeviceTaintEviction(EvictingController):
         counts_from, exposures = self._evictions.counts_from(pod), []
         for result in (each for claim in self._claims_of(pod) for each in _devices_of(claim)):
             for taint, since, rule in self._taints_on(result):
-                grace, doubt = self._judged(result.tolerations, taint)
-                if doubt is not None:
-                    self._toleration_errors.note(doubt, taint)
+                grace, unanswered = self._judged(result.tolerations, taint)
+                self._toleration_errors.note(unanswered, taint)
                 if grace is not None:
                     due = max(since, counts_from) + timedelta(seconds=min(grace, LONGEST)) if grace else since
                     exposures.append(_Exposure(due, grace, result, taint, rule))
@@ -221,8 +219,7 @@ class DeviceTaintEviction(EvictingController):
 
     def _judge(self, tolerations: tuple[Toleration, ...], taint: Taint) -> _Judgement:
         compiled = Tolerations(tolerations, self._gates)
-        verdict = compiled.verdict(taint)
-        return _Judgement(compiled.device_grace_seconds(taint), verdict if verdict.error else None)
+        return _Judgement(compiled.device_grace_seconds(taint), compiled.unanswered(taint))
 
     def _note_evicted(self, because: Reasons) -> None:
         for name in because:

@@ -14,10 +14,9 @@ from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Context
 from moorage.controllers.nodes.evictions import EvictingController, EvictionCause, shortened
 from moorage.controllers.nodes.nodepods import NODE, bound_at, index_by_node
-from moorage.controllers.nodes.taints import LONGEST, SeenTaints, TolerationErrors
+from moorage.controllers.nodes.taints import LONGEST, SeenTaints, TolerationErrors, TolerationFailures
 from moorage.match.reasons import EXPLAINED_COST, departures
 from moorage.match.tolerations import Tolerations
-from moorage.match.verdict import Verdict
 
 _CAUSE = EvictionCause(
     subsystem="taint_eviction_controller",
@@ -35,7 +34,7 @@ class _Judgement(NamedTuple):
     """What tolerations say of taints: the seconds that each leaves (None is for good), and what has no answer."""
 
     graces: tuple[int | None, ...]
-    errors: tuple[tuple[Verdict, Taint], ...]
+    errors: tuple[tuple[TolerationFailures, Taint], ...]
 
 
 class TaintEviction(EvictingController):
@@ -98,8 +97,8 @@ class TaintEviction(EvictingController):
         if not taints:
             return None
         judgement = self._judged(pod.spec.tolerations, tuple(taints))
-        for verdict, taint in judgement.errors:
-            self._toleration_errors.note(verdict, taint)
+        for unanswered, taint in judgement.errors:
+            self._toleration_errors.note(unanswered, taint)
         arrived = max(bound_at(pod), self._evictions.counts_from(pod))
         return min(
             (
@@ -112,9 +111,9 @@ class TaintEviction(EvictingController):
 
     def _judge(self, tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...]) -> _Judgement:
         compiled = Tolerations(tolerations, self._gates)
-        verdicts = [(compiled.verdict(taint), taint) for taint in taints]
+        errors = ((compiled.unanswered(taint), taint) for taint in taints)
         graces = tuple(compiled.grace_seconds((taint,)) for taint in taints)
-        return _Judgement(graces, tuple((verdict, taint) for verdict, taint in verdicts if verdict.error))
+        return _Judgement(graces, tuple((unanswered, taint) for unanswered, taint in errors if unanswered))
 
     def _why(self, pod: Pod) -> str:
         return self._explained(pod.spec.tolerations, tuple(self._taints.of(pod.spec.node_name)))
