@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from moorage.features import Gate
-from moorage.match.expressions import TaintExpression
+from moorage.match.expressions import NodeExpression, TaintExpression
 from moorage.match.reasons import Complaint
 from moorage.scheduler.explaining import EXAMINED, Explaining
 from moorage.scheduler.failures import message_of
+from moorage.scheduler.plugins.tainttoleration import TaintToleration
 from tests.plane import create, eventually
 from tests.scheduler.devices import devicekit as kit
 from tests.scheduler.profile_on_table import ProfileOnTable, node, pod
@@ -129,6 +130,25 @@ def test_a_costly_expression_is_not_taken_apart(monkeypatch: pytest.MonkeyPatch)
     why = here.why(tolerations=[{"expression": costly}])
     assert why.startswith("taint sla=900: `[1, 2, 3, 4, 5].all(a, ")
     assert why.endswith("… on 1 node")
+
+
+def test_a_plugin_that_cannot_explain_keeps_nobody_waiting(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    here = Told(node("a", {}, sla("900")), node("b"))
+    monkeypatch.setattr(TaintToleration, "explain", lambda *_: 1 / 0)
+    assert here.why(tolerations=[GT], nodeSelector={"disk": "ssd"}).startswith("node affinity: ")
+    assert 'not explained plugin="TaintToleration"' in caplog.text
+
+
+def test_expressions_are_evaluated_again_for_few_nodes_or_none() -> None:
+    here = Told(*(node(f"n{number}", {"rack": f"{number}"}) for number in range(50)))
+    once = "[1, 2, 3, 4, 5, 6, 7, 8].exists(a, [1, 2, 3, 4, 5, 6, 7, 8].exists(b, node.labels['rack'] == 'x'))"
+    cost = NodeExpression(once).cost
+    few = {"matchCELExpressions": [once] * 10}
+    assert f" on {100_000 // (10 * cost)} nodes; other values on " in here.why(**requiring(few))
+    none = {"matchCELExpressions": [once] * (100_000 // cost + 1)}
+    assert here.why(**requiring(none)) == ""
 
 
 async def test_labels_that_cannot_be_compared_are_logged_counted_and_told_apart(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import partial
@@ -20,11 +21,14 @@ from moorage.scheduler.table.columns import Column
 from moorage.scheduler.table.nodes import Index, NodeTable
 from moorage.scheduler.table.shape import Shape
 
+_LOG = logging.getLogger(__name__)
 EXAMINED = 64
 """How many different values are looked at for one pod: those that most nodes have."""
 _REASONS, _REASON, _SENTENCE = 4, 160, 480
 """How many reasons are given, how long each may be, and all of them together."""
 _KEPT = 4096
+_BUDGET = 100_000
+"""What the expressions may cost that are evaluated again for one sentence: ten milliseconds or so."""
 _DENSE = 65536
 """Up to this number, codes are counted in an array; larger ones are made smaller first."""
 
@@ -64,8 +68,11 @@ class Explaining:
             return known[1]
         groups: _Groups = {}
         for plugin, rows in asked:
-            for kind, text, nodes in plugin.explain(cycle, rows):
-                groups.setdefault((plugin.name, kind), Counter())[text] += nodes
+            try:
+                for kind, text, nodes in plugin.explain(cycle, rows):
+                    groups.setdefault((plugin.name, kind), Counter())[text] += nodes
+            except Exception:  # noqa: BLE001 - what cannot be put into words must not keep other pods waiting
+                _LOG.exception('not explained plugin="%s" pod="%s/%s"', plugin.name, *cycle.pod.key)
         sentence = self._composed(shape, groups)
         if all(plugin.scope is not Scope.CLUSTER for plugin, _ in asked):
             self._said[shape] = state, sentence
@@ -95,18 +102,26 @@ def _cut(text: str) -> str:
     return text if len(text) <= _REASON else f"{text[: _REASON - 1]}…"
 
 
-def by_frequency(codes: NDArray[np.integer[Any]], say: Callable[[int], Words | None]) -> Iterator[Explained]:
-    """What is said of the place of each code, those that occur most often first; of too many different ones no more."""
+def by_frequency(
+    codes: NDArray[np.integer[Any]], say: Callable[[int], Words | None], cost: int = 0
+) -> Iterator[Explained]:
+    """What is said of the place of each code, those that occur most often first; of too many different ones no more.
+
+    `cost` is what the expressions cost that are evaluated for one code; when that is too much, nothing is said.
+    """
+    most = min(EXAMINED, _BUDGET // cost) if cost else EXAMINED
+    if not most:
+        return
     if codes.max() > _DENSE:
         _, codes = np.unique(codes, return_inverse=True)
     counts, first = np.bincount(codes), np.empty(int(codes.max()) + 1, np.intp)
     first[codes[::-1]] = np.arange(len(codes))[::-1]
     ranked = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
-    for code in ranked[:EXAMINED]:
+    for code in ranked[:most]:
         words = say(int(first[code]))
         if words is not None:
             yield Explained(*words, int(counts[code]))
-    if left := int(counts[ranked[EXAMINED:]].sum()):
+    if left := int(counts[ranked[most:]].sum()):
         yield Explained(_REST, "other values", left)
 
 
@@ -135,7 +150,8 @@ def explain_selector(
         )  # fmt: skip
         return keep(read, partial(lacking, node))
 
-    return by_frequency(rows if columns is None else _combined(columns, rows), say)
+    cost = sum(each.expression.cost for each in selector.conditions if each.expression)
+    return by_frequency(rows if columns is None else _combined(columns, rows), say, cost)
 
 
 def _combined(columns: list[Column[str | None]], rows: Index) -> NDArray[np.int64]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moorage.api.node import Taint
+from moorage.match.expressions import TaintExpression
 from moorage.match.reasons import EXPLAINED_COST, Complaint
 from moorage.match.tolerations import PREFER_NO_SCHEDULE
 from moorage.scheduler.explaining import KeptWords, Words, briefly, by_frequency, kinds_of
@@ -86,7 +87,9 @@ class TaintToleration(Plugin):
             taints = column.value(int(rows[place]))
             return self._words.of(shape, taints, partial(first_taint, taints, rows[place : place + 1]))
 
-        return by_frequency(column.codes[rows], say)
+        expressions = [each.expression for each in shape.tolerations.tolerations if each.expression]
+        cost = sum(TaintExpression(source).cost for source in expressions)
+        return by_frequency(column.codes[rows], say, cost)
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
         """How many PreferNoSchedule taints are not tolerated."""
