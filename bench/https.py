@@ -17,6 +17,7 @@ import uvloop
 from moorage.apiserver.access import certificates
 from moorage.apiserver.access.defaultroles import DEFAULTS
 from moorage.apiserver.access.rbac import Attributes, Rbac
+from moorage.apiserver.access.tokens import ADMIN
 from moorage.apiserver.base.users import User
 from moorage.apiserver.http.listener import Server
 from moorage.apiserver.http.messages import Request, Response
@@ -52,7 +53,7 @@ async def events() -> AsyncIterator[bytes]:
 
 
 async def serve(folder: str) -> None:
-    server = Server(handle, certificates.prepare(Path(folder)).tls())
+    server = Server(handle, lambda _: ADMIN, certificates.prepare(Path(folder)).tls())
     await server.start()
     print(server.port, flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 from moorage.api.node import Taint
+from moorage.match import expressions
 from moorage.match.verdict import MATCH, NO_MATCH, Verdict
 
 Labels = Mapping[str, str]
@@ -20,6 +24,10 @@ IN_WEST, MANY_LABELS, RACKED = (
 BROKEN = "foo.bar"
 COSTLY_TAINT = "taint.key.split('').all(a, taint.key.split('').all(b, taint.key.split('').all(c, a != b || b != c)))"
 COSTLY_NODE = 'node.labels.all(k, node.labels.all(v, k.matches(".*") && v.matches(".*")))'
+
+_NUMBERS = ",".join(map(str, range(200)))
+SLOW = f"[{_NUMBERS}].all(a, [{_NUMBERS}].all(b, a + b >= 0))"
+"""True, and so costly that it is never evaluated on the event loop."""
 
 PROBLEM = "ERROR: <input>:1:1: undeclared reference to 'foo' (in container '')\n | foo.bar\n | ^"
 NO_ZONE = Verdict(False, "no such key: zone", "CEL expression failed to evaluate")
@@ -50,3 +58,25 @@ def node_verdict(source: str, labels: Labels) -> Verdict:
     if source == IN_WEST:
         return NO_ZONE if "zone" not in labels else MATCH if labels["zone"] == "west" else NO_MATCH
     return MATCH if _NODES[source][1](labels) else NO_MATCH
+
+
+@contextmanager
+def evaluation_threads() -> Iterator[list[str]]:
+    """The name of the thread of each evaluation of an expression that is compiled inside."""
+    threads: list[str] = []
+    original = expressions.verdict_of
+
+    def noting(function: Callable[[Any], Any]) -> Callable[[Any], Verdict]:
+        verdict = original(function)
+
+        def ask(subject: Any) -> Verdict:
+            threads.append(threading.current_thread().name)
+            return verdict(subject)
+
+        return ask
+
+    expressions.verdict_of = noting
+    try:
+        yield threads
+    finally:
+        expressions.verdict_of = original

@@ -46,3 +46,20 @@ def test_results_for_long_texts_are_not_kept() -> None:
     short, long = "x" * SHORT, "x" * (SHORT + 1)
     assert [length(short), length(short), length(long), length(long)] == [SHORT, SHORT, SHORT + 1, SHORT + 1]
     assert asked == [short, long, long]
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 40)), max_size=60))
+def test_with_a_bound_in_bytes_large_entries_are_not_kept_and_old_ones_make_room(steps: list[tuple[int, int]]) -> None:
+    bounded: Bounded[int, int] = Bounded(5, 320)
+    sizes: dict[int, int] = {}
+    for key, size in steps:
+        bounded.put(key, size, size)
+        sizes.pop(key, None)
+        if size <= 20:
+            sizes[key] = size
+        while len(sizes) > 5 or sum(sizes.values()) > 320:
+            del sizes[next(iter(sizes))]
+        assert list(bounded) == list(sizes)
+        assert bounded.bytes == sum(sizes.values())
+    bounded.clear()
+    assert bounded.bytes == 0

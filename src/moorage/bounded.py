@@ -3,43 +3,50 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sized
 from functools import lru_cache, wraps
-from typing import Generic, TypeVar
+from typing import Concatenate, Generic, ParamSpec, TypeVar, cast
 
+SHORT = 1024
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
-Text = TypeVar("Text", str, bytes)
+S = TypeVar("S", bound=Sized)
+P = ParamSpec("P")
+R = TypeVar("R")
 
-SHORT = 512
-"""How long a text may be whose result is remembered: so much memory is used for each, and no more."""
 
+def remember_short(most: int) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]:
+    """Cache what a function gives for so many texts, but for none that is long: clients send them, megabytes each."""
 
-def remember_short(most: int) -> Callable[[Callable[[Text], V]], Callable[[Text], V]]:
-    """Remember the results of a function for so many short texts; those of long ones are worked out each time."""
+    def decorate(work: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+        known = cast("Callable[Concatenate[S, P], R]", lru_cache(most)(work))
 
-    def decorate(function: Callable[[Text], V]) -> Callable[[Text], V]:
-        remembered = lru_cache(most)(function)
+        @wraps(work)
+        def ask(text: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+            return known(text, *args, **kwargs) if len(text) <= SHORT else work(text, *args, **kwargs)
 
-        @wraps(function)
-        def call(text: Text) -> V:
-            return remembered(text) if len(text) <= SHORT else function(text)
-
-        return call
+        return ask
 
     return decorate
 
 
 class Bounded(Generic[K, V]):
-    """What was worked out before, by key, with the least recently used entry dropped first. Not for several threads."""
+    """What was worked out before, by key, with the least recently used entry dropped first. Not for several threads.
 
-    __slots__ = ("_entries", "evictions", "most")
+    With a bound in bytes, whoever puts an entry says how large it is; one that is larger than a sixteenth of the bound
+    is not kept, because too many others would have to make room.
+    """
 
-    def __init__(self, most: int) -> None:
+    __slots__ = ("_entries", "_sizes", "bytes", "evictions", "most", "most_bytes")
+
+    def __init__(self, most: int, most_bytes: int = 0) -> None:
         self.most = most
+        self.most_bytes = most_bytes
+        self.bytes = 0
         self.evictions = 0
         """How many entries had to make room."""
         self._entries: OrderedDict[K, V] = OrderedDict()
+        self._sizes: dict[K, int] = {}
 
     def get(self, key: K) -> V | None:
         """The value of a key, which counts as used now."""
@@ -48,16 +55,24 @@ class Bounded(Generic[K, V]):
             self._entries.move_to_end(key)
         return value
 
-    def put(self, key: K, value: V) -> None:
-        """Keep a value."""
+    def put(self, key: K, value: V, size: int = 0) -> None:
+        """Keep a value, which takes so many bytes together with its key."""
+        if size:
+            self.pop(key)
+            if size > self.most_bytes // 16:
+                return
+            self._sizes[key] = size
+            self.bytes += size
         self._entries[key] = value
         self._entries.move_to_end(key)
-        while len(self._entries) > self.most:
-            self._entries.popitem(last=False)
+        while len(self._entries) > self.most or self.bytes > self.most_bytes:
+            oldest, _ = self._entries.popitem(last=False)
+            self.bytes -= self._sizes.pop(oldest, 0)
             self.evictions += 1
 
     def pop(self, key: K) -> V | None:
         """Drop a key; its value, if there was one."""
+        self.bytes -= self._sizes.pop(key, 0)
         return self._entries.pop(key, None)
 
     def values(self) -> Iterable[V]:
@@ -67,6 +82,8 @@ class Bounded(Generic[K, V]):
     def clear(self) -> None:
         """Drop everything."""
         self._entries.clear()
+        self._sizes.clear()
+        self.bytes = 0
 
     def __contains__(self, key: K) -> bool:
         return key in self._entries

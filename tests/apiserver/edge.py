@@ -16,9 +16,11 @@ import uvloop
 
 from moorage.apiserver.access import certificates
 from moorage.apiserver.access.certificates import Certificates, Pair
+from moorage.apiserver.access.tokens import ADMIN
 from moorage.apiserver.http.limits import Limits
 from moorage.apiserver.http.listener import Server
 from moorage.apiserver.http.messages import Handler, Request, Response
+from moorage.apiserver.http.state import Authenticate
 
 P = ParamSpec("P")
 PATIENCE = 30
@@ -67,9 +69,14 @@ async def echo(request: Request) -> Response:
 
 
 @contextlib.asynccontextmanager
-async def serving(handler: Handler = echo, limits: Limits | None = None, **options: Any) -> AsyncIterator[Server]:
-    """A running server."""
-    server = Server(handler, made().tls(), limits=limits, **options)
+async def serving(
+    handler: Handler = echo,
+    limits: Limits | None = None,
+    authenticate: Authenticate = lambda _: ADMIN,
+    **options: Any,
+) -> AsyncIterator[Server]:
+    """A running server, by default for administrators."""
+    server = Server(handler, authenticate, made().tls(), limits=limits, **options)
     await server.start()
     try:
         yield server

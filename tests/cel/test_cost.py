@@ -25,6 +25,7 @@ from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 from moorage.cel.cost.estimate import NO_BOUND, estimate
+from moorage.cel.environments import TAINT_ENV
 from moorage.cel.errors import EvalError
 from moorage.cel.evaluate.counting import count
 from moorage.cel.library import UNBOUNDED
@@ -361,3 +362,22 @@ def test_no_evaluation_costs_less_than_the_least(text: str, taint: Taint, node: 
     counted = count(program.checked, taint, node)
     assume(not counted.failed)
     assert program.cost.min <= counted.cost
+
+
+@pytest.mark.parametrize(
+    ("text", "least", "most"),
+    [
+        ("taint == taint", 2, 2),
+        ("taint != taint", 2, 2),
+        ("[taint] == [taint]", 23, 23),
+        ("dyn(taint) == taint", 3, 3),
+        ("dyn(taint) == dyn(taint.key)", 5, 5),
+        ("taint in [taint]", 13, 13),
+        ("(true ? taint : taint) == taint", 2, 2),
+        ("taint.key == taint.key", 5, 36),
+        ("taint.timeAdded == taint.timeAdded", 5, 5),
+    ],
+)
+def test_comparing_whole_objects_costs_what_kubernetes_estimates(text: str, least: int, most: int) -> None:
+    """Recorded from cel-go with Kubernetes' sizes, in which an object has none."""
+    assert TAINT_ENV.compile(text).cost == (least, most)

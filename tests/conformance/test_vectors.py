@@ -26,6 +26,7 @@ from moorage.match.selector import compile_preferences, compile_selector
 from moorage.match.tolerations import Tolerations
 from moorage.semver import Version, VersionError, parse_constraint, parse_tolerant
 from moorage.validation import admission_errors
+from moorage.validation.expressions import ExpressionBudget
 from moorage.validation.field import FieldError
 from moorage.validation.tolerations import toleration_errors
 from tests.conformance.conftest import VECTORS
@@ -46,7 +47,9 @@ def tolerates(case: Data) -> Data:
 
 def validation(case: Data) -> Data:
     tolerations = [convert(toleration, Toleration) for toleration in case["tolerations"]]
-    return {"errors": _described(toleration_errors("spec.tolerations", tolerations, _gates(case), "spec"))}
+    return {
+        "errors": _described(toleration_errors("spec.tolerations", tolerations, _gates(case), ExpressionBudget("spec")))
+    }
 
 
 def _described(errors: Iterable[FieldError]) -> list[Data]:

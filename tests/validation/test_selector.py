@@ -9,6 +9,7 @@ from moorage.api.pod import NodeAffinity
 from moorage.features import ALL_ON, NONE_ON, Gate, Gates
 from moorage.match.selector import compile_selector
 from moorage.names import label_key_errors, label_value_errors, subdomain_errors
+from moorage.validation.expressions import ExpressionBudget
 from moorage.validation.selector import node_affinity_errors, selector_errors
 from tests import known_expressions as known
 from tests.match.operands import GATE_SETS, gate_names, gate_sets
@@ -48,19 +49,19 @@ def cel(*sources: str) -> NodeSelectorTerm:
 
 def refused(*terms: NodeSelectorTerm, gates: Gates = ALL_ON) -> list[str]:
     """What a selector with these terms is refused for, without the path of the selector."""
-    errors = selector_errors("at", NodeSelector(terms), gates, "spec")
+    errors = selector_errors("at", NodeSelector(terms), gates, ExpressionBudget("spec"))
     return [str(error).removeprefix("at.nodeSelectorTerms") for error in errors]
 
 
 def preference_refused(term: NodeSelectorTerm, weight: int = 1, gates: Gates = ALL_ON) -> list[str]:
     affinity = NodeAffinity(None, (PreferredSchedulingTerm(weight, term),))
-    errors = node_affinity_errors("at", affinity, gates, "spec")
+    errors = node_affinity_errors("at", affinity, gates, ExpressionBudget("spec"))
     return [str(error).removeprefix(f"at.{PREFERRED}") for error in errors]
 
 
 def test_a_refusal_starts_with_the_path_of_the_field() -> None:
     affinity = NodeAffinity(NodeSelector((label("kubelet", "SemverEq", "1.31"),)))
-    errors = node_affinity_errors("spec.affinity.nodeAffinity", affinity, NONE_ON, "spec")
+    errors = node_affinity_errors("spec.affinity.nodeAffinity", affinity, NONE_ON, ExpressionBudget("spec"))
     assert [str(error) for error in errors] == [
         f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[0].matchExpressions[0].operator: "
         'Invalid value: "SemverEq": not a valid selector operator'

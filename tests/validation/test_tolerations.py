@@ -9,6 +9,7 @@ from moorage.api.pod import Toleration
 from moorage.features import ALL_ON, NONE_ON, Gate, Gates
 from moorage.match.tolerations import Tolerations
 from moorage.names import label_key_errors, label_value_errors
+from moorage.validation.expressions import ExpressionBudget
 from moorage.validation.tolerations import (
     device_taint_errors,
     device_taint_list_errors,
@@ -35,17 +36,17 @@ ALONE = "Forbidden: may not be set when `expression` is set"
 
 def refused(*tolerations: Toleration, gates: Gates = ALL_ON) -> list[str]:
     """What a pod with these tolerations is refused for, without the path of the list."""
-    errors = toleration_errors("spec.tolerations", tolerations, gates, "spec")
+    errors = toleration_errors("spec.tolerations", tolerations, gates, ExpressionBudget("spec"))
     return [str(error).removeprefix("spec.tolerations") for error in errors]
 
 
 def device_refused(*tolerations: Toleration, gates: Gates = ALL_ON) -> list[str]:
-    errors = device_toleration_errors("tolerations", tolerations, gates, "spec")
+    errors = device_toleration_errors("tolerations", tolerations, gates, ExpressionBudget("spec"))
     return [str(error).removeprefix("tolerations") for error in errors]
 
 
 def test_a_refusal_starts_with_the_path_of_the_field() -> None:
-    (error,) = toleration_errors("spec.tolerations", [Toleration("a", "Gt", "5")], NONE_ON, "spec")
+    (error,) = toleration_errors("spec.tolerations", [Toleration("a", "Gt", "5")], NONE_ON, ExpressionBudget("spec"))
     assert str(error) == 'spec.tolerations[0].operator: Unsupported value: "Gt": supported values: "Equal", "Exists"'
 
 
@@ -152,7 +153,9 @@ def test_an_expression_may_have_as_many_bytes_as_it_may(letter: str) -> None:
 
 def test_a_costly_expression_is_complained_of_on_the_specification() -> None:
     given_rules = CEL
-    (error,) = toleration_errors("spec.tolerations", [Toleration(expression=known.COSTLY_TAINT)], given_rules, "spec")
+    (error,) = toleration_errors(
+        "spec.tolerations", [Toleration(expression=known.COSTLY_TAINT)], given_rules, ExpressionBudget("spec")
+    )
     assert str(error) == "spec: Forbidden: too complex, exceeds cost limit"
 
 
@@ -263,7 +266,7 @@ any_toleration = st.builds(
 @given(any_toleration, operands.gate_sets)
 def test_any_toleration_is_judged_field_by_field(toleration: Toleration, gates: Gates) -> None:
     names = {"key", "operator", "value", "effect", "tolerationSeconds", "expression"}
-    for error in toleration_errors("t", [toleration], gates, "spec"):
+    for error in toleration_errors("t", [toleration], gates, ExpressionBudget("spec")):
         assert error.field.removeprefix("t[0].") in names
         assert error.detail
         assert str(error).startswith(f"{error.field}: ")

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
-from functools import lru_cache
 from itertools import product
 from typing import NamedTuple, Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from moorage.bounded import remember_short
 from moorage.gotext import quote, seconds
 
 
@@ -73,7 +73,7 @@ def parse(schedule: str, zone: str = "") -> Schedule:
     return _parse(schedule, zone)
 
 
-@lru_cache(maxsize=1024)
+@remember_short(1024)
 def _parse(schedule: str, zone: str) -> Schedule:
     if not schedule:
         raise ScheduleError("empty spec string")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -94,7 +93,6 @@ def _number_test(requirement: Requirement) -> Test:
 
 MAX_REQUIREMENTS = 200
 """How many requirements the selector of a query may have; a set may have more values."""
-_SHORT = 1_000
 
 
 def too_many_requirements() -> SelectorError:
@@ -152,16 +150,10 @@ def _holds(condition: Data, labels: Labels) -> bool:
     return False
 
 
+@remember_short(1024)
 def parse(text: str) -> LabelMatcher:
     """The selector of a query, such as `app=web,tier in (front,back),!canary`. Raises SelectorError."""
-    return _remembered(text) if len(text) <= _SHORT else _parsed(text)
-
-
-def _parsed(text: str) -> LabelMatcher:
     return LabelMatcher(_Parser(text).requirements())
-
-
-_remembered = lru_cache(maxsize=1024)(_parsed)
 
 
 def _checked(key: str, operator: str, values: tuple[str, ...]) -> Requirement:

@@ -17,6 +17,7 @@ from moorage.apiserver.request.options import check_timeout
 from moorage.apiserver.request.routes import Route, find
 from moorage.apiserver.verbs.admission import Admission
 from moorage.apiserver.verbs.backend import Backend
+from moorage.apiserver.verbs.documents import DOCUMENTS
 from moorage.apiserver.verbs.handlers import handler_of
 from moorage.client.clock import Clock
 from moorage.client.priority import urgent
@@ -51,6 +52,14 @@ class App:
             metrics=self.metrics.text,
         )
 
+    def authenticate(self, request: Request) -> User:
+        """Who sends a request, of which only the head is known. Refused (401)."""
+        try:
+            return self._authenticator.authenticate(request)
+        except Refused as refused:
+            self._measure(find(request), request, refused.response, time.perf_counter())
+            raise
+
     async def handle(self, request: Request) -> Response:
         """The response to a request of a client; every failure is one, and none tells more than it must."""
         with urgent():
@@ -64,7 +73,7 @@ class App:
         start = time.perf_counter()
         route = find(request)
         try:
-            user = request.user = self._authenticate(request) if known is None else known
+            user = request.user = impersonate(request, self._rbac) if known is None else known
             check_timeout(request)
             self._authorize(user, route)
             response = await handler_of(route, request)(self._backend, route, request)
@@ -72,14 +81,8 @@ class App:
             response = _failure(request, error)
         if prefers_yaml(request.headers.get("accept")):
             response = await in_yaml(response)
-        if not route.path:
-            self._measure(route, request, response, start)
+        self._measure(route, request, response, start)
         return response
-
-    def _authenticate(self, request: Request) -> User:
-        """Who sends a request, or whom they may act as."""
-        request.user = self._authenticator.authenticate(request)
-        return impersonate(request, self._rbac)
 
     def _authorize(self, user: User, route: Route) -> None:
         verb, kind, _, namespace, name, subresource, _, path = route
@@ -89,10 +92,13 @@ class App:
             raise Refused(forbidden(user, attributes, decision.reason))
 
     def _measure(self, route: Route, request: Request, response: Response, start: float) -> None:
-        """Count a request for objects."""
-        scope = "resource" if route.name else "namespace" if route.namespace else "cluster"
+        """Count a request: one for objects by what was asked for, others by the first part of their path."""
         verb = "WATCH" if route.verb == "watch" else "LIST" if route.verb == "list" else request.method
-        labels = verb, route.kind.group, route.version, route.kind.plural, route.subresource, scope
+        if route.kind.plural:
+            scope = "resource" if route.name else "namespace" if route.namespace else "cluster"
+            labels = verb, route.kind.group, route.version, route.kind.plural, route.subresource, scope
+        else:
+            labels = verb, "", "", "", route.endpoint if route.endpoint in DOCUMENTS else "", ""
         seconds = None if route.verb == "watch" else time.perf_counter() - start
         self.metrics.request(labels, response.status, seconds, dry_run="dryRun" in request.query)
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
+from moorage.apiserver.http.flowcontrol import FlowControl
 from moorage.histogram import Histogram
 from moorage.match.expressions import cache_counters
 
@@ -42,9 +46,37 @@ class ApiServerMetrics:
         if seconds is not None:
             self._seconds.observe(seconds, *labels)
 
+    def follow(self, control: FlowControl) -> None:
+        """Serve what a server's flow control has counted."""
+        self._registry.register(_FlowControlCollector(control))
+
     def text(self) -> bytes:
         """All metrics in Prometheus' text form."""
         for cache, counters in cache_counters().items():
             for result, count in counters._asdict().items():
                 self._expressions.labels(cache, result).set(count)
         return b"".join(map(generate_latest, (self._registry, *self.others)))
+
+
+class _FlowControlCollector(Collector):
+    """The counters of flow control, under the names that kube-apiserver uses."""
+
+    def __init__(self, control: FlowControl) -> None:
+        self._control = control
+
+    def collect(self) -> Iterator[Metric]:
+        """What is executing, waiting, dispatched and rejected now, by priority level."""
+        level, prefix = ["priority_level"], "apiserver_flowcontrol_"
+        executing = GaugeMetricFamily(f"{prefix}current_executing_requests", "Requests that are served.", labels=level)
+        waiting = GaugeMetricFamily(f"{prefix}current_inqueue_requests", "Requests that wait for a seat.", labels=level)
+        dispatched = CounterMetricFamily(f"{prefix}dispatched_requests", "Requests that got a seat.", labels=level)
+        rejected = CounterMetricFamily(f"{prefix}rejected_requests", "Requests without a seat.", labels=level)
+        watches = GaugeMetricFamily("apiserver_longrunning_requests", "Watches that are being sent.")
+        for each, count in self._control.executing.items():
+            executing.add_metric([each.value], count)
+        for each, seats in self._control.levels.items():
+            waiting.add_metric([each.value], seats.waiting.used)
+            dispatched.add_metric([each.value], seats.dispatched)
+            rejected.add_metric([each.value], seats.refused)
+        watches.add_metric([], self._control.streams)
+        yield from (executing, waiting, dispatched, rejected, watches)

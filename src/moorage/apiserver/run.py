@@ -150,7 +150,8 @@ async def _started(
     accounts = ServiceAccountTokens(own.signing_key, index.exists, others=own.verifying_keys)
     authenticator = Authenticator(Tokens(own.users), accounts, own.client_authorities)
     app = App(store, gates, authenticator, accounts, rbac, clock)
-    server = Server(app.handle, own.tls, place.bind, place.port)
+    server = Server(app.handle, app.authenticate, own.tls, place.bind, place.port)
+    app.metrics.follow(server.control)
     await bootstrap(store)
     await index.start()
     file, admin = directory / KUBECONFIG, own.admin_token

@@ -53,6 +53,9 @@ class ProgramCache:
     def __len__(self) -> int:
         return len(self._entries)
 
+    def __contains__(self, text: str) -> bool:
+        return text in self._entries
+
 
 class _Entry:
     __slots__ = ("lock", "outcome")

@@ -10,6 +10,8 @@ from moorage.cel.ext.quantity import QUANTITY_TYPE
 
 _LABEL_KEY, _LABEL_VALUE, _LABELS = 317, 63, 256
 _DOMAIN, _ID, _ENTRIES, _TEXT = 63, 32, 32, 64
+_WHOLE = 0
+"""Kubernetes gives objects no size, so that its estimate of comparing two of them is nothing."""
 
 
 TAINT_ENV = kubernetes(
@@ -22,7 +24,12 @@ TAINT_ENV = kubernetes(
             "timeAdded": Field(types.TIMESTAMP, "time_added", optional=True),
         }
     },
-    sizes={("taint", "key"): _LABEL_KEY, ("taint", "value"): _LABEL_VALUE, ("taint", "effect"): 16},
+    sizes={
+        ("taint",): _WHOLE,
+        ("taint", "key"): _LABEL_KEY,
+        ("taint", "value"): _LABEL_VALUE,
+        ("taint", "effect"): 16,
+    },
 )
 """The `expression` of a toleration."""
 
@@ -30,6 +37,7 @@ NODE_ENV = kubernetes(
     {"node": types.object_of("kubernetes.Node")},
     {"kubernetes.Node": {"labels": Field(types.map_of(types.STRING, types.STRING), "labels")}},
     sizes={
+        ("node",): _WHOLE,
         ("node", "labels"): _LABELS,
         ("node", "labels", "@keys"): _LABEL_KEY,
         ("node", "labels", "@values"): _LABEL_VALUE,
@@ -61,7 +69,7 @@ DEVICE_ENV = kubernetes(
             "allowMultipleAllocations": Field(types.BOOL, "allow_multiple_allocations"),
         }
     },
-    sizes={("device", "driver"): _DOMAIN, **_sizes("attributes"), **_sizes("capacity")},
+    sizes={("device",): _WHOLE, ("device", "driver"): _DOMAIN, **_sizes("attributes"), **_sizes("capacity")},
     more=(bindings.LIBRARY,),
 )
 """A CEL selector of a device class or of a device request."""

@@ -10,9 +10,11 @@ from typing import Any, TypeVar
 
 from moorage.cel.ast import Call, Comprehension, children
 from moorage.cel.check.checker import Checked
+from moorage.cel.check.reads import reads
 from moorage.cel.codegen.generator import NotNativeError, generate
 from moorage.cel.cost import estimate
 from moorage.cel.errors import EvalError
+from moorage.cel.evaluate.constants import ConstantParts
 from moorage.cel.evaluate.evaluator import Evaluator, Trace
 from moorage.cel.evaluate.folds import shape
 from moorage.cel.inputs import inputs
@@ -34,6 +36,7 @@ class Program:
         self.checked = checked
         self.type: Type = checked.type
         self.evaluate: Callable[..., Any] = self._compiled()
+        self._reads: dict[tuple[str, ...], frozenset[str] | None] = {}
 
     def __call__(self, **values: Any) -> Any:
         """Evaluate with plain Python data by name: a dict is an object of the declared type, a datetime a timestamp."""
@@ -57,7 +60,8 @@ class Program:
         return self._walk(*values)
 
     def _walk(self, *values: Any) -> Any:
-        return on_enough_stack(lambda: Evaluator(self.checked, values).eval(self.checked.expr))
+        constants = self.constants.values
+        return on_enough_stack(lambda: Evaluator(self.checked, values, constants=constants).eval(self.checked.expr))
 
     def trace(self, *values: Any) -> Trace:
         """What every sub-expression that was evaluated gave, by node id: its value (in a loop, the last) or error."""
@@ -82,6 +86,17 @@ class Program:
                 return True
             waiting += children(expr)
         return False
+
+    def reads(self, path: tuple[str, ...]) -> frozenset[str] | None:
+        """The keys of the map at a path of which an evaluation may read the values; None when it may read all."""
+        if path not in self._reads:
+            self._reads[path] = reads(self.checked, path)
+        return self._reads[path]
+
+    @cached_property
+    def constants(self) -> ConstantParts:
+        """The parts that are the same at every evaluation, and why one of them can never be evaluated."""
+        return on_enough_stack(lambda: ConstantParts(self.checked))
 
     @cached_property
     def cost(self) -> Cost:

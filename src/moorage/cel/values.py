@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, timezone
-from functools import lru_cache, total_ordering
+from functools import total_ordering
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from moorage.bounded import remember_short
 from moorage.cel import types
 from moorage.cel.errors import EvalError
 from moorage.cel.types import Type
@@ -143,7 +144,7 @@ class Timestamp:
         return f'timestamp("{self}")'
 
 
-@lru_cache(maxsize=1024)
+@remember_short(1024)
 def _zone(name: str) -> ZoneInfo | timezone:
     if name in ("", "UTC"):
         return UTC

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from moorage.api.resource import Device, DeviceAttribute
 from moorage.cel.cache import ProgramCache
 from moorage.cel.environments import DEVICE_ENV
+from moorage.cel.types import BOOL, DYN
+from moorage.match.deferral import STEP_COST, pause, spend
 from moorage.match.expressions import Expression
 from moorage.match.verdict import Verdict
 from moorage.quantity import Quantity
@@ -33,10 +35,23 @@ class Described(NamedTuple):
 
 
 class DeviceExpression(Expression):
-    """The CEL expression of a device selector."""
+    """The CEL expression of a device selector. It may be an attribute, of which the type is not known."""
+
+    types = (BOOL, DYN)
 
     def __init__(self, source: str) -> None:
         super().__init__(source, _DEVICES)
+
+    def bounded(self, verdict: Callable[[Any], Verdict]) -> Callable[[Any], Verdict]:
+        """The same where time is bounded. Verdicts are kept with the devices."""
+
+        def evaluate(described: Any) -> Verdict:
+            spend(STEP_COST * self.cost, lambda: verdict(described))
+            answer = verdict(described)
+            pause()
+            return answer
+
+        return evaluate
 
     def verdict(self, described: Described | str) -> Verdict:
         """Whether a device matches. A device that cannot be described is given as the reason, and is an error."""

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Hashable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from moorage.api.node import Taint
+from moorage.bounded import Bounded
 from moorage.cel import types
 from moorage.cel.cache import Counters, ProgramCache
-from moorage.cel.check.reads import reads, unguarded
+from moorage.cel.check.reads import unguarded
 from moorage.cel.environments import NODE_ENV, TAINT_ENV
 from moorage.cel.errors import CompileError, EvalError
 from moorage.cel.program import Program
 from moorage.cel.reasons import explain
 from moorage.cel.types import Type
 from moorage.cel.values import Timestamp
+from moorage.match.deferral import STEP_COST, is_bounded, pause, spend
 from moorage.match.verdict import MATCH, NO_MATCH, Verdict
 
 MAX_BYTES = 10_240
 MAX_COST = 1_000_000
 """The most that one evaluation may cost. What can cost more is never evaluated, so nothing need be counted."""
+COMPILATION_COST = 5 * STEP_COST
+"""What the compilation of a character counts as."""
+CHEAP = 200
+"""What an evaluation may cost that is not worth being counted or kept by itself."""
 
 _TAINTS, _NODES = ProgramCache(TAINT_ENV), ProgramCache(NODE_ENV)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -43,24 +51,36 @@ class _Node(NamedTuple):
 class Expression:
     """A compiled expression, or the problem that prevents its evaluation."""
 
+    types: tuple[Type, ...] = (types.BOOL,)
+    """What it may evaluate to."""
+
     def __init__(self, source: str, cache: ProgramCache) -> None:
         self.source = source
         self.problem = ""
         """Why it cannot be evaluated, so that every verdict is an error; empty when it can."""
+        self.refusal = ""
+        """The same in the words of admission."""
         self.cost = 0
         """The most that one evaluation can cost."""
         self.type: Type | None = None
         self._program: Program | None = None
+        if source not in cache:
+            spend(COMPILATION_COST * (len(source) + 100), lambda: cache.compile(source))
         try:
             program = cache.compile(source)
         except CompileError as error:
-            self.problem = str(error)
+            self._refuse(str(error))
             return
         self.type = program.type
-        if program.type not in (types.BOOL, types.DYN):
-            self.problem = f"must evaluate to bool, not {program.type}"
+        if program.type not in self.types:
+            self._refuse(f"must evaluate to bool, not {program.type}")
+        elif problem := program.constants.problem:
+            self._refuse(problem, "program instantiation failed")
         else:
             self._program, self.cost = program, program.cost.max
+
+    def _refuse(self, problem: str, stage: str = "compilation failed") -> None:
+        self.problem, self.refusal = problem, f"{stage}: {problem}"
 
     @cached_property
     def evaluate(self) -> Callable[[Any], Verdict]:
@@ -68,20 +88,33 @@ class Expression:
         if self._program is None or self.cost > MAX_COST:
             refused = Verdict(False, self.problem or "the expression exceeds the cost limit", "CEL expression refused")
             return lambda _: refused
-        function = self._program.evaluate
+        verdict = verdict_of(self._program.evaluate)
+        return verdict if self.cost <= CHEAP else self.bounded(verdict)
 
-        def verdict(subject: Any) -> Verdict:
-            try:
-                value = function(subject)
-            except EvalError as error:
-                return Verdict(False, str(error), "CEL expression failed to evaluate")
-            if value is True:
-                return MATCH
-            return (
-                NO_MATCH if value is False else Verdict(False, "the value is not a bool", "CEL expression is no bool")
-            )
+    def bounded(self, verdict: Callable[[Any], Verdict]) -> Callable[[Any], Verdict]:
+        """The same where time is bounded, with each verdict kept: it may be needed again when the next is ready."""
+        digest, cost = (
+            blake2b(self.source.encode("utf-8", "surrogatepass"), digest_size=16).digest(),
+            STEP_COST * self.cost,
+        )
 
-        return verdict
+        def remembered(subject: Any) -> Verdict:
+            if not is_bounded():
+                return verdict(subject)
+            key = (digest, self.read_by(subject))
+            known = _VERDICTS.get(key)
+            if known is None:
+                spend(cost, lambda: remembered(subject))
+                known = verdict(subject)
+                _VERDICTS.put(key, known)
+                pause()
+            return known
+
+        return remembered
+
+    def read_by(self, subject: Any) -> Hashable:
+        """What the verdict about a subject depends on."""
+        raise NotImplementedError
 
     def explain(self, subject: Any) -> str:
         """Which part decided, or failed, with the values that it read."""
@@ -94,6 +127,10 @@ class TaintExpression(Expression):
     def __init__(self, source: str) -> None:
         super().__init__(source, _TAINTS)
         self._reads_time = "timeAdded" in source
+
+    def read_by(self, subject: Any) -> Hashable:
+        """The taint."""
+        return subject.key, subject.value, subject.effect, subject.time_added if self._reads_time else None
 
     @property
     def verdict(self) -> Callable[[Taint], Verdict]:
@@ -112,6 +149,11 @@ class NodeExpression(Expression):
     def __init__(self, source: str) -> None:
         super().__init__(source, _NODES)
 
+    def read_by(self, subject: Any) -> Hashable:
+        """The labels that are looked up, or all of them."""
+        labels, keys = subject.labels, self.keys
+        return frozenset(labels.items()) if keys is None else tuple([labels.get(key) for key in sorted(keys)])
+
     @property
     def verdict(self) -> Callable[[Mapping[str, str]], Verdict]:
         """A function from a node's labels to a verdict."""
@@ -122,15 +164,49 @@ class NodeExpression(Expression):
         """Which part decided about a node."""
         return self.explain(_Node(labels))
 
-    @property
+    @cached_property
     def keys(self) -> frozenset[str] | None:
         """The label keys that the verdict depends on; None when it may depend on all."""
-        return reads(self._program.checked, ("node", "labels")) if self._program else frozenset()
+        return self._program.reads(("node", "labels")) if self._program else frozenset()
 
     @property
     def unguarded_keys(self) -> frozenset[str]:
         """The labels that are looked up without a test that the node has them."""
         return unguarded(self._program.checked, ("node", "labels")) if self._program else frozenset()
+
+
+def verdict_of(function: Callable[[Any], Any]) -> Callable[[Any], Verdict]:
+    """A function from a subject to a verdict."""
+
+    def verdict(subject: Any) -> Verdict:
+        try:
+            value = function(subject)
+        except EvalError as error:
+            return Verdict(False, str(error), "CEL expression failed to evaluate")
+        if value is True:
+            return MATCH
+        return NO_MATCH if value is False else Verdict(False, "the value is not a bool", "CEL expression is no bool")
+
+    return verdict
+
+
+class _Verdicts:
+    """Verdicts about subjects by expression, for several threads."""
+
+    def __init__(self, most: int) -> None:
+        self._kept: Bounded[tuple[bytes, Hashable], Verdict] = Bounded(most)
+        self._lock = threading.Lock()
+
+    def get(self, key: tuple[bytes, Hashable]) -> Verdict | None:
+        with self._lock:
+            return self._kept.get(key)
+
+    def put(self, key: tuple[bytes, Hashable], verdict: Verdict) -> None:
+        with self._lock:
+            self._kept.put(key, verdict)
+
+
+_VERDICTS = _Verdicts(65_536)
 
 
 def cache_counters() -> dict[str, Counters]:

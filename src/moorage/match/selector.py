@@ -11,6 +11,7 @@ from moorage.api.node import NodeSelector, NodeSelectorRequirement, NodeSelector
 from moorage.api.pod import PodSpec
 from moorage.features import Gate, Gates
 from moorage.gotext import quote
+from moorage.match.deferral import STEP_COST
 from moorage.match.expressions import NodeExpression
 from moorage.match.operators import Comparison, selector_comparison
 from moorage.match.verdict import MATCH, NO_MATCH, Verdict
@@ -98,6 +99,11 @@ class Selector:
         return keys_of(self.conditions)
 
     @property
+    def cost(self) -> int:
+        """What it can cost to ask about one node."""
+        return cost_of(self.conditions)
+
+    @property
     def reads_name(self) -> bool:
         """Whether the verdict depends on the node's name."""
         return any(condition.reads_name for condition in self.conditions)
@@ -124,6 +130,11 @@ class Preferences:
         return keys_of(condition for term in self.terms for condition in term.conditions)
 
     @property
+    def cost(self) -> int:
+        """What it can cost to ask about one node."""
+        return cost_of(condition for term in self.terms for condition in term.conditions)
+
+    @property
     def reads_name(self) -> bool:
         """Whether the score depends on the node's name."""
         return any(condition.reads_name for term in self.terms for condition in term.conditions)
@@ -132,6 +143,11 @@ class Preferences:
     def errors(self) -> tuple[str, ...]:
         """What does not parse."""
         return tuple(error for term in self.terms for error in term.errors)
+
+
+def cost_of(conditions: Iterable[SelectorCondition]) -> int:
+    """What it can cost to ask about one node."""
+    return sum(STEP_COST * each.expression.cost if each.expression else 1 for each in conditions)
 
 
 def keys_of(conditions: Iterable[SelectorCondition]) -> frozenset[str] | None:

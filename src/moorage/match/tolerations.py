@@ -9,6 +9,7 @@ from typing import Any
 from moorage.api.node import Taint
 from moorage.api.pod import Toleration
 from moorage.features import Gate, Gates
+from moorage.match.deferral import STEP_COST
 from moorage.match.expressions import TaintExpression
 from moorage.match.glob import compile_glob
 from moorage.match.operators import ValueType, comparison
@@ -24,7 +25,7 @@ _ValueTest = Callable[[str], Verdict]
 class Tolerations:
     """The compiled tolerations of a pod or of a device request."""
 
-    __slots__ = ("_preferred", "_tests", "tolerations")
+    __slots__ = ("_preferred", "_tests", "cost", "tolerations")
 
     def __init__(self, tolerations: Iterable[Toleration], gates: Gates) -> None:
         self.tolerations = tuple(tolerations)
@@ -34,6 +35,8 @@ class Tolerations:
             for toleration, test in zip(self.tolerations, self._tests, strict=True)
             if toleration.expression or toleration.effect in ("", PREFER_NO_SCHEDULE)
         )
+        self.cost = sum(_cost(toleration, gates) for toleration in self.tolerations)
+        """What it can cost to ask about one taint."""
 
     def verdict(self, taint: Taint) -> Verdict:
         """Whether any toleration matches; when none does, the first error, if there is one."""
@@ -106,6 +109,12 @@ def compile_toleration(toleration: Toleration, gates: Gates) -> TaintTest:
         return _plain(toleration)
     key = toleration.key
     return _for_key(key.__eq__ if key else _any_key, toleration.effect, _value_test(toleration, gates))
+
+
+def _cost(toleration: Toleration, gates: Gates) -> int:
+    if toleration.expression and gates.enabled(Gate.CEL):
+        return STEP_COST * TaintExpression(toleration.expression).cost
+    return 1
 
 
 def _plain(toleration: Toleration) -> TaintTest:

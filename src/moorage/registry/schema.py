@@ -14,6 +14,7 @@ import msgspec
 
 from moorage.api.kinds import Kind
 from moorage.api.meta import Data
+from moorage.bounded import SHORT
 from moorage.gotext import quote
 from moorage.quantity import Quantity, QuantityError
 
@@ -248,7 +249,7 @@ def _int_or_string(value: Any, path: FieldPath, unknown: list[str]) -> Any:
 
 def _quantity(value: Any, path: FieldPath, _: list[str]) -> str:
     try:
-        return _canonical(value)
+        return _canonical(value) if not isinstance(value, str) or len(value) <= SHORT else str(Quantity.of(value))
     except QuantityError as error:
         raise ShapeError(f"{_bracketed(path)}: {error}", path) from None
 

@@ -80,7 +80,7 @@ class Decisions:
                 known.position = position
                 return known
         known.nodes, known.good = list(table.nodes), np.empty(table.size, np.bool_)
-        known.rank = np.empty(table.size, np.int64)
+        known.rank = np.full(table.size, REJECTED, np.int64)
         known.raw = [np.empty(table.size, np.int64) for _ in known.relative]
         known.uniform, known.common = [False] * len(known.relative), [0] * len(known.relative)
         self._renew(known, cycle, ALL)

@@ -33,7 +33,7 @@ class Queued:
     gated: str = ""
     """Why it must not be tried yet."""
     place: str = ""
-    """Where it is: active, backoff, unschedulable, gated, or empty while it is tried."""
+    """Where it is: active, backoff, unschedulable, gated, preparing, or empty while it is tried."""
     ticket: int = 0
     """Only the heap entry with this number counts."""
 
@@ -127,6 +127,23 @@ class Queue:
         entry.failures = 0
         self._to_backoff(entry, self.now())
 
+    def prepare(self, entry: Queued) -> bool:
+        """Let a pod wait until what its placement depends on is worked out, while others pass it."""
+        if not self.tries(entry):
+            return False
+        entry.attempts -= 1
+        self._put(entry, "preparing")
+        return True
+
+    def prepares(self, entry: Queued) -> bool:
+        """Whether a pod still waits for that: it may be gone, or have changed, meanwhile."""
+        return self.pods.get(entry.info.uid) is entry and entry.place == "preparing"
+
+    def prepared(self, entry: Queued) -> None:
+        """Try a pod again, in its old place among the others."""
+        if self.prepares(entry):
+            self._activate(entry)
+
     def waits(self) -> bool:
         """Whether any pod waits for a change."""
         return bool(self._unschedulable)
@@ -179,7 +196,7 @@ class Queue:
         counts = {"active": 0, "backoff": 0, "unschedulable": 0, "gated": 0}
         for entry in self.pods.values():
             if entry.place:
-                counts[entry.place] += 1
+                counts["active" if entry.place == "preparing" else entry.place] += 1
         return counts
 
     def _activate(self, entry: Queued) -> None:

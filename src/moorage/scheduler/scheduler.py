@@ -18,6 +18,7 @@ from moorage.client.client import STRATEGIC
 from moorage.client.clock import Clock
 from moorage.client.events import NORMAL, WARNING, Recorder
 from moorage.features import Gates
+from moorage.match.deferral import NotReady, deferring
 from moorage.scheduler.config import Configuration
 from moorage.scheduler.cycle import CycleRunner, NotPermitted, Placement
 from moorage.scheduler.explaining import Explaining
@@ -25,6 +26,7 @@ from moorage.scheduler.failures import message_of, unschedulable_status
 from moorage.scheduler.framework import Cycle, Handle, Nomination, Scope
 from moorage.scheduler.metrics import SchedulerMetrics
 from moorage.scheduler.parseerrors import ParseErrors
+from moorage.scheduler.preparing import Preparing
 from moorage.scheduler.profile import DEFAULT_NAME, scheduler_name
 from moorage.scheduler.queue import Queue, Queued
 from moorage.scheduler.table.nodes import NodeTable
@@ -37,6 +39,7 @@ SLICE_SECONDS = 0.004
 """Seconds of decisions after which others in the same process have their turn."""
 _BINDINGS = 512
 """How many pods are being bound at a time, at most."""
+_WARM = object()
 _FLUSH_SECONDS = 30.0
 _FINISH_SECONDS = 2.0
 _PREEMPTION_RETRY_SECONDS = 1.0
@@ -81,6 +84,7 @@ class Scheduler:
         backoff = Backoff(configuration.first_backoff, configuration.last_backoff)
         self.queue = Queue(self.clock.monotonic, first.profile.queue_sort.sort_key, backoff, self._work.set)
         self.waking = Waking(self.queue, self._runner)
+        self.preparing = Preparing(self.queue)
         self.metrics.follow(self.queue)
         self.counted: dict[str, PodInfo] = {}
         """The pods in the table, by uid."""
@@ -104,6 +108,7 @@ class Scheduler:
 
     async def _finish(self) -> None:
         """Let what is under way come to its end: the next leader can count only the pods that are bound."""
+        await self.preparing.stop()
         if self.tasks:
             await asyncio.wait(self.tasks, timeout=_FINISH_SECONDS)
         left = list(self.tasks)
@@ -133,10 +138,16 @@ class Scheduler:
         """Let plugins prepare for a pod, with pauses in which others in the same process have their turn."""
         runner, end = self._runner(entry.info), time.perf_counter() + SLICE_SECONDS
         try:
-            for _ in runner.warm(entry.info) if runner else ():
+            steps = runner.warm(entry.info) if runner else iter(())
+            while True:
+                with deferring():
+                    if next(steps, _WARM) is _WARM:
+                        return
                 if time.perf_counter() > end:
                     await asyncio.sleep(0)
                     end = time.perf_counter() + SLICE_SECONDS
+        except NotReady as later:
+            self.preparing.park(entry, later.work)
         except Exception:  # noqa: BLE001 - a plugin that fails here is asked again when the pod is tried
             _LOG.exception('not prepared pod="%s/%s"', *entry.info.key)
 
@@ -166,9 +177,13 @@ class Scheduler:
         start = time.perf_counter()
         cycle = runner.start(entry.info, self.metrics.timings())
         try:
-            placement = runner.place(cycle)
+            with deferring():
+                placement = runner.place(cycle)
             if placement.node:
                 placement = runner.reserve(cycle, placement)
+        except NotReady as later:
+            self.preparing.park(entry, later.work)
+            return False
         except Exception:  # noqa: BLE001 - one pod that a plugin fails on must not keep all others waiting
             _LOG.exception('no decision pod="%s/%s"', *entry.info.key)
             self.queue.retry(entry)
@@ -319,7 +334,9 @@ class Scheduler:
             self._unassigned(old, new)
 
     def _gone(self, uid: str) -> None:
-        self.queue.remove(uid)
+        if entry := self.queue.pods.get(uid):
+            self.queue.remove(uid)
+            self.preparing.forget(entry.info.shape)
         self.assumed.discard(uid)
         self._uncount(uid)
         self._nominations.release(uid)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from moorage.match.deferral import NotReady, deferring
 from moorage.scheduler.cycle import CycleRunner
 from moorage.scheduler.decisions import REJECTED
 from moorage.scheduler.framework import Cycle
@@ -77,9 +78,13 @@ class Waking:
             waiting = self._queue.waiting(shape)
             runner = self._runner_of(waiting[0].info)
             assert runner is not None  # the pods of other schedulers are not in the queue
-            fits = _fits_now(runner, waiting[0].info, changed, released)
-            if not shape.has_claims:
-                fits = fits or _room_can_be_made(runner, waiting[0], relieved)
+            try:
+                with deferring():
+                    fits = _fits_now(runner, waiting[0].info, changed, released)
+                    if not shape.has_claims:
+                        fits = fits or _room_can_be_made(runner, waiting[0], relieved)
+            except NotReady:
+                fits = True  # when it is tried, it waits until that is known
             for entry in waiting:
                 if (
                     fits

@@ -13,7 +13,9 @@ from moorage.store.protocol import Batch, Compacted, Item, StoreError, WatchEven
 
 MAX_EVENTS = 100_000
 MAX_BYTES = 128 * 1024 * 1024
-MAX_SHARED, MAX_SHARED_EVENTS = 1000, 1000
+MAX_SHARED = 1000
+BATCH_EVENTS, BATCH_BYTES = 100, 256 << 10
+"""How much a watcher gets at a time; so one that does not read holds little of what the log has dropped."""
 
 _revision = attrgetter("item.revision")
 
@@ -54,18 +56,29 @@ class History:
                     watcher.seen = max(watcher.seen, revision)
 
     def after(self, prefix: str, revision: int) -> Batch:
-        """The changes below a prefix after a revision. Raises Compacted."""
+        """The next changes below a prefix after a revision, a limited number. Raises Compacted."""
         if self._failure:
             raise self._failure.with_traceback(None)
         batch = self._shared.get((prefix, revision))
         if batch is None:
-            changes = (event for event in self._since(revision) if event.item.key.startswith(prefix))
-            batch = Batch(changes, max(revision, self.revision))
-            # Watchers that keep up ask for the same few changes; one that was away asks for many that no other needs.
-            if len(batch) < MAX_SHARED_EVENTS and len(self._shared) < MAX_SHARED:
+            batch = self._batch(prefix, revision)
+            if len(self._shared) < MAX_SHARED:
                 self._shared[prefix, revision] = batch
-        self.read.set()
+        if batch.revision >= self.revision:
+            self.read.set()
         return batch
+
+    def _batch(self, prefix: str, revision: int) -> Batch:
+        events: list[WatchEvent] = []
+        size = 0
+        for event in self._since(revision):
+            if not event.item.key.startswith(prefix):
+                continue
+            if (len(events) >= BATCH_EVENTS or size >= BATCH_BYTES) and event.revision != events[-1].revision:
+                return Batch(events, events[-1].revision)
+            events.append(event)
+            size += len(event.item.value)
+        return Batch(events, max(revision, self.revision))
 
     def undone(self, prefix: str, revision: int) -> dict[str, Item | None]:
         """The items at a revision of the keys below a prefix that have changed since. Raises Compacted."""

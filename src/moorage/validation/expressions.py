@@ -1,22 +1,74 @@
-"""Checks of CEL expressions at admission: they must be short, compile, and be cheap."""
+"""Checks of CEL expressions at admission: each must be short, compile, and be cheap, and all of a pod together too."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from moorage.match.expressions import MAX_BYTES, MAX_COST, NodeExpression, TaintExpression
+from moorage.api.meta import Object
+from moorage.api.placementrules import terms_of, tolerations_of
+from moorage.match.expressions import MAX_BYTES, MAX_COST, Expression, NodeExpression, TaintExpression
 from moorage.validation.field import FieldError, forbidden, invalid, too_long
 
-Compile = Callable[[str], TaintExpression | NodeExpression]
+MAX_EXPRESSIONS = 100
+MAX_TOTAL_COST = 10_000_000
+"""What the estimated costs of all expressions of a pod, of a pod template or of another specification may add up to."""
+
+Compile = Callable[[str], Expression]
+Sources = list[tuple[Compile, str]]
 
 
-def expression_errors(path: str, source: str, compile_expression: Compile, spec_path: str) -> Iterator[FieldError]:
-    """What is wrong with an expression. A cost past the limit is reported at `spec_path`, once for all expressions."""
-    if len(source.encode("utf-8", "surrogatepass")) > MAX_BYTES:
-        yield too_long(path, MAX_BYTES)
-        return
-    compiled = compile_expression(source)
-    if compiled.problem:
-        yield invalid(path, source, f"compilation failed: {compiled.problem}")
-    elif compiled.cost > MAX_COST:
-        yield forbidden(spec_path, "too complex, exceeds cost limit")
+class ExpressionBudget:
+    """The expressions of one specification, and what they may cost together.
+
+    What all of them do is reported at `path`, once. When there are too many, none is even compiled.
+    """
+
+    def __init__(self, path: str, sources: Sources | None = None) -> None:
+        """`sources` are all expressions of the specification; none when an update leaves them as they are."""
+        self.path = path
+        self._sources = sources or []
+        self._too_many = len(self._sources) > MAX_EXPRESSIONS
+
+    def check(self, path: str, source: str, compile_expression: Compile) -> Iterator[FieldError]:
+        """What is wrong with one of the expressions."""
+        if self._too_many:
+            return
+        if _is_long(source):
+            yield too_long(path, MAX_BYTES)
+            return
+        compiled = compile_expression(source)
+        if compiled.problem:
+            yield invalid(path, source, compiled.refusal)
+        elif compiled.cost > MAX_COST:
+            yield forbidden(self.path, "too complex, exceeds cost limit")
+
+    def errors(self) -> Iterator[FieldError]:
+        """What is wrong with all of them together."""
+        if self._too_many:
+            yield forbidden(
+                self.path, f"{len(self._sources)} expressions, which is more than the limit of {MAX_EXPRESSIONS}"
+            )
+            return
+        compiled = [compile_expression(source) for compile_expression, source in self._sources if not _is_long(source)]
+        # One that costs too much is refused for that.
+        total = sum(expression.cost for expression in compiled if expression.cost <= MAX_COST)
+        if total > MAX_TOTAL_COST:
+            detail = f"the costs of all expressions add up to {total}, which is more than the limit of {MAX_TOTAL_COST}"
+            yield forbidden(self.path, detail)
+
+
+def expressions_of(item: Object) -> Sources:
+    """Every expression of an object's specification: of tolerations and of node selector terms."""
+    sources: Sources = [
+        (TaintExpression, toleration.expression)
+        for path, tolerations in tolerations_of(item)
+        if not path.startswith("status.")
+        for toleration in tolerations
+        if toleration.expression
+    ]
+    sources += ((NodeExpression, source) for _, term in terms_of(item) for source in term.match_cel_expressions)
+    return sources
+
+
+def _is_long(source: str) -> bool:
+    return len(source.encode("utf-8", "surrogatepass")) > MAX_BYTES

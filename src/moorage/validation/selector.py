@@ -12,33 +12,35 @@ from moorage.match.expressions import NodeExpression
 from moorage.match.operators import COMPARISONS, Comparison, selector_comparison
 from moorage.match.selector import NAME_FIELD
 from moorage.names import subdomain_errors
-from moorage.validation.expressions import expression_errors
+from moorage.validation.expressions import ExpressionBudget
 from moorage.validation.field import FieldError, forbidden, invalid, required
 from moorage.validation.syntax import gate_is_off, label_key, label_value
 
 
-def node_affinity_errors(path: str, affinity: NodeAffinity, gates: Gates, spec_path: str) -> Iterator[FieldError]:
+def node_affinity_errors(
+    path: str, affinity: NodeAffinity, gates: Gates, budget: ExpressionBudget
+) -> Iterator[FieldError]:
     """What is wrong with the node affinity of a pod."""
     needed = affinity.required_during_scheduling_ignored_during_execution
     if needed is not None:
-        yield from selector_errors(f"{path}.{REQUIRED}", needed, gates, spec_path)
+        yield from selector_errors(f"{path}.{REQUIRED}", needed, gates, budget)
     for index, preferred in enumerate(affinity.preferred_during_scheduling_ignored_during_execution):
         here = f"{path}.{PREFERRED}[{index}]"
         if not 1 <= preferred.weight <= 100:
             yield invalid(f"{here}.weight", preferred.weight, "must be in the range 1-100")
-        yield from _term(f"{here}.preference", preferred.preference, gates, spec_path, check_values=False)
+        yield from _term(f"{here}.preference", preferred.preference, gates, budget, check_values=False)
 
 
-def selector_errors(path: str, selector: NodeSelector, gates: Gates, spec_path: str) -> Iterator[FieldError]:
+def selector_errors(path: str, selector: NodeSelector, gates: Gates, budget: ExpressionBudget) -> Iterator[FieldError]:
     """What is wrong with a node selector."""
     if not selector.node_selector_terms:
         yield required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")
     for index, term in enumerate(selector.node_selector_terms):
-        yield from _term(f"{path}.nodeSelectorTerms[{index}]", term, gates, spec_path, check_values=True)
+        yield from _term(f"{path}.nodeSelectorTerms[{index}]", term, gates, budget, check_values=True)
 
 
 def _term(
-    path: str, term: NodeSelectorTerm, gates: Gates, spec_path: str, *, check_values: bool
+    path: str, term: NodeSelectorTerm, gates: Gates, budget: ExpressionBudget, *, check_values: bool
 ) -> Iterator[FieldError]:
     for index, requirement in enumerate(term.match_expressions):
         here = f"{path}.matchExpressions[{index}]"
@@ -53,7 +55,7 @@ def _term(
         return
     for index, source in enumerate(term.match_cel_expressions):
         here = f"{path}.matchCELExpressions[{index}]"
-        yield from expression_errors(here, source, NodeExpression, spec_path)
+        yield from budget.check(here, source, NodeExpression)
 
 
 def _requirement(path: str, requirement: NodeSelectorRequirement, gates: Gates) -> Iterator[FieldError]:

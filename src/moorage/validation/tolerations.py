@@ -12,7 +12,7 @@ from moorage.match.expressions import TaintExpression
 from moorage.match.operators import COMPARISONS, comparison
 from moorage.match.tolerations import EQUAL, EXISTS, NO_EXECUTE
 from moorage.names import label_key_errors, label_value_errors
-from moorage.validation.expressions import expression_errors
+from moorage.validation.expressions import ExpressionBudget
 from moorage.validation.field import FieldError, duplicate, forbidden, invalid, not_supported, required, too_many
 from moorage.validation.syntax import gate_is_off, label_key, label_value
 
@@ -22,16 +22,16 @@ MAX_DEVICE_TAINTS = MAX_DEVICE_TOLERATIONS = 16
 
 
 def toleration_errors(
-    path: str, tolerations: Iterable[Toleration], gates: Gates, spec_path: str
+    path: str, tolerations: Iterable[Toleration], gates: Gates, budget: ExpressionBudget
 ) -> Iterator[FieldError]:
     """What is wrong with the tolerations of a pod."""
     for index, toleration in enumerate(tolerations):
-        yield from _pod_toleration(f"{path}[{index}]", toleration, gates, spec_path)
+        yield from _pod_toleration(f"{path}[{index}]", toleration, gates, budget)
 
 
-def _pod_toleration(path: str, toleration: Toleration, gates: Gates, spec_path: str) -> Iterator[FieldError]:
+def _pod_toleration(path: str, toleration: Toleration, gates: Gates, budget: ExpressionBudget) -> Iterator[FieldError]:
     if toleration.expression:
-        yield from _expression(path, toleration, gates, spec_path)
+        yield from _expression(path, toleration, gates, budget)
         return
     yield from _key(f"{path}.key", toleration.key, gates)
     if not toleration.key and toleration.operator != EXISTS:
@@ -55,7 +55,7 @@ def _pod_toleration(path: str, toleration: Toleration, gates: Gates, spec_path: 
 
 
 def device_toleration_errors(
-    path: str, tolerations: tuple[Toleration, ...], gates: Gates, spec_path: str
+    path: str, tolerations: tuple[Toleration, ...], gates: Gates, budget: ExpressionBudget
 ) -> Iterator[FieldError]:
     """What is wrong with the tolerations of a device request. An empty operator is Equal, as defaulting makes it."""
     if len(tolerations) > MAX_DEVICE_TOLERATIONS:
@@ -63,7 +63,7 @@ def device_toleration_errors(
     for index, toleration in enumerate(tolerations):
         here = f"{path}[{index}]"
         if toleration.expression:
-            yield from _expression(here, toleration, gates, spec_path)
+            yield from _expression(here, toleration, gates, budget)
             continue
         yield from _key(f"{here}.key", toleration.key, gates)
         if toleration.operator == EXISTS:
@@ -140,11 +140,11 @@ def _comparison(path: str, toleration: Toleration, gates: Gates) -> Iterator[Fie
             yield invalid(f"{path}.value", toleration.value, problem)
 
 
-def _expression(path: str, toleration: Toleration, gates: Gates, spec_path: str) -> Iterator[FieldError]:
+def _expression(path: str, toleration: Toleration, gates: Gates, budget: ExpressionBudget) -> Iterator[FieldError]:
     for name in ("key", "operator", "value", "effect"):
         if getattr(toleration, name):
             yield forbidden(f"{path}.{name}", "may not be set when `expression` is set")
     if gates.enabled(Gate.CEL):
-        yield from expression_errors(f"{path}.expression", toleration.expression, TaintExpression, spec_path)
+        yield from budget.check(f"{path}.expression", toleration.expression, TaintExpression)
     else:
         yield gate_is_off(f"{path}.expression", Gate.CEL)

@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from moorage.apiserver.access import certificates
 from moorage.apiserver.access.certificates import CertificateError, kubeconfig, prepare, server_names, write_private
+from moorage.apiserver.access.tokens import ADMIN
 from moorage.apiserver.http.listener import Server
 from tests.apiserver.edge import CLOSE, code, connected, echo, made, scenario, serving, trust
 
@@ -206,7 +207,7 @@ async def test_a_renewed_certificate_is_shown_to_new_connections(tmp_path_factor
             found: bytes = client.writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
             return found
 
-    running = Server(echo, context)
+    running = Server(echo, lambda _: ADMIN, context)
     await running.start()
     before = await shown()
     prepare(folder, names=["more"]).load_into(context)

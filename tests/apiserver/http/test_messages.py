@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.apiserver.http.limits import InFlight, Lane, Limits, lane
+from moorage.apiserver.http.limits import Limits
 from moorage.apiserver.http.messages import Headers, Reason, Request, Response, Target, TargetError, status, success
-from moorage.apiserver.http.wire import BATCH, Reader, ReadStage, accepts_gzip, batches, chunk, gzipped, head
+from moorage.apiserver.http.wire import BATCH, Gzip, Reader, ReadStage, accepts_gzip, batches, chunk, head
 from tests.apiserver.edge import told
 
 LIMITS = Limits(body_size=1000, header_size=2000, header_count=10)
@@ -18,7 +18,7 @@ START = b"POST /a HTTP/1.1\r\nHost: x\r\n"
 
 
 def read(data: bytes, step: int = 0) -> list[Request | Response]:
-    reader = Reader(LIMITS)
+    reader = Reader(LIMITS, lambda _: None)
     messages: list[Request | Response] = []
     for at in range(0, len(data), step or len(data) or 1):
         reader.feed(data[at : at + (step or len(data))])
@@ -61,7 +61,7 @@ def test_pipelined_requests_come_in_order() -> None:
 
 
 def test_a_flood_of_pipelined_requests_is_not_parsed_ahead() -> None:
-    reader = Reader(LIMITS)
+    reader = Reader(LIMITS, lambda _: None)
     reader.feed(b"GET / HTTP/1.1\r\nHost:\r\n\r\n" * 10_000)
     assert 0 < len(reader.messages) < 1000
     assert reader.backlog > 200_000
@@ -188,13 +188,13 @@ def test_nothing_is_read_after_a_request_that_ends_the_connection() -> None:
 
 
 def test_a_client_may_wait_before_it_sends_its_body() -> None:
-    reader = Reader(LIMITS)
+    reader = Reader(LIMITS, lambda _: None)
     reader.feed(START + b"Expect: 100-continue\r\nContent-Length: 5\r\n\r\n")
     assert reader.awaits_continue
     assert reader.stage is ReadStage.BODY
     reader.feed(b"hello")
     assert not reader.awaits_continue
-    reader = Reader(LIMITS)
+    reader = Reader(LIMITS, lambda _: None)
     reader.feed(START + b"Expect: 100-continue\r\nContent-Length: 1001\r\n\r\n")
     assert not reader.awaits_continue
 
@@ -257,18 +257,8 @@ def test_any_name_survives_the_path(name: str) -> None:
 )
 def test_watches_are_told_from_other_reads(target: str, watching: bool) -> None:
     assert Request.of("GET", target).watching is watching
-    assert lane(Request.of("GET", target)) is (Lane.WATCH if watching else Lane.READ)
-    assert lane(Request.of("POST", target)) is Lane.WRITE
-
-
-def test_each_lane_has_its_own_room() -> None:
-    in_flight = InFlight(Limits(reads=1, writes=2, watches=0))
-    assert [in_flight.enter(Lane.READ), in_flight.enter(Lane.READ)] == [True, False]
-    assert in_flight.enter(Lane.WRITE)
-    assert not in_flight.enter(Lane.WATCH)
-    in_flight.leave(Lane.READ)
-    assert in_flight.enter(Lane.READ)
-    assert in_flight.refused == {Lane.READ: 1, Lane.WRITE: 0, Lane.WATCH: 1}
+    assert not Request.of("GET", target).mutating
+    assert Request.of("POST", target).mutating
 
 
 def test_the_first_value_of_a_parameter_counts() -> None:
@@ -334,7 +324,9 @@ def test_batches_hold_the_same_bytes(parts: list[bytes]) -> None:
     pieces = list(batches(parts))
     assert b"".join(pieces) == b"".join(parts)
     assert all(len(piece) <= BATCH for piece in pieces)
-    assert gzip.decompress(b"".join(gzipped(parts))) == b"".join(parts)
+    packer = Gzip()
+    packed = [*map(packer.part, pieces), packer.end()]
+    assert gzip.decompress(b"".join(packed)) == b"".join(parts)
 
 
 def test_a_chunk_says_its_length_in_hexadecimal() -> None:

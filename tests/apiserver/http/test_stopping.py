@@ -8,6 +8,7 @@ import socket
 
 import pytest
 
+from moorage.apiserver.access.tokens import ADMIN
 from moorage.apiserver.http.listener import Server
 from tests.apiserver.edge import echo, made, scenario
 
@@ -15,7 +16,7 @@ from tests.apiserver.edge import echo, made, scenario
 @pytest.mark.parametrize("turns", range(6))
 @scenario
 async def test_who_connects_while_the_server_stops_is_not_left_waiting(turns: int) -> None:
-    server = Server(echo, made().tls())
+    server = Server(echo, lambda _: ADMIN, made().tls())
     await server.start()
     clients = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(8)]
     for _ in range(turns):

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from moorage.apiserver.http.limits import Lane, Limits
+from moorage.apiserver.http.limits import Limits
 from moorage.apiserver.http.listener import Server
 from moorage.apiserver.http.messages import Request, Response
 from tests.apiserver.edge import Client, code, connected, eventually, exchange, scenario, serving, trust
@@ -68,7 +68,7 @@ async def test_each_chunk_is_sent_at_once_and_the_connection_serves_on() -> None
         assert code(head) == 200
         assert b"\r\nTransfer-Encoding: chunked\r\n" in head
         assert b"Content-Length" not in head
-        assert server.in_flight == {Lane.READ: 0, Lane.WRITE: 0, Lane.WATCH: 1}
+        assert (server.control.exempt, server.control.streams) == (0, 1)
         for event in (b"one\n", b"two\n"):
             source.events.put_nowait(event)
             assert await client.chunk() == event
@@ -165,7 +165,7 @@ async def test_a_client_that_leaves_ends_its_stream() -> None:
             await source.begun.wait()
         await source.ended.wait()
         await eventually(lambda: not server.connections, lambda: asyncio.sleep(0))
-        assert server.in_flight[Lane.WATCH] == 0
+        assert server.control.streams == 0
 
 
 async def slow(server: Server) -> Client:
@@ -216,7 +216,7 @@ async def test_a_client_that_does_not_read_a_large_body_is_cut_off() -> None:
         await client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 3)
         await client.head()
         await eventually(lambda: not server.connections, lambda: asyncio.sleep(0.01))
-        assert server.in_flight[Lane.READ] == 0
+        assert server.control.exempt == 0
         client.writer.transport.abort()
 
 
@@ -232,7 +232,7 @@ async def test_an_error_in_a_stream_leaves_it_visibly_unfinished(caplog: pytest.
     async with serving(handler) as server:
         assert not (await exchange(server, WATCH)).endswith(b"0\r\n\r\n")
         assert "broken" in caplog.text
-        assert server.in_flight[Lane.WATCH] == 0
+        assert server.control.streams == 0
 
 
 @scenario
@@ -281,7 +281,7 @@ async def test_what_does_not_end_within_the_grace_is_cut() -> None:
 
     async with serving(handler) as server, connected(server) as client:
         await client.send(b"POST / HTTP/1.1\r\nHost: x\r\n\r\n")
-        await eventually(lambda: server.in_flight[Lane.WRITE] == 1, lambda: asyncio.sleep(0))
+        await eventually(lambda: server.control.exempt == 1, lambda: asyncio.sleep(0))
         await server.stop(grace=0.05)
         assert cancelled.is_set()
         assert await client.rest() == b""
@@ -310,4 +310,4 @@ async def test_hundreds_of_streams_end_when_the_server_stops() -> None:
         stopping = asyncio.ensure_future(server.stop(grace=5))
         assert {await client.rest() for client in clients} == {b"0\r\n\r\n"}
         await stopping
-        assert server.in_flight[Lane.WATCH] == 0
+        assert server.control.streams == 0

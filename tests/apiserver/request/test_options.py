@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -95,13 +97,13 @@ def test_numbers_are_read() -> None:
         options.revision(asked("resourceVersion=-1"))
 
 
-def test_options_of_a_deletion_come_from_the_body_and_the_query() -> None:
+async def test_options_of_a_deletion_come_from_the_body_and_the_query() -> None:
     body = {"gracePeriodSeconds": 5, "preconditions": {"uid": "a"}, "propagationPolicy": None, "kind": "DeleteOptions"}
-    found = options.delete_options(asked("propagationPolicy=Orphan&dryRun=All", body, "DELETE"))
+    found = await options.delete_options(asked("propagationPolicy=Orphan&dryRun=All", body, "DELETE"))
     assert (found.grace_period_seconds, found.propagation_policy, found.dry_run) == (5, "Orphan", ("All",))
     assert found.preconditions.uid == "a"
-    assert options.delete_options(asked("gracePeriodSeconds=0")).grace_period_seconds == 0
-    assert options.delete_options(asked("orphanDependents=true")).orphan_dependents
+    assert (await options.delete_options(asked("gracePeriodSeconds=0"))).grace_period_seconds == 0
+    assert (await options.delete_options(asked("orphanDependents=true"))).orphan_dependents
 
 
 @pytest.mark.parametrize(
@@ -117,9 +119,9 @@ def test_options_of_a_deletion_come_from_the_body_and_the_query() -> None:
         ({"propagationPolicy": "Orphan", "orphanDependents": True}, 422, "cannot be both set"),
     ],
 )
-def test_options_of_a_deletion_that_make_no_sense_are_refused(body: object, code: int, message: str) -> None:
+async def test_options_of_a_deletion_that_make_no_sense_are_refused(body: object, code: int, message: str) -> None:
     with pytest.raises(Refused) as refused:
-        options.delete_options(asked("", body, "DELETE"))
+        await options.delete_options(asked("", body, "DELETE"))
     found = refusal(refused.value)
     assert found[0] == code
     assert message in found[1]
@@ -130,7 +132,7 @@ def test_whatever_the_options_are_they_are_read_or_refused(body: object, members
     for sent in (body, members):
         code = 0
         try:
-            options.delete_options(asked("", sent, "DELETE"))
+            asyncio.run(options.delete_options(asked("", sent, "DELETE")))
         except Refused as refused:
             code = refused.response.status
         assert code in (0, 400, 422)

@@ -215,11 +215,12 @@ def test_what_is_no_object_is_refused_with_a_sentence(data: bytes, why: str) -> 
     assert refusal(data).startswith(why)
 
 
-def test_a_request_may_bring_its_body_in_protobuf() -> None:
+async def test_a_request_may_bring_its_body_in_protobuf() -> None:
     headers = [("Content-Type", MEDIA_TYPE)]
-    assert parsed(Request.of("POST", "/", headers, body("v1", "ConfigMap", NAMED)))["metadata"] == {"name": "x"}
+    sent = await parsed(Request.of("POST", "/", headers, body("v1", "ConfigMap", NAMED)))
+    assert sent["metadata"] == {"name": "x"}
     with pytest.raises(Refused) as refused:
-        parsed(Request.of("POST", "/", headers, b"{}"))
+        await parsed(Request.of("POST", "/", headers, b"{}"))
     answer = refused.value.response
     assert answer.status == 400
     assert isinstance(answer.body, bytes)

@@ -119,13 +119,13 @@ def test_what_is_said_of_keys_given_twice() -> None:
 
 def test_many_keys_given_twice_below_a_long_one_are_named_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     joined: list[int] = []
-    text = repeatedkeys.Place.__str__
+    text = repeatedkeys.KeyPlace.__str__
 
-    def counted(place: repeatedkeys.Place) -> str:
+    def counted(place: repeatedkeys.KeyPlace) -> str:
         joined.append(place.length)
         return text(place)
 
-    monkeypatch.setattr(repeatedkeys.Place, "__str__", counted)
+    monkeypatch.setattr(repeatedkeys.KeyPlace, "__str__", counted)
     many = ",".join(['"k":1'] * 20_000)
     for length, most in ((1, repeatedkeys.MOST), (20_000, 3)):
         body = f'{{"{"a" * length}":{{{many}}},"spec":{{"what":1}}}}'.encode()

@@ -16,6 +16,7 @@ from moorage.client.clock import ManualClock
 from moorage.client.transport import Transport
 from moorage.controllers.hollow import HollowNodes
 from moorage.features import ALL_ON, NONE_ON
+from tests import known_expressions as known
 from tests.controllers.small_cluster import becomes, change, cluster, controllers, gone, remove
 from tests.controllers.waiting import eventually, read, read_all, started
 from tests.plane import api_server, create, node, pod
@@ -472,3 +473,19 @@ async def test_a_pod_that_is_gone_meanwhile_is_no_trouble(tmp_path: Path) -> Non
         await becomes(client, "Pod", "last", has_phase("Running"))
         with pytest.raises(Missing):
             await client.get(POD, "default", "short-0")
+
+
+async def test_affinity_that_takes_long_is_judged_off_the_event_loop_while_other_pods_are_admitted(
+    tmp_path: Path,
+) -> None:
+    term = {"matchCELExpressions": [f"{known.SLOW} && node.labels[?'disk'].orValue('') == 'tape'"]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    async with cluster(tmp_path, HollowNodes) as client:
+        await create(client, node("n1"))
+        with known.evaluation_threads() as threads:
+            await create(client, pod("slow", nodeName="n1", affinity={"nodeAffinity": required}))
+            await create(client, pod("plain", nodeName="n1"))
+            await becomes(client, "Pod", "plain", has_phase("Running"))
+            refused = await becomes(client, "Pod", "slow", has_phase("Failed"))
+        assert refused["status"]["reason"] == "NodeAffinity"
+        assert set(threads) == {"evaluations"}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import threading
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,11 +12,14 @@ from typing import Any
 import pytest
 
 from moorage.api.meta import Data
+from moorage.api.node import Taint
+from moorage.api.pod import Pod
 from moorage.client import ApiError, Client
 from moorage.controllers.nodes import deadlines
 from moorage.controllers.nodes.deadlines import EVICT_AT
 from moorage.controllers.nodes.devicetaints import DeviceTaintEviction
 from moorage.controllers.nodes.tainteviction import TaintEviction
+from moorage.match.deferral import NotReady
 from tests import plane
 from tests.controllers.nodes.evicting import (
     NODE,
@@ -208,6 +213,34 @@ async def test_a_taint_that_went_while_nobody_looked_cancels_the_eviction(tmp_pa
             await stay(client, "web")
             clock.advance(19)
             await stay(client, "web")
+
+
+async def test_a_deadline_stays_while_the_pod_takes_long_to_be_judged(tmp_path: Path) -> None:
+    clock, judged = clock_of_today(), threading.Event()
+
+    class Slow(TaintEviction):
+        def _due(self, pod: Pod, taints: Mapping[Taint, datetime]) -> datetime | None:
+            if not judged.is_set():
+                raise NotReady(judged.wait)
+            return super()._due(pod, taints)
+
+    async with api_server(tmp_path) as server:
+        client, start = server.client("test"), clock.now()
+        await ready_node(client, "a")
+        await resident(client, "web", "a", toleration(20))
+        async with running(server, clock, TaintEviction):
+            await set_taints(client, "a", taint())
+            await stay(client, "web")
+        clock.advance(12)
+        try:
+            async with running(server, clock, Slow):
+                assert await written(client, "web") == after(start, 20)
+                judged.set()
+                await stay(client, "web")
+                clock.advance(8)
+                await evicted(client, "web")
+        finally:
+            judged.set()
 
 
 async def test_who_is_evicted_at_once_gets_no_annotation(tmp_path: Path) -> None:

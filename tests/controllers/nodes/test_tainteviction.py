@@ -14,6 +14,7 @@ from moorage.client import Client, Unavailable
 from moorage.client.informer import Key
 from moorage.controllers.nodes.tainteviction import TaintEviction
 from moorage.features import ALL_ON, NONE_ON, Gate
+from tests import known_expressions as known
 from tests import plane
 from tests.controllers.nodes.evicting import (
     KEY,
@@ -34,6 +35,7 @@ from tests.controllers.nodes.evicting import (
     toleration,
 )
 from tests.controllers.waiting import eventually, read, settle
+from tests.known_expressions import evaluation_threads
 from tests.plane import api_server, create, node, pod
 
 UNTOLERATED = f"taint {KEY}=evictTaintVal:NoExecute: no toleration for this key"
@@ -436,3 +438,17 @@ async def test_the_pods_of_a_node_are_judged_in_parts_so_that_others_get_their_t
         async with running(server, clock, Watched):
             await settle()
     assert turns >= 2
+
+
+async def test_tolerations_that_take_long_are_evaluated_off_the_event_loop(tmp_path: Path) -> None:
+    clock = clock_of_today()
+    async with api_server(tmp_path) as server, running(server, clock, TaintEviction):
+        client = server.client("test")
+        await ready_node(client, "a")
+        with evaluation_threads() as threads:
+            await resident(client, "intolerant", "a", {"expression": f"{known.SLOW} && taint.value == 'other'"})
+            await resident(client, "tolerant", "a", {"expression": f"{known.SLOW} && taint.value != 'other'"})
+            await set_taints(client, "a", taint("this", added=clock.now()))
+            await evicted(client, "intolerant")
+            await stay(client, "tolerant")
+            assert set(threads) == {"evaluations"}

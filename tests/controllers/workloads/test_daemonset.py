@@ -21,6 +21,7 @@ from moorage.controllers.workloads.daemonplacement import DaemonFit, DaemonPlace
 from moorage.controllers.workloads.daemonset import DaemonSets
 from moorage.features import ALL_ON, NONE_ON, Gates
 from moorage.match.tolerations import Tolerations
+from tests import known_expressions as known
 from tests.controllers.kubelet import Kubelet, kubelet
 from tests.controllers.small_cluster import becomes, change, cluster, remove
 from tests.controllers.waiting import eventually, read, read_all
@@ -163,6 +164,17 @@ async def test_pods_follow_node_affinity(tmp_path: Path) -> None:
         await client.patch(NODE, "", "n2", {"metadata": {"labels": {"color": "blue"}}})
         await settled(client, 1)
         await runs_on(client, "n2")
+
+
+async def test_affinity_that_takes_long_is_evaluated_off_the_event_loop(tmp_path: Path) -> None:
+    with known.evaluation_threads() as threads:
+        async with running(tmp_path, "a", "b") as (client, _):
+            term = {"matchCELExpressions": [f"{known.SLOW} && node.labels[?'disk'].orValue('') == 'ssd'"]}
+            required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+            await create(client, daemon_set({"affinity": {"nodeAffinity": required}}))
+            await new_node(client, "c", disk="ssd")
+            await runs_on(client, "c")
+            assert set(threads) == {"evaluations"}
 
 
 async def test_a_pod_stays_beside_a_no_schedule_taint_and_leaves_a_no_execute_taint(tmp_path: Path) -> None:

@@ -17,8 +17,10 @@ from moorage.apiserver.http.messages import Reason, Response, status
 from moorage.bounded import Bounded
 from moorage.gotext import quote
 
-MOST_DECISIONS = 50_000
-"""How many decisions are cached."""
+MOST_DECISIONS, MOST_BYTES = 50_000, 32 << 20
+"""How many decisions are cached, and how large they may be together."""
+_ENTRY = 200
+"""About how many bytes a decision or a rule takes besides its texts."""
 
 log = logging.getLogger(__name__)
 
@@ -109,8 +111,8 @@ class Rbac:
         self._cluster_roles: dict[str, ClusterRole] = {}
         self._bindings: dict[tuple[str, str], IndexedBinding] = {}
         self._by_subject: dict[tuple[str, Subject], dict[str, IndexedBinding]] = {}
-        self._grants: Bounded[tuple[str, tuple[str, ...], str], Grants] = Bounded(MOST_DECISIONS)
-        self._verdicts: Bounded[tuple[object, ...], _Verdict] = Bounded(MOST_DECISIONS)
+        self._grants: Bounded[tuple[str, tuple[str, ...], str], Grants] = Bounded(MOST_DECISIONS, MOST_BYTES)
+        self._verdicts: Bounded[tuple[object, ...], _Verdict] = Bounded(MOST_DECISIONS, MOST_BYTES)
         for item in objects:
             self.put(item["kind"], item)
 
@@ -161,7 +163,8 @@ class Rbac:
         verdict = self._verdicts.get(key)
         if verdict is None:
             verdict = self._verdict(user, asked)
-            self._verdicts.put(key, verdict)
+            asked_for = len(verb) + len(resource) + len(group) + len(subresource) + len(namespace) + len(path)
+            self._verdicts.put(key, verdict, _size(user) + asked_for + len(verdict.names) * _ENTRY)
         return verdict.names.get(name, verdict.others) if verdict.names else verdict.others
 
     def grants(self, user: User, namespace: str) -> Grants:
@@ -170,7 +173,7 @@ class Rbac:
         grants = self._grants.get(key)
         if grants is None:
             grants = self._collect(user, namespace)
-            self._grants.put(key, grants)
+            self._grants.put(key, grants, _size(user) + len(namespace) + len(grants.rules) * _ENTRY)
         return grants
 
     def rules(self, role_kind: str, namespace: str, name: str) -> tuple[RoleRule, ...] | None:
@@ -246,6 +249,10 @@ class Rbac:
                 held.update(self._by_subject.get((place, subject), {}))
             for name in sorted(held):
                 yield held[name], next(words for subject, words in held[name].subjects.items() if subject in subjects)
+
+
+def _size(user: User) -> int:
+    return _ENTRY + len(user.name) + sum(map(len, user.groups))
 
 
 def _place(data: Mapping[str, Any]) -> tuple[str, str]:

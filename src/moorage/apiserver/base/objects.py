@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import msgspec
 
 from moorage.api.kinds import Kind
 from moorage.api.meta import Data
+from moorage.bounded import Bounded
 from moorage.store.protocol import Item
 
 _ROOT = "/registry"
@@ -42,9 +41,13 @@ def decode(item: Item) -> Data:
     return data
 
 
+_DECODED: Bounded[Item, Data] = Bounded(8192, 16 << 20)
+
+
 def decoded(item: Item) -> Data:
     """The data of a stored object, decoded once for all who only read it, such as selectors of watches."""
-    return _remembered(item) if len(item.value) <= _SMALL else decode(item)
-
-
-_remembered = lru_cache(maxsize=8192)(decode)
+    data = _DECODED.get(item)
+    if data is None:
+        data = decode(item)
+        _DECODED.put(item, data, len(item.value))
+    return data

@@ -5,26 +5,50 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeVar
 
+from moorage.apiserver.base.shares import Seats
+
+FLOW: ContextVar[str] = ContextVar("flow", default="")
+"""The flow of the request that is being served."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
 LARGE = 32 << 10
+YAML_COST = 16
+"""How much longer it takes to read a byte of YAML than one of JSON."""
 MAX_VALUES, MAX_METADATA = 50_000, 500_000
 """How many values an object may hold, every map, list, text and number being one; and with its metadata, whose managed
 fields name all of them again.
 """
 
-# One thread: large objects wait for each other, and small ones for none of them.
-_THREAD = ThreadPoolExecutor(1, thread_name_prefix="large-objects")
+_THREADS = 2
+_POOL = ThreadPoolExecutor(_THREADS, thread_name_prefix="large-objects")
+_SEATS = Seats(_THREADS, 1_000_000)
 
 
 async def offload(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Do some work on `size` bytes: at once when they are few, in a thread when they are many."""
+    """Do some work that costs as much as reading `size` bytes of JSON: at once when that is little, or in a thread.
+
+    One user gets one of the threads, and users who wait get them in turn.
+    """
     if size < LARGE:
         return work(*args, **kwargs)
-    return await asyncio.get_running_loop().run_in_executor(_THREAD, lambda: work(*args, **kwargs))
+    loop, user = asyncio.get_running_loop(), FLOW.get()
+    if not _SEATS.take(user):
+        await _SEATS.wait(user)
+
+    def leave(_: object) -> None:
+        try:
+            loop.call_soon_threadsafe(_SEATS.leave, user)
+        except RuntimeError:  # the loop is closed: nobody waits in it
+            _SEATS.leave(user)
+
+    job = _POOL.submit(work, *args, **kwargs)
+    # When the work ends, not when somebody ceases to wait for it: it goes on all the same.
+    job.add_done_callback(leave)
+    return await asyncio.wrap_future(job)
 
 
 def holds_more(data: Any, most: int) -> bool:

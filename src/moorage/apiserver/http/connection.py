@@ -5,71 +5,60 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable
 from typing import cast
 
-from moorage.apiserver.http.limits import InFlight, Lane, Limits, lane
-from moorage.apiserver.http.messages import Handler, Reason, Refused, Request, Response, status
+from moorage.apiserver.base.flows import NOBODY, Flow, PriorityLevel, flow_of
+from moorage.apiserver.base.offload import FLOW
+from moorage.apiserver.http.flowcontrol import Place, too_many_requests
+from moorage.apiserver.http.messages import Reason, Refused, Request, Response, status
+from moorage.apiserver.http.state import ServerState
 from moorage.apiserver.http.wire import (
+    BATCH,
     CONTINUE,
     GZIP_FROM,
     LAST_CHUNK,
+    PACKED_BATCH,
+    Gzip,
     Reader,
     ReadStage,
     accepts_gzip,
     batches,
     chunk,
-    gzipped,
     head,
 )
 
 BACKLOG = 64 << 10
 """How many unparsed bytes a client may send ahead before reading from it pauses."""
+UNREAD = 128 << 10
+"""How many bytes a client may leave unread before no more are made for it."""
 NEVER = math.inf
 _CHUNKED = "Transfer-Encoding: chunked\r\n"
+_WAITING = "too many of yours are waiting"
 _BODILESS = frozenset((204, 304))
 
 log = logging.getLogger(__name__)
-
-
-class ServerState:
-    """What all connections of a server share."""
-
-    def __init__(self, handler: Handler, limits: Limits, loop: asyncio.AbstractEventLoop) -> None:
-        self.handler = handler
-        self.limits = limits
-        self.loop = loop
-        self.in_flight = InFlight(limits)
-        self.connections: set[Connection] = set()
-        self.deserted = asyncio.Event()
-        """Set when the last connection is gone, while the server stops."""
-        self.stopping = False
-        self.date = ""
-        self.patience = {
-            ReadStage.IDLE: limits.idle_time,
-            ReadStage.HEAD: limits.header_time,
-            ReadStage.BODY: limits.body_time,
-            ReadStage.OVER: limits.linger_time,
-        }
-
-    def leave(self, connection: Connection) -> None:
-        """Forget a connection that is closed and has no running task."""
-        self.connections.discard(connection)
-        if self.stopping and not self.connections:
-            self.deserted.set()
 
 
 class Connection(asyncio.Protocol):
     """A client connection. `deadline` ends what it does now, `stalled` ends waiting for the client to read."""
 
     __slots__ = (
-        "_answered", "_begun", "_closing", "_disconnected", "_drained", "_ending", "_peer", "_reader", "_reading",
-        "_request", "_server", "_streaming", "_task", "_transport", "deadline", "stalled",
+        "_answered", "_begun", "_closing", "_counted", "_disconnected", "_drained", "_ending", "_exempt", "_flow",
+        "_handled", "_number", "_peer", "_reader", "_reading", "_request", "_resting", "_server", "_streaming", "_task",
+        "_transport", "_unread", "deadline", "stalled",
     )  # fmt: skip
 
-    def __init__(self, server: ServerState) -> None:
+    def __init__(self, server: ServerState, number: int) -> None:
         self._server = server
-        self._reader = Reader(server.limits)
+        self._number = number
+        self._reader = Reader(server.limits, self._admit)
+        self._flow = NOBODY
+        """What the connection counts for: the first user who is authenticated on it."""
+        self._exempt = False
+        """Whether what it holds is not counted."""
+        self._counted = self._unread = 0
+        """Bytes of requests and of unread responses that are counted for the flow."""
         self._transport: asyncio.Transport | None = None
         self._peer: bytes | None = None
         self._disconnected = asyncio.Event()
@@ -77,6 +66,8 @@ class Connection(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
         self._begun = False
         """Whether the task has run at all."""
+        self._handled = False
+        """Whether the handler has been called."""
         self._answered = False
         """Whether the response to the current request has begun."""
         self._streaming = False
@@ -87,6 +78,8 @@ class Connection(asyncio.Protocol):
         self._drained: asyncio.Future[None] | None = None
         """Done when the client has read enough; None while the write buffer has room."""
         self._reading = True
+        self._resting = False
+        """Whether the client was told to come again later, and that time is not over."""
         self.deadline = NEVER
         self.stalled = NEVER
 
@@ -94,7 +87,9 @@ class Connection(asyncio.Protocol):
         """TLS is established."""
         self._transport = cast("asyncio.Transport", transport)
         self._peer = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        self._transport.set_write_buffer_limits(high=UNREAD)
         self._server.connections.add(self)
+        self._server.strangers[self._number] = self.abort
         self._wait()
         if self._server.stopping:
             self.stop()
@@ -106,7 +101,7 @@ class Connection(asyncio.Protocol):
         self.resume_writing()
         if self._task is None:
             self._server.leave(self)
-        elif self._answered or not self._begun or (self._request and lane(self._request) is not Lane.WRITE):
+        elif self._answered or not self._handled or (self._request and not self._request.mutating):
             self._cancel()
 
     def data_received(self, data: bytes) -> None:
@@ -114,23 +109,31 @@ class Connection(asyncio.Protocol):
         reader = self._reader
         before = reader.stage
         reader.feed(data)
+        if not (self._exempt or self._count()):
+            return
         if self._task is None:
             if reader.stage is not before and not self._closing:
                 self._wait()
             self._next()
-        if reader.backlog > BACKLOG and self._reading and self._transport:
-            self._reading = False
-            self._transport.pause_reading()
+        if reader.backlog > BACKLOG and self._reading:
+            self._pause()
 
     def pause_writing(self) -> None:
         """The write buffer is full."""
         if self._drained is None:
             self._drained = self._server.loop.create_future()
             self.stalled = self._server.loop.time() + self._server.limits.stall_time
+            if self._transport is not None and not self._exempt:
+                unread = self._transport.get_write_buffer_size()
+                if self._server.control.memory.take(self._flow.user, unread):
+                    self._unread = unread
+                else:
+                    self._transport.abort()
 
     def resume_writing(self) -> None:
         """The write buffer has room again."""
         self.stalled = NEVER
+        self._give_back_unread()
         if self._drained is not None:
             self._drained.set_result(None)
             self._drained = None
@@ -144,8 +147,7 @@ class Connection(asyncio.Protocol):
         if self._closing or self._server.loop.time() >= self.stalled:
             self._transport.abort()
         elif self._task is not None:
-            message = "Timeout: request did not complete within the allotted timeout"
-            self._refuse(status(504, Reason.TIMEOUT, message, {}))
+            self._refuse(_took_too_long() if self._handled else too_many_requests(_WAITING))
             self._cancel()
         elif self._reader.stage is ReadStage.IDLE:
             self._close()
@@ -164,9 +166,73 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """The grace period of the server is over: drop the connection."""
+        self._drop()
+        self._cancel()
+
+    def _pause(self) -> None:
+        if self._transport is not None:
+            self._reading = False
+            self._transport.pause_reading()
+
+    def _drop(self) -> None:
         if self._transport is not None:
             self._transport.abort()
-        self._cancel()
+
+    def release(self) -> None:
+        """Give back what the connection holds."""
+        self._count_as(0)
+        self._server.strangers.pop(self._number, None)
+        if self._flow.level not in (PriorityLevel.EXEMPT, PriorityLevel.CATCH_ALL):
+            self._server.known.give_back(self._flow.user)
+
+    def _admit(self, request: Request) -> Response | None:
+        """Authenticate a request whose head is complete; the response when it is refused."""
+        request.certificate = self._peer
+        request.disconnected = self._disconnected
+        try:
+            request.user = self._server.authenticate(request)
+        except Refused as refused:
+            response = refused.response
+            return Response(response.status, b"", response.headers) if request.method == "HEAD" else response
+        flow = request.flow = flow_of(request.user)
+        if self._flow.level is PriorityLevel.CATCH_ALL and flow.level is not PriorityLevel.CATCH_ALL:
+            return self._belongs_to(flow)
+        return None
+
+    def _belongs_to(self, flow: Flow) -> Response | None:
+        if not (flow.exempt or self._server.known.take(flow.user)):
+            return too_many_requests("you have too many connections")
+        self._count_as(0)
+        self._give_back_unread()
+        self._flow, self._exempt = flow, flow.exempt
+        self._server.strangers.pop(self._number, None)
+        return None
+
+    def _give_back_unread(self) -> None:
+        if self._unread:
+            self._server.control.memory.give_back(self._flow.user, self._unread)
+            self._unread = 0
+
+    def _count(self) -> bool:
+        """Count what is held of this client's requests; False when that was too much, and the client is refused."""
+        size = self._reader.buffered + (len(self._request.body) if self._request else 0)
+        if size == self._counted or self._count_as(size):
+            return True
+        if self._task is not None:
+            self._reader.discard()
+            self._drop()
+        elif not self._closing:
+            self._refuse(too_many_requests("the requests that you are sending are too large together"))
+        return False
+
+    def _count_as(self, size: int) -> bool:
+        memory, user = self._server.control.memory, self._flow.user
+        if size > self._counted and not memory.take(user, size - self._counted):
+            return False
+        if size < self._counted:
+            memory.give_back(user, self._counted - size)
+        self._counted = size
+        return True
 
     def _cancel(self) -> None:
         if self._task is not None:
@@ -182,7 +248,7 @@ class Connection(asyncio.Protocol):
     def _next(self) -> None:
         """Serve the next request that has arrived, unless the client leaves responses unread."""
         reader = self._reader
-        while self._transport and not (self._task or self._closing or self._drained):
+        while self._transport and not (self._task or self._closing or self._drained or self._resting):
             if not reader.messages and reader.backlog:
                 reader.advance()
                 self._wait()
@@ -203,21 +269,18 @@ class Connection(asyncio.Protocol):
 
     def _begin(self, request: Request) -> None:
         server = self._server
-        request.certificate = self._peer
-        request.disconnected = self._disconnected
         self._request = request
-        self._begun = self._answered = self._streaming = False
+        self._begun = self._handled = self._answered = self._streaming = False
         self._ending = server.stopping or not request.keep_alive
-        self.deadline = server.loop.time() + server.limits.request_time
+        self.deadline = server.loop.time() + server.limits.queue_time
         self._task = server.loop.create_task(self._serve(request))
 
     async def _serve(self, request: Request) -> None:
         self._begun = True
-        # Counted here, not on arrival: in a burst, requests that are answered at once do not fill the limit.
-        counted = lane(request)
-        entered = self._server.in_flight.enter(counted)
+        FLOW.set(request.flow.user)
+        place = Place(self._server.control, request.flow)
         try:
-            response = await self._response(request) if entered else _TOO_MANY_REQUESTS
+            response = await self._response(request, place)
             try:
                 await self._send(request, response)
             finally:
@@ -229,13 +292,14 @@ class Connection(asyncio.Protocol):
             self._fail()
             raise
         finally:
-            if entered:
-                self._server.in_flight.leave(counted)
+            place.leave()
             self._after()
 
     def _after(self) -> None:
         """The task has ended: close, or go on with the next request."""
         self._task = self._request = None
+        if not self._exempt:
+            self._count()
         if self._transport is None:
             self._server.leave(self)
         elif self._ending:
@@ -244,39 +308,72 @@ class Connection(asyncio.Protocol):
             self._wait()
             self._next()
 
-    async def _response(self, request: Request) -> Response:
+    async def _response(self, request: Request, place: Place) -> Response:
+        if not (place.enter() or await place.wait()):
+            self._rest()
+            return too_many_requests(_WAITING)
+        self._handled = True
+        self.deadline = self._server.loop.time() + self._server.limits.request_time
         try:
-            return await self._server.handler(request)
+            response = await self._server.handler(request)
         except Refused as refused:
             return refused.response
         except Exception:
             log.exception("%s %s failed", request.method, request.path)
             return _internal_error()
+        if response.stream is not None and not place.watch():
+            await _discard(response)
+            self._rest()
+            return too_many_requests("you have too many watches")
+        return response
+
+    def _rest(self) -> None:
+        """Do not read from the client for a moment: it was told to come again later."""
+        self._resting = True
+        self._server.loop.call_later(self._server.limits.retry_time, self._rested)
+
+    def _rested(self) -> None:
+        self._resting = False
+        if self._task is None:
+            self._next()
 
     async def _send(self, request: Request, response: Response) -> None:
+        body = response.body
         if response.stream is not None:
             await self._send_stream(request, response, response.stream)
-            return
-        parts: Sequence[bytes] = (response.body,) if isinstance(response.body, bytes) else response.body
-        size = sum(map(len, parts))
-        if size <= GZIP_FROM:
-            self._send_whole(request, response, parts, size)
-            return
-        extra = "Vary: Accept-Encoding\r\n"
-        if accepts_gzip(request):
-            parts = await self._server.loop.run_in_executor(None, gzipped, parts)
-            size = sum(map(len, parts))
-            extra += "Content-Encoding: gzip\r\n"
-        self._answer(head(response, self._server.date, length=size, close=self._ending, extra=extra))
-        if request.method != "HEAD":
-            for batch in batches(parts):
-                self._write(batch)
-                await self._room()
+        elif isinstance(body, bytes) and len(body) <= GZIP_FROM:
+            self._send_whole(request, response, body)
+        else:
+            await self._send_parts(request, response, (body,) if isinstance(body, bytes) else body)
 
-    def _send_whole(self, request: Request, response: Response, parts: Sequence[bytes], size: int) -> None:
-        length = None if response.status in _BODILESS else size
+    async def _send_parts(self, request: Request, response: Response, parts: Iterable[bytes]) -> None:
+        """Send a long body as fast as the client reads."""
+        gzip = Gzip() if accepts_gzip(request) else None
+        length = len(response.body) if isinstance(response.body, bytes) and gzip is None else None
+        chunked = length is None and request.chunked
+        self._ending = self._ending or (length is None and not chunked)
+        extra = "Vary: Accept-Encoding\r\n" + ("Content-Encoding: gzip\r\n" if gzip else "")
+        extra += _CHUNKED if chunked else ""
+        self._answer(head(response, self._server.date, length=length, close=self._ending, extra=extra))
+        if request.method == "HEAD":
+            return
+        for batch in batches(parts, BATCH if gzip is None else PACKED_BATCH):
+            data = batch if gzip is None else await self._server.loop.run_in_executor(None, gzip.part, batch)
+            await self._send_part(data, chunked=chunked)
+        if gzip is not None:
+            await self._send_part(gzip.end(), chunked=chunked)
+        if chunked:
+            self._write(LAST_CHUNK)
+
+    async def _send_part(self, data: bytes | memoryview, *, chunked: bool) -> None:
+        if data:
+            self._write(chunk(data) if chunked else data)
+            await self._room()
+
+    def _send_whole(self, request: Request, response: Response, body: bytes) -> None:
+        length = None if response.status in _BODILESS else len(body)
         start = head(response, self._server.date, length=length, close=self._ending)
-        self._answer(start if request.method == "HEAD" else b"".join((start, *parts)))
+        self._answer(start if request.method == "HEAD" else start + body)
 
     async def _send_stream(self, request: Request, response: Response, stream: AsyncIterator[bytes]) -> None:
         self._ending = self._ending or not request.chunked
@@ -324,8 +421,10 @@ class Connection(asyncio.Protocol):
         start = head(response, self._server.date, length=len(body), close=True)
         self._answer(start if self._request and self._request.method == "HEAD" else start + body)
         self._closing = True
-        self._reader.stage = ReadStage.OVER
+        self._reader.discard()
         self._wait()
+        if self._reading and not self._server.linger(self):
+            self._pause()
 
     def _fail(self) -> None:
         """Answer with an error or, when a response has begun, abort, so that the client sees that it is incomplete."""
@@ -352,10 +451,9 @@ async def _discard(response: Response) -> None:
         await close()
 
 
+def _took_too_long() -> Response:
+    return status(504, Reason.TIMEOUT, "Timeout: request did not complete within the allotted timeout", {})
+
+
 def _internal_error() -> Response:
     return status(500, Reason.INTERNAL_ERROR, "Internal error occurred: the server's log says more", {})
-
-
-_TOO_MANY_REQUESTS = status(
-    429, Reason.TOO_MANY_REQUESTS, "Too many requests, please try again later.", {"retryAfterSeconds": 1}
-)

@@ -10,14 +10,22 @@ import socket
 import ssl
 from collections.abc import Coroutine
 from email.utils import formatdate
+from functools import partial
 from typing import Any
 
-from moorage.apiserver.http.connection import Connection, ServerState
-from moorage.apiserver.http.limits import Lane, Limits
+from moorage.apiserver.http.connection import Connection
+from moorage.apiserver.http.flowcontrol import FlowControl
+from moorage.apiserver.http.limits import Limits
 from moorage.apiserver.http.messages import Handler
+from moorage.apiserver.http.state import Authenticate, ServerState
+from moorage.garbage import give_back
 
 SPARE_FILES = 128
 """File descriptors that are kept from clients, for the store, the log and the rest of the process."""
+RECEIVED = 64 << 10
+"""About how many bytes of each client wait in the kernel."""
+MANY_GONE = 100
+"""After so many connections have ended, the memory that they held is given back to the operating system."""
 SHUTDOWN_TIME = 10
 """How long a client may take to close TLS and to read the last bytes."""
 _PAUSE = 0.1
@@ -32,6 +40,7 @@ class Server:
     def __init__(
         self,
         handler: Handler,
+        authenticate: Authenticate,
         tls: ssl.SSLContext,
         bind: str = "127.0.0.1",
         port: int = 0,
@@ -40,36 +49,36 @@ class Server:
         self.bind = bind
         self.port = port
         self.turned_away = 0
-        """How many connections were refused because the limit was reached."""
+        """How many connections were refused or dropped because the limit was reached."""
         self._handler = handler
+        self._authenticate = authenticate
         self._tls = tls
         self._limits = limits or Limits()
+        self.control = FlowControl(self._limits)
         self._room = self._limits.connections
         self._service: ServerState | None = None
         self._socket: socket.socket | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._arriving: set[socket.socket] = set()
         """Sockets that are accepted and still in the TLS handshake."""
+        self._accepted = 0
 
     @property
     def connections(self) -> int:
         """How many clients are connected or in the handshake."""
         return len(self._arriving) + (len(self._service.connections) if self._service else 0)
 
-    @property
-    def in_flight(self) -> dict[Lane, int]:
-        """How many requests are being served."""
-        return dict(self._service.in_flight.counts) if self._service else dict.fromkeys(Lane, 0)
-
     async def start(self) -> None:
         """Begin to listen. Raises OSError when the address is not available."""
         family = socket.AF_INET6 if ":" in self.bind else socket.AF_INET
         self._socket = socket.create_server((self.bind, self.port), family=family, backlog=1024)
         self._socket.setblocking(False)
+        # Inherited by connections: what one of them has sent ahead is copied several times when it is read at once.
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVED)
         self.port = self._socket.getsockname()[1]
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._room = min(self._limits.connections, max(files - SPARE_FILES, 1))
-        self._service = ServerState(self._handler, self._limits, asyncio.get_running_loop())
+        self._service = ServerState(self._handler, self._authenticate, self._limits, self.control, self._room)
         self._service.date = formatdate(usegmt=True)
         self._listen(self._socket, self._service)
         self._spawn(self._sweep(self._service))
@@ -125,16 +134,21 @@ class Server:
             return
         if self.connections >= self._room:
             self.turned_away += 1
-            client.close()
-            return
+            if not state.strangers:
+                client.close()
+                return
+            # Whoever has not said who they are makes room, so that they cannot keep out those who can.
+            state.strangers.pop(next(iter(state.strangers)))()
         client.setblocking(False)
         self._arriving.add(client)
-        self._spawn(self._welcome(client, state))
+        self._accepted += 1
+        state.strangers[self._accepted] = partial(_hang_up, client)
+        self._spawn(self._welcome(client, self._accepted, state))
 
-    async def _welcome(self, client: socket.socket, state: ServerState) -> None:
+    async def _welcome(self, client: socket.socket, number: int, state: ServerState) -> None:
         try:
             await state.loop.connect_accepted_socket(
-                lambda: Connection(state),
+                lambda: Connection(state, number),
                 client,
                 ssl=self._tls,
                 ssl_handshake_timeout=self._limits.handshake_time,
@@ -142,19 +156,32 @@ class Server:
             )
         except OSError as error:
             log.debug("a TLS handshake failed: %s", error)
+            state.strangers.pop(number, None)
         finally:
             self._arriving.discard(client)
 
     async def _sweep(self, state: ServerState) -> None:
         """Check all deadlines periodically, which is cheaper than a timer for every request."""
-        shortest = min(*state.patience.values(), self._limits.request_time, self._limits.stall_time)
+        times = (self._limits.queue_time, self._limits.request_time, self._limits.stall_time)
+        shortest = min(*state.patience.values(), *times)
+        most = 0
         while True:
             await asyncio.sleep(min(1, shortest / 4))
+            most = max(most, self.connections)
+            if most - self.connections >= MANY_GONE:
+                most = self.connections
+                await state.loop.run_in_executor(None, give_back)
             state.date = formatdate(usegmt=True)
             now = state.loop.time()
             for connection in list(state.connections):
                 if now >= connection.deadline or now >= connection.stalled:
                     connection.expire()
+
+
+def _hang_up(client: socket.socket) -> None:
+    """End a handshake: it fails at once. The socket is closed by whoever runs the handshake."""
+    with contextlib.suppress(OSError):
+        client.shutdown(socket.SHUT_RDWR)
 
 
 async def _happens(event: asyncio.Event, within: float) -> bool:

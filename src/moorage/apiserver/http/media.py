@@ -45,7 +45,7 @@ def negotiate(accept: str, offers: Collection[Form] = (PLAIN,)) -> Form | None:
     """The first form, in the client's order, that is on offer; None when nothing of what it accepts is."""
     if not accept:
         return PLAIN if PLAIN in offers else None
-    for form in _wanted(accept):
+    for form in _wanted(accept[:_LONGEST]):
         if form in offers:
             return form
     return None
@@ -67,6 +67,10 @@ def prefers_yaml(accept: str) -> bool:
     return "yaml" in accept and choose(accept, (JSON, YAML)) == YAML
 
 
+_LONGEST = 1024
+"""How much of an Accept header is read."""
+
+
 @lru_cache(maxsize=128)
 def _wanted(accept: str) -> tuple[Form, ...]:
     """The forms that an Accept header lists, preferred first, whether in JSON or in YAML."""
@@ -83,7 +87,7 @@ def _ordered(accept: str) -> list[_Clause]:
 
 
 def _clauses(accept: str) -> Iterator[_Clause]:
-    for text in accept.split(","):
+    for text in accept[:_LONGEST].split(","):
         media, *rest = (part.strip() for part in text.split(";"))
         type_, slash, subtype = media.lower().partition("/")
         if not slash and type_ != "*":

@@ -12,6 +12,7 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
+from moorage.apiserver.base.flows import NOBODY, Flow
 from moorage.apiserver.base.users import User
 
 JSON = (("Content-Type", "application/json"),)
@@ -150,6 +151,7 @@ def _parameters(raw: bytes) -> dict[str, list[str]]:
     return parameters
 
 
+_READS = frozenset(("GET", "HEAD", "OPTIONS"))
 _WATCH_AT = {"api": 2, "apis": 3}
 """The index of the segment `watch` in the old form of a watch: /api/v1/watch/pods."""
 
@@ -166,6 +168,8 @@ class Request:
     headers: Headers = field(default_factory=Headers)
     body: bytes = b""
     user: User | None = None
+    flow: Flow = NOBODY
+    """Whose share of the server it counts against."""
     certificate: bytes | None = None
     """The client's certificate (DER); TLS has verified that the cluster's authority issued it."""
     disconnected: asyncio.Event = field(default_factory=asyncio.Event)
@@ -186,6 +190,11 @@ class Request:
         return values[0] if values else default
 
     @property
+    def mutating(self) -> bool:
+        """Whether it may change something."""
+        return self.method not in _READS
+
+    @property
     def watching(self) -> bool:
         """Whether the client asks for a watch, as Kubernetes reads the parameter."""
         values = self.query.get("watch") if self.query else None
@@ -197,13 +206,13 @@ class Request:
 
 @dataclass(slots=True, eq=False)
 class Response:
-    """A response: a whole body, or a stream of chunks that are sent as they come.
+    """A response: a whole body, one whose parts are made while it is sent, or a stream of chunks as they come.
 
     The server calls `aclose()` of a stream that has one in the end, whether it was begun or not.
     """
 
     status: int = 200
-    body: bytes | Sequence[bytes] = b""
+    body: bytes | Iterable[bytes] = b""
     headers: Sequence[tuple[str, str]] = JSON
     stream: AsyncIterator[bytes] | None = None
 

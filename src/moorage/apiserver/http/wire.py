@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from http import HTTPStatus
 from typing import NoReturn
@@ -25,11 +25,14 @@ from moorage.apiserver.http.messages import (
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
-SLICE = 16 << 10
+SLICE = 4 << 10
 """How many bytes are parsed at a time: a client that pipelines thousands of requests must not fill the memory."""
 GZIP_FROM = 128 << 10
 """Bodies longer than this are compressed for clients that accept it, as in Kubernetes."""
-BATCH = 256 << 10
+BATCH, PACKED_BATCH = 64 << 10, 256 << 10
+"""How much of a long body is sent at a time, and how much is compressed at a time."""
+_OBJECT = 2 << 10
+"""About what a request takes in memory besides its body."""
 
 
 class ReadStage(Enum):
@@ -41,28 +44,46 @@ class ReadStage(Enum):
     OVER = "nothing more is read from this client"
 
 
+Admit = Callable[[Request], Response | None]
+"""Asked about a request whose head is complete, before its body is read: None, or the response that refuses it."""
+
+
 class Reader:
     """Parses bytes into requests, or into an error response, after which nothing more is read."""
 
     __slots__ = (
-        "_body", "_chunked", "_count", "_fed", "_headers", "_limits", "_names", "_parser", "_rest", "_size", "_target",
-        "awaits_continue", "messages", "stage",
+        "_admit", "_body", "_chunked", "_count", "_fed", "_headers", "_limits", "_parser", "_request", "_rest", "_size",
+        "_target", "awaits_continue", "messages", "stage",
     )  # fmt: skip
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, admit: Admit) -> None:
         self.messages: deque[Request | Response] = deque()
         self.stage = ReadStage.IDLE
         self.awaits_continue = False
         """Whether the client waits for `100 Continue` before it sends the body."""
         self._limits = limits
+        self._admit = admit
+        self._request: Request | None = None
+        """The request whose body is being read."""
         self._parser = httptools.HttpRequestParser(self)
         self._rest = b""
+        self._body: bytes | bytearray = b""
         self._begin()
 
     @property
     def backlog(self) -> int:
         """How many bytes are not parsed yet, because a request before them is unanswered."""
         return len(self._rest)
+
+    @property
+    def buffered(self) -> int:
+        """How many bytes are held of requests that are incomplete or not served yet."""
+        size = len(self._rest) + len(self._body)
+        if self.stage is ReadStage.HEAD:
+            size += self._fed
+        if self.messages:
+            size += sum(_OBJECT + len(message.body) for message in self.messages if isinstance(message, Request))
+        return size
 
     def feed(self, data: bytes) -> None:
         """Take bytes that have arrived."""
@@ -81,6 +102,12 @@ class Reader:
             self._parse(rest[:SLICE])
             rest = rest[SLICE:]
         self._rest = b"" if self.stage is ReadStage.OVER else bytes(rest)
+
+    def discard(self) -> None:
+        """Forget what is buffered, and whatever comes."""
+        self.messages.clear()
+        self._body, self._rest = b"", b""
+        self.stage = ReadStage.OVER
 
     def _parse(self, data: bytes | memoryview) -> None:
         if self.stage is ReadStage.BODY:
@@ -103,7 +130,7 @@ class Reader:
     def _begin(self) -> None:
         self._target = b""
         self._headers = Headers()
-        self._body: bytes | bytearray = b""
+        self._body = b""
         self._fed = self._size = self._count = 0
         self._chunked = False
         self.awaits_continue = False
@@ -111,6 +138,7 @@ class Reader:
     def _end(self, response: Response) -> None:
         self.messages.append(response)
         self.awaits_continue = False
+        self._body, self._rest = b"", b""
         self.stage = ReadStage.OVER
 
     def _refuse(self, response: Response) -> NoReturn:
@@ -161,7 +189,19 @@ class Reader:
             if expectation.lower() != "100-continue":
                 self._refuse(status(417, Reason.UNKNOWN, f"the expectation {expectation[:100]!r} cannot be met"))
             self.awaits_continue = self._chunked and bool(coding or (lengths and int(lengths[0])))
+        self._request = self._admitted()
         self.stage = ReadStage.BODY
+
+    def _admitted(self) -> Request:
+        try:
+            target = Target(self._target)
+        except TargetError as error:
+            self._refuse(status(400, Reason.BAD_REQUEST, str(error)))
+        method = self._parser.get_method().decode("ascii")
+        request = Request(method, target.path, target.segments, target.query, self._headers, chunked=self._chunked)
+        if refusal := self._admit(request):
+            self._refuse(refusal)
+        return request
 
     def _problem(self, lengths: Sequence[str], coding: str) -> str:
         """What makes a request ambiguous: a proxy could read it differently, which allows request smuggling."""
@@ -195,17 +235,12 @@ class Reader:
 
     def on_message_complete(self) -> None:
         """The parser has read a whole request."""
-        try:
-            target = Target(self._target)
-        except TargetError as error:
-            self._refuse(status(400, Reason.BAD_REQUEST, str(error)))
+        request = self._request
+        assert request is not None
         keep_alive = self._chunked and self._parser.should_keep_alive() and not self._parser.should_upgrade()
-        self.messages.append(
-            Request(
-                self._parser.get_method().decode("ascii"), target.path, target.segments, target.query,
-                self._headers, bytes(self._body), keep_alive=keep_alive, chunked=self._chunked,
-            )
-        )  # fmt: skip
+        request.body, request.keep_alive = bytes(self._body), keep_alive
+        self.messages.append(request)
+        self._request = None
         self.stage = ReadStage.IDLE if keep_alive else ReadStage.OVER
         self._body = b""
 
@@ -249,9 +284,9 @@ def head(response: Response, date: str, *, length: int | None, close: bool, extr
     return f"{start}Date: {date}\r\n{extra}{size}{end}".encode()
 
 
-def chunk(data: bytes) -> bytes:
+def chunk(data: bytes | memoryview) -> bytes:
     """One chunk of a chunked body. It must not be empty: an empty chunk ends the body."""
-    return b"%x\r\n%b\r\n" % (len(data), data)
+    return b"".join((b"%x\r\n" % len(data), data, b"\r\n"))
 
 
 def accepts_gzip(request: Request) -> bool:
@@ -263,23 +298,32 @@ def accepts_gzip(request: Request) -> bool:
     return False
 
 
-def gzipped(parts: Sequence[bytes]) -> list[bytes]:
-    """Compress a body with the fastest level. Too slow for the event loop."""
-    compressor = zlib.compressobj(1, zlib.DEFLATED, zlib.MAX_WBITS | 16)
-    return [*filter(None, map(compressor.compress, batches(parts))), compressor.flush()]
+class Gzip:
+    """Compresses the parts of a body with the fastest level."""
+
+    def __init__(self) -> None:
+        self._compressor = zlib.compressobj(1, zlib.DEFLATED, zlib.MAX_WBITS | 16)
+
+    def part(self, data: bytes | memoryview) -> bytes:
+        """What one part gives, perhaps nothing yet. Too slow for the event loop."""
+        return self._compressor.compress(data)
+
+    def end(self) -> bytes:
+        """What is left."""
+        return self._compressor.flush()
 
 
-def batches(parts: Sequence[bytes]) -> Iterator[bytes | memoryview]:
-    """The same bytes in pieces of at most BATCH: worth a TLS record each, small enough to buffer for a slow client."""
+def batches(parts: Iterable[bytes], most: int = BATCH) -> Iterator[bytes | memoryview]:
+    """The same bytes in pieces of limited size: worth some TLS records, small enough to buffer for a slow client."""
     batch: list[bytes] = []
     size = 0
     for part in parts:
-        if size + len(part) > BATCH and batch:
+        if size + len(part) > most and batch:
             yield b"".join(batch)
             batch, size = [], 0
-        if len(part) > BATCH:
+        if len(part) > most:
             view = memoryview(part)
-            yield from (view[at : at + BATCH] for at in range(0, len(view), BATCH))
+            yield from (view[at : at + most] for at in range(0, len(view), most))
         else:
             batch.append(part)
             size += len(part)

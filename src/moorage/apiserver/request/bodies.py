@@ -10,7 +10,7 @@ import msgspec
 from moorage.api.kinds import Kind, find
 from moorage.api.meta import Data
 from moorage.api.yamltext import RepeatedKey, YAMLTextError, parse
-from moorage.apiserver.base.offload import LARGE, MAX_METADATA, MAX_VALUES, holds_more, offload
+from moorage.apiserver.base.offload import LARGE, MAX_METADATA, MAX_VALUES, YAML_COST, holds_more, offload
 from moorage.apiserver.http.failures import bad_request, too_large, unsupported_media_type
 from moorage.apiserver.http.messages import Request
 from moorage.apiserver.request import protobuf
@@ -21,6 +21,7 @@ from moorage.registry.table import strategy_of
 READ = ("application/json", "application/yaml", protobuf.MEDIA_TYPE)
 _SMALL = 128 << 10
 _JSON = ("", "application/json")
+_YAML = ("application/yaml", "application/apply-patch+yaml")
 
 
 def media_type(request: Request) -> str:
@@ -35,14 +36,19 @@ class Body(NamedTuple):
     repeated: Sequence[str] = ()
 
 
-def parsed(request: Request) -> Any:
-    """The body as data, of a request whose body is small: it is read at once."""
+async def parsed(request: Request) -> Any:
+    """The body as data, of a request whose body is small."""
     check_small(request)
-    return _read(request).data
+    return (await offload(_cost(request), _read, request)).data
+
+
+def _cost(request: Request) -> int:
+    """How long it takes to read a body, in bytes of JSON."""
+    return len(request.body) * (YAML_COST if media_type(request) in _YAML else 1)
 
 
 def check_small(request: Request) -> None:
-    """Refuse a body that is too large to be read at once."""
+    """Refuse a body that is larger than any of its kind has to be."""
     if len(request.body) > _SMALL:
         raise too_large(f"limit is {_SMALL}")
 
@@ -59,7 +65,7 @@ def read_yaml(body: bytes) -> Body:
 
 async def read_object(route: Route, request: Request) -> tuple[Data, list[str]]:
     """The object in a body in the version that is stored, and the warnings about its fields."""
-    return await offload(len(request.body), _object, route, request)
+    return await offload(_cost(request), _object, route, request)
 
 
 def _object(route: Route, request: Request) -> tuple[Data, list[str]]:
@@ -97,7 +103,7 @@ def _read(request: Request) -> Body:
             return Body(msgspec.json.decode(request.body))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise bad_request(f"the object provided is unrecognized (must be of type JSON): {error}") from None
-    if kind in ("application/yaml", "application/apply-patch+yaml"):
+    if kind in _YAML:
         return read_yaml(request.body)
     if kind == protobuf.MEDIA_TYPE:
         try:

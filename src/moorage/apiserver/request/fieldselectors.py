@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import NamedTuple
 
 from moorage.api.labels import SelectorError
 from moorage.api.meta import Data
+from moorage.bounded import remember_short
 from moorage.gotext import quote
 from moorage.registry import selectable
 from moorage.registry.selectable import FieldText
@@ -56,7 +56,7 @@ def _predicate(get: FieldText, requirement: FieldRequirement) -> Predicate:
     return (lambda item: get(item) == value) if requirement.equal else (lambda item: get(item) != value)
 
 
-@lru_cache(maxsize=1024)
+@remember_short(1024)
 def parse(text: str, api_version: str, kind: str) -> FieldSelector:
     """The selector of a query about objects of a kind. Raises SelectorError."""
     strategy = strategy_named(api_version.rpartition("/")[0], kind)

@@ -43,9 +43,9 @@ class DeleteOptions(Wire):
     dry_run: tuple[str, ...] = ()
 
 
-def delete_options(request: Request) -> DeleteOptions:
+async def delete_options(request: Request) -> DeleteOptions:
     """The options of a deletion, from its body and its query; Refused when they make no sense."""
-    options = parsed(request) if request.body else {}
+    options = await parsed(request) if request.body else {}
     if not isinstance(options, dict):
         raise bad_request("the body must be DeleteOptions")
     if request.parameter("gracePeriodSeconds"):

@@ -11,16 +11,16 @@ MOST, LONGEST = 100, 64 << 10
 """How many repeated keys are named, as Kubernetes names them, and with how many characters."""
 
 
-class Place(NamedTuple):
+class KeyPlace(NamedTuple):
     """Where a value is: the place of what contains it, its key or index there, and the length of its path."""
 
-    above: Place | None
+    above: KeyPlace | None
     step: str | int
     length: int
 
     def __str__(self) -> str:
         steps: list[str] = []
-        here: Place | None = self
+        here: KeyPlace | None = self
         while here is not None:
             dot = "." if here.above else ""
             steps.append(f"[{here.step}]" if isinstance(here.step, int) else f"{dot}{here.step}")
@@ -38,7 +38,7 @@ def in_json(body: bytes, data: Any) -> list[str]:
         return []  # too deep a nesting is refused when the fields are checked
 
 
-def _first(places: Iterable[Place]) -> Iterator[Place]:
+def _first(places: Iterable[KeyPlace]) -> Iterator[KeyPlace]:
     length = 0
     for place in islice(places, MOST):
         length += place.length
@@ -47,7 +47,7 @@ def _first(places: Iterable[Place]) -> Iterator[Place]:
         yield place
 
 
-def places_in_json(body: bytes) -> Iterator[tuple[Place, bool]]:
+def places_in_json(body: bytes) -> Iterator[tuple[KeyPlace, bool]]:
     """The place of each key, in the order of the text, and whether it repeats an earlier one."""
     return _places(_pairs(body), None)
 
@@ -82,15 +82,15 @@ def _pairs(body: bytes) -> Any:
         return None  # a parse error is reported where the body is read
 
 
-def _places(data: Any, above: Place | None) -> Iterator[tuple[Place, bool]]:
+def _places(data: Any, above: KeyPlace | None) -> Iterator[tuple[KeyPlace, bool]]:
     length = above.length + 1 if above else 0
     if isinstance(data, _Pairs):
         seen: set[str] = set()
         for key, value in data:
-            here = Place(above, key, length + len(key))
+            here = KeyPlace(above, key, length + len(key))
             yield here, key in seen
             seen.add(key)
             yield from _places(value, here)
     elif isinstance(data, list):
         for index, value in enumerate(data):
-            yield from _places(value, Place(above, index, length + 8))
+            yield from _places(value, KeyPlace(above, index, length + 8))

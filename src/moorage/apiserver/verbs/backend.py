@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from moorage.apiserver.access.accounttokens import ServiceAccountTokens
 from moorage.apiserver.access.authentication import Authenticator
 from moorage.apiserver.access.rbac import Rbac
+from moorage.apiserver.base.offload import FLOW
+from moorage.apiserver.base.shares import Seats
 from moorage.apiserver.http.messages import Request, Response
 from moorage.apiserver.request.routes import Route
 from moorage.apiserver.verbs.admission import Admission
@@ -17,7 +21,9 @@ from moorage.bounded import Bounded
 from moorage.client.clock import Clock
 from moorage.store.protocol import Store
 
-_WATCH_LINES = 4096
+_LISTS = 4
+"""How many times all objects of a kind are read before others are served."""
+_WATCH_LINES, _WATCH_BYTES = 4096, 16 << 20
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,8 +39,17 @@ class Backend:
     metrics: Callable[[], bytes]
     """All metrics of the server in Prometheus' text form."""
     stencils: Stencils = field(default_factory=Stencils)
-    watch_lines: Bounded[int, bytes] = field(default_factory=lambda: Bounded(_WATCH_LINES))
-    """What plain watchers are sent, by revision: encoded once for all of them."""
+    watch_lines: Bounded[tuple[int, str], bytes] = field(default_factory=lambda: Bounded(_WATCH_LINES, _WATCH_BYTES))
+    """What plain watchers are sent, by revision and key: encoded once for all of them."""
+
+    lists: Seats = field(default_factory=lambda: Seats(_LISTS, 1_000_000))
+
+    @asynccontextmanager
+    async def list_turn(self) -> AsyncIterator[None]:
+        """A turn of reading all objects of a kind: users take turns, and after some of them others are served."""
+        async with self.lists.turn(FLOW.get()):
+            yield
+            await asyncio.sleep(0)
 
     def now(self) -> datetime:
         """The time, in whole seconds as objects have it."""

@@ -60,10 +60,10 @@ _parts = msgspec.json.Decoder(_Parts).decode
 _head, _place = msgspec.json.Decoder(_Head).decode, msgspec.json.Decoder(_Place).decode
 
 
-def _read(route: Route, request: Request) -> Binding:
+async def _read(route: Route, request: Request) -> Binding:
     """The binding in a request; Refused when it is not valid, or not about the pod that the path names."""
     try:
-        binding = convert(parsed(request), Binding)
+        binding = convert(await parsed(request), Binding)
     except DecodeError as error:
         raise bad_request(f"the body must be a Binding: {error}") from None
     if route.name and binding.metadata.name not in ("", route.name):
@@ -80,7 +80,7 @@ def _read(route: Route, request: Request) -> Binding:
 async def bind(backend: Backend, route: Route, request: Request) -> Response:
     """Assign a pod to a node."""
     store, moment, dry = backend.store, timestamp(backend.now()), is_dry(request)
-    binding = _read(route, request)
+    binding = await _read(route, request)
     name = route.name or binding.metadata.name
     where = key(_POD, route.namespace, name)
     while True:

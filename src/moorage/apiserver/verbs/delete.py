@@ -37,7 +37,7 @@ _LASTING_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease
 
 async def delete(backend: Backend, route: Route, request: Request) -> Response:
     """Remove an object, at once or when its grace period and its finalizers are over."""
-    options = delete_options(request)
+    options = await delete_options(request)
     where = key(route.kind, route.namespace, route.name)
     for _ in range(ATTEMPTS):
         item = await backend.store.get(where)
@@ -55,7 +55,7 @@ async def delete(backend: Backend, route: Route, request: Request) -> Response:
 async def delete_collection(backend: Backend, route: Route, request: Request) -> Response:
     """Remove all objects that are selected."""
     selected = selection(route, request)
-    options = delete_options(request)
+    options = await delete_options(request)
     page = await backend.store.list(prefix(route.kind, route.namespace))
     for item in page.items:
         data = decode(item)

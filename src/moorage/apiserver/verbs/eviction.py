@@ -26,7 +26,7 @@ _BUDGET_MESSAGE = "Cannot evict pod as it would violate the pod's disruption bud
 
 async def evict(backend: Backend, route: Route, request: Request) -> Response:
     """Delete a pod if the disruption budgets allow it."""
-    sent = parsed(request) if request.body else {}
+    sent = await parsed(request) if request.body else {}
     if not isinstance(sent, dict):
         raise bad_request("the body must be an object")
     delete_options = sent.get("deleteOptions") or {}

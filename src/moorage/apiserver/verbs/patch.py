@@ -6,7 +6,7 @@ import msgspec
 
 from moorage.api.meta import Data
 from moorage.apiserver.base.objects import key
-from moorage.apiserver.base.offload import offload
+from moorage.apiserver.base.offload import YAML_COST, offload
 from moorage.apiserver.http.failures import bad_request, unsupported_media_type
 from moorage.apiserver.http.messages import Request, Response
 from moorage.apiserver.patch import apply, jsonpatch, mergepatch, strategic
@@ -67,7 +67,7 @@ def read_patch(request: Request) -> object:
 
 async def _apply(backend: Backend, route: Route, request: Request) -> Response:
     size = len(request.body)
-    config, repeated = await offload(size, read_yaml, request.body)
+    config, repeated = await offload(size * YAML_COST, read_yaml, request.body)
     check_values(config, size)
     force = apply_force(request)
     if isinstance(config, dict):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -44,6 +44,14 @@ _CONTINUE_TOO_OLD = (
     "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
     "deleted between the time the first chunk was returned and now may show up in the list."
 )
+_WHOLE = 128 << 10
+"""Lists whose objects are together no longer than this are answered in one piece."""
+_TOGETHER = 56 << 10
+"""About how many bytes of a long list are made at a time."""
+_PAGE = 500
+"""How many objects are read at once, as kubectl does, without waiting for a turn."""
+_LOOKED_AT = 100
+"""How many objects are compared with a selector before others are served."""
 _NOW = -1
 """In place of the revision of a list that continues with the objects as they are now."""
 
@@ -108,11 +116,17 @@ def formed(kind: Kind, data: Data, revision: str, form: Form, request: Request, 
 
 async def list_objects(backend: Backend, route: Route, request: Request) -> Response:
     """The objects of a kind, all of them as of one revision, perhaps a page at a time."""
+    limit = max(0, number(request, "limit"))
+    if 0 < limit <= _PAGE:
+        return await _list(backend.store, route, request, limit)
+    async with backend.list_turn():
+        return await _list(backend.store, route, request, limit)
+
+
+async def _list(store: Store, route: Route, request: Request, limit: int) -> Response:
     form = form_of(request, *_MANY)
     check_list(request)
     selected = selection(route, request)
-    limit = max(0, number(request, "limit"))
-    store = backend.store
     start = await _start(store, route, request, limit)
     try:
         page, last = await _page(store, route, selected, start.revision, limit, start.after)
@@ -125,34 +139,50 @@ async def list_objects(backend: Backend, route: Route, request: Request) -> Resp
         metadata["continue"] = _Continue(page.revision, last).token()
         if selected.matches is None:
             metadata["remainingItemCount"] = page.remaining
-    return Response(200, await _listed(route, page.items, metadata, form, request))
+    return Response(200, _listed(route, page.items, metadata, form, request))
 
 
-async def _listed(
+def _listed(
     route: Route, items: list[Item], metadata: dict[str, Any], form: Form, request: Request
-) -> bytes | list[bytes]:
+) -> bytes | Iterable[bytes]:
+    """A list in a form. The parts of a long one are made while it is sent, so that slow clients hold little."""
+    parts = _parts(route, items, metadata, form, request)
+    return b"".join(parts) if sum(len(item.value) for item in items) <= _WHOLE else parts
+
+
+def _parts(route: Route, items: list[Item], metadata: dict[str, Any], form: Form, request: Request) -> Iterator[bytes]:
     convert = convert_out(route)
     if form == PLAIN and convert is None:
         head = {"kind": f"{route.kind.kind}List", "apiVersion": route.kind.api_version, "metadata": metadata}
-        return [msgspec.json.encode(head)[:-1], b',"items":[', b",".join([item.body for item in items]), b"]}\n"]
-    # One by one: ten thousand decoded objects at once would keep the garbage collector busy.
-    objects = in_slices(convert(decode(item)) if convert else decode(item) for item in items)
+        return _array(head, "items", (item.body for item in items))
+    objects: Iterable[Data] = (convert(decode(item)) if convert else decode(item) for item in items)
     if form.kind == TABLE.kind:
-        table = _table(route.kind, (), metadata["resourceVersion"], request)
-        now, include = datetime.now(UTC), _include(request)
-        table["rows"] = [tables.row(route.kind, data, now=now, include=include) async for data in objects]
-        return msgspec.json.encode(table | {"apiVersion": form.api_version, "metadata": metadata})
+        head = _table(route.kind, (), metadata["resourceVersion"], request)
+        head |= {"apiVersion": form.api_version, "metadata": metadata}
+        del head["rows"]
+        objects = tables.rows(route.kind, objects, now=datetime.now(UTC), include=_include(request))
+        return _array(head, "rows", map(msgspec.json.encode, objects))
     if form != PLAIN:
+        objects = map(tables.partial, objects)
         head = {"kind": form.kind, "apiVersion": form.api_version, "metadata": metadata}
-        return msgspec.json.encode({**head, "items": [tables.partial(data) async for data in objects]})
-    head = {"kind": f"{route.kind.kind}List", "apiVersion": route.api_version, "metadata": metadata}
-    return msgspec.json.encode({**head, "items": [data async for data in objects]})
+    else:
+        head = {"kind": f"{route.kind.kind}List", "apiVersion": route.api_version, "metadata": metadata}
+    return _array(head, "items", map(msgspec.json.encode, objects))
 
 
-def _table(kind: Kind, objects: Iterable[Data], revision: str, request: Request, *, headers: bool = True) -> Data:
-    table: Data = tables.render(kind, objects, now=datetime.now(UTC), include=_include(request), headers=headers)
-    table["metadata"] = {"resourceVersion": revision}
-    return table
+def _array(head: Data, name: str, elements: Iterator[bytes]) -> Iterator[bytes]:
+    """The JSON of an object whose last field is an array, in parts."""
+    yield b'%b,"%b":[' % (msgspec.json.encode(head)[:-1], name.encode())
+    together: list[bytes] = []
+    size = 0
+    for element in elements:
+        together.append(element)
+        size += len(element)
+        if size >= _TOGETHER:
+            yield b",".join(together)
+            together, size = [b""], 0  # so that what follows begins with a comma
+    yield b",".join(together)
+    yield b"]}\n"
 
 
 def _include(request: Request) -> str:
@@ -160,6 +190,12 @@ def _include(request: Request) -> str:
     if problem := tables.include_error(include):
         raise bad_request(problem)
     return include
+
+
+def _table(kind: Kind, objects: Iterable[Data], revision: str, request: Request, *, headers: bool = True) -> Data:
+    table: Data = tables.render(kind, objects, now=datetime.now(UTC), include=_include(request), headers=headers)
+    table["metadata"] = {"resourceVersion": revision}
+    return table
 
 
 async def _start(store: Store, route: Route, request: Request, limit: int) -> _Continue:
@@ -192,6 +228,11 @@ async def reached(store: Store, requested: int) -> None:
         raise too_large_resource_version(requested, current)
 
 
+async def matching(items: list[Item], matches: Callable[[Data], bool]) -> list[Item]:
+    """The items that are selected; others are served meanwhile."""
+    return [item async for item in in_slices(items) if matches(decoded(item))]
+
+
 async def _page(
     store: Store, route: Route, selected: Selection, revision: int, limit: int, after: str
 ) -> tuple[Page, str]:
@@ -204,20 +245,18 @@ async def _page(
     matches = selected.matches
     if matches is None or not limit:
         page = await store.list(begin, revision=revision, limit=limit, after=after)
-        items = page.items
-        if matches is not None:
-            items = [item async for item in in_slices(page.items) if matches(decoded(item))]
+        items = page.items if matches is None else await matching(page.items, matches)
         return page._replace(items=items), page.items[-1].key if page.items else after
-    matching: list[Item] = []
+    found: list[Item] = []
     while True:
-        page = await store.list(begin, revision=revision, limit=max(limit, 500), after=after)
+        page = await store.list(begin, revision=revision, limit=max(limit, _PAGE), after=after)
         revision = page.revision
-        index = 0
+        index = -1
         async for item in in_slices(page.items):
             after, index = item.key, index + 1
             if matches(decoded(item)):
-                matching.append(item)
-                if len(matching) == limit:
-                    return Page(matching, revision, page.remaining + len(page.items) - index), after
+                found.append(item)
+                if len(found) == limit:
+                    return Page(found, revision, page.remaining + len(page.items) - index - 1), after
         if not page.remaining:
-            return Page(matching, revision, 0), after
+            return Page(found, revision, 0), after

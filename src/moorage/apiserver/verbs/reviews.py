@@ -24,7 +24,7 @@ Review = Callable[[Backend, Route, User, Data], Data]
 
 async def _answer(review: Review, backend: Backend, route: Route, request: Request) -> Response:
     form_of(request, PLAIN)  # a review has no table
-    body = parsed(request)
+    body = await parsed(request)
     if not isinstance(body, dict):
         raise bad_request("the body must be an object")
     assert request.user is not None

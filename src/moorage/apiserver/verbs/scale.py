@@ -53,7 +53,7 @@ async def get(backend: Backend, route: Route, request: Request) -> Response:
 
 async def update(backend: Backend, route: Route, request: Request) -> Response:
     """Set the desired replicas of a workload."""
-    sent = _read(route, parsed(request))
+    sent = _read(route, await parsed(request))
     return await _changed(backend, route, request, lambda _: sent)
 
 
@@ -94,7 +94,7 @@ async def _changed(backend: Backend, route: Route, request: Request, make: Calla
 
 async def _apply(backend: Backend, route: Route, request: Request) -> Response:
     force = apply_force(request)
-    config = parsed(request)
+    config = await parsed(request)
     scale = _read(route, config)
     named = config.get("apiVersion"), config.get("kind")
     if named != (SCALE.kind.api_version, SCALE.kind.kind):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +12,7 @@ from moorage.gotext import quote
 from moorage.registry.printing.ages import INVALID
 from moorage.registry.printing.cells import PrintedRow
 from moorage.registry.printing.columns import Columns
+from moorage.registry.strategy import Strategy
 from moorage.registry.table import strategy_of
 
 META = "meta.k8s.io/v1"
@@ -33,13 +34,18 @@ def render(
         "apiVersion": META,
         "metadata": metadata or {},
         "columnDefinitions": [column.definition() for column in strategy_of(kind).columns] if headers else None,
-        "rows": [row(kind, item, now=now, include=include) for item in objects],
+        "rows": list(rows(kind, objects, now=now, include=include)),
     }
 
 
-def row(kind: Kind, item: Data, *, now: datetime, include: str) -> Data:
-    """One object in a Table."""
-    strategy, printed = strategy_of(kind), PrintedRow(item, now)
+def rows(kind: Kind, objects: Iterable[Data], *, now: datetime, include: str = "Metadata") -> Iterator[Data]:
+    """The rows of a Table, one by one."""
+    strategy = strategy_of(kind)
+    return (_row(strategy, item, now, include) for item in objects)
+
+
+def _row(strategy: Strategy, item: Data, now: datetime, include: str) -> Data:
+    printed = PrintedRow(item, now)
     shown: Data = {"cells": _cells(strategy.columns, printed)}
     if conditions := strategy.row_conditions(printed):
         shown["conditions"] = conditions

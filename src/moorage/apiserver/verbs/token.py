@@ -25,7 +25,7 @@ async def issue(backend: Backend, route: Route, request: Request) -> Response:
     if item is None:
         raise not_found(route.kind, route.name)
     metadata = decode(item)["metadata"]
-    body = parsed(request) if request.body else {}
+    body = await parsed(request) if request.body else {}
     if not isinstance(body, dict):
         raise bad_request("the body must be a TokenRequest")
     spec = token_spec(body)

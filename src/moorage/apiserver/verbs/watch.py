@@ -20,6 +20,10 @@ from moorage.apiserver.verbs.read import ONE, body_of, form_of, formed, reached
 from moorage.store.protocol import Batch, Change, Compacted, Item, WatchEvent
 
 _BOOKMARK_SECONDS = 60.0
+_PIECE = 64 << 10
+"""About how many bytes of initial events are sent at a time."""
+_LOOKED_AT = 100
+"""How many objects are looked at before others are served."""
 _STREAM = (("Content-Type", "application/json"),)
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -38,7 +42,8 @@ async def watch(backend: Backend, route: Route, request: Request) -> Response:
         await reached(backend.store, after)
     items: list[Item] = []
     if begin or after == 0:
-        page = await backend.store.list(prefix(route.kind, route.namespace))
+        async with backend.list_turn():
+            page = await backend.store.list(prefix(route.kind, route.namespace))
         items, after = (page.items if begin else []), page.revision
     watcher = _Watcher(backend, route, request, selected, form)
     return Response(200, headers=_STREAM, stream=watcher.lines(items, after, mark_end=initial))
@@ -63,11 +68,9 @@ class _Watcher:
 
     async def lines(self, items: list[Item], after: int, *, mark_end: bool) -> AsyncIterator[bytes]:
         """The objects that are there, then the changes, until the time is up."""
-        initial = [self._line(Change.ADDED, item) for item in items if self._selects(item)]
-        if mark_end and self._bookmarks:
-            initial.append(self._bookmark(after, {_INITIAL_EVENTS_END: "true"}))
-        if initial:
-            yield b"".join(initial)
+        async for piece in self._initial(items, after if mark_end and self._bookmarks else 0):
+            yield piece
+        items.clear()
         end = time.monotonic() + self._seconds
         marked = time.monotonic()
         waiting: asyncio.Future[Batch] | None = None
@@ -81,7 +84,7 @@ class _Watcher:
                     if done:
                         batch, waiting = waiting.result(), None
                         after = batch.revision
-                        if lines := b"".join(filter(None, map(self._event_line, batch))):
+                        if lines := b"".join(map(self._event_line, batch)):
                             yield lines
                     if self._bookmarks and time.monotonic() - marked >= _BOOKMARK_SECONDS:
                         marked = time.monotonic()
@@ -95,6 +98,23 @@ class _Watcher:
         finally:
             if waiting is not None:
                 waiting.cancel()
+
+    async def _initial(self, items: list[Item], mark: int) -> AsyncIterator[bytes]:
+        """The objects that are there in pieces, which are made while they are sent; others are served meanwhile."""
+        piece: list[bytes] = []
+        size = 0
+        for index, item in enumerate(items, 1):
+            if self._selects(item):
+                piece.append(self._line(Change.ADDED, item))
+                size += len(piece[-1])
+            if size >= _PIECE or index % _LOOKED_AT == 0:
+                yield b"".join(piece)
+                piece, size = [], 0
+                await asyncio.sleep(0)
+        if mark:
+            piece.append(self._bookmark(mark, {_INITIAL_EVENTS_END: "true"}))
+        if piece:
+            yield b"".join(piece)
 
     def _selects(self, item: Item) -> bool:
         return self._matches is None or self._matches(decoded(item))
@@ -110,11 +130,11 @@ class _Watcher:
         return self._line(Change.DELETED, event.item) if before else b""
 
     def _shared_line(self, event: WatchEvent) -> bytes:
-        lines, revision = self._backend.watch_lines, event.item.revision
-        line = lines.get(revision)
+        lines, key = self._backend.watch_lines, (event.item.revision, event.item.key)
+        line = lines.get(key)
         if line is None:
             line = _line(event.change.value, event.item.body)
-            lines.put(revision, line)
+            lines.put(key, line, len(line))
         return line
 
     def _line(self, change: Change, item: Item) -> bytes:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, cast
 
 from moorage.cel.ast import Call, Comprehension, Expr, Ident, ListLiteral, Literal, MapLiteral, Message, Select
 from moorage.cel.check.checker import Checked
@@ -32,8 +32,16 @@ Trace = dict[int, Any]
 class Evaluator:
     """One evaluation of a checked expression."""
 
-    def __init__(self, checked: Checked, values: tuple[Any, ...], trace: Trace | None = None) -> None:
+    def __init__(
+        self,
+        checked: Checked,
+        values: tuple[Any, ...],
+        trace: Trace | None = None,
+        constants: Mapping[int, Any] | None = None,
+    ) -> None:
+        """`constants` are the values of lists and maps that need not be made anew, by node id."""
         self.checked = checked
+        self.constants = constants or {}
         self.fields = checked.env.fields
         self.variables = dict(zip(checked.env.variables, values, strict=False))
         self.locals: dict[str, Any] = {}
@@ -162,10 +170,14 @@ class Evaluator:
 
     def list_literal(self, expr: ListLiteral) -> list[Any]:
         """A list."""
+        if expr.id in self.constants:
+            return cast(list[Any], self.constants[expr.id])
         return make_list((self.eval(node), index in expr.optional) for index, node in enumerate(expr.elements))
 
     def map_literal(self, expr: MapLiteral) -> dict[Any, Any]:
         """A map."""
+        if expr.id in self.constants:
+            return cast(dict[Any, Any], self.constants[expr.id])
         return make_map((self.eval(entry.key), self.eval(entry.value), entry.optional) for entry in expr.entries)
 
     def message(self, expr: Message) -> Any:

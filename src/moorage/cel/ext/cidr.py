@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
+from moorage.bounded import remember_short
 from moorage.cel.cost.sizes import TRAVERSAL, add, add_sizes, scale, scaled
 from moorage.cel.errors import EvalError
 from moorage.cel.ext import costs
@@ -49,7 +49,7 @@ class CIDR:
         return self.bits <= other.bits and self.contains(other.address)
 
 
-@lru_cache(maxsize=4096)
+@remember_short(4096)
 def parse(text: str) -> CIDR:
     """A network as Kubernetes accepts it: without a zone, and not of IPv4 addresses in IPv6 form."""
     try:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 
+from moorage.bounded import remember_short
 from moorage.cel.errors import EvalError
 from moorage.cel.ext import costs
 from moorage.cel.ext.declare import function, method, plain
@@ -116,7 +116,7 @@ def _wrong_embedded(rest: str, fields: int, ellipsis: bool) -> tuple[str, ...]:
     return _wrong_v4(rest)
 
 
-@lru_cache(maxsize=4096)
+@remember_short(4096)
 def parse(text: str) -> Address:
     """An address as Kubernetes accepts it: without a zone, and not an IPv4 address in IPv6 form."""
     try:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
+from moorage.bounded import remember_short
 from moorage.cel.cost.sizes import TRAVERSAL, add_sizes, scale, scaled
 from moorage.cel.errors import EvalError
 from moorage.cel.ext import costs
@@ -18,7 +18,7 @@ from moorage.semver import Constraint, Version, VersionError, parse, parse_const
 
 SEMVER_TYPE = opaque("kubernetes.Semver")
 
-_strict = lru_cache(maxsize=4096)(parse)
+_strict = remember_short(4096)(parse)
 
 
 def _semver(text: str, normalize: bool = False) -> Version:

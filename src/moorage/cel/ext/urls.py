@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import lru_cache
 from urllib.parse import quote as escape
 from urllib.parse import unquote_to_bytes
 
+from moorage.bounded import remember_short
 from moorage.cel.cost.sizes import product
 from moorage.cel.errors import EvalError
 from moorage.cel.ext import costs
@@ -212,7 +212,7 @@ def _host_port(host: str) -> tuple[str, str]:
     return (name[1:-1] if name.startswith("[") and name.endswith("]") else name), port
 
 
-@lru_cache(maxsize=4096)
+@remember_short(4096)
 def _url(text: str) -> URL:
     try:
         return parse(text)

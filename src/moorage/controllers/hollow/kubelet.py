@@ -36,6 +36,8 @@ from moorage.controllers.hollow.nodestatus import (
 )
 from moorage.controllers.hollow.podlifecycle import PodAction, next_action
 from moorage.controllers.hollow.preemption import Guest, NoRoom, is_critical, victims
+from moorage.match.deferral import NotReady, deferring
+from moorage.match.evaluations import Parked
 
 _IN_FLIGHT = 16
 _PATIENCE = 0.3
@@ -64,6 +66,8 @@ class HollowNodes(Controller):
         self._settling = Settling(context.clock, lambda name: self.queue.add(("", name)))
         self._leases = NodeLeases(self.client, self.clock)
         self._container_events = ContainerEvents(self._pods.get, self.recorder, self.clock)
+        self._parked = Parked(self.queue.add)
+        """The pods whose expressions take long to be evaluated."""
         self._up: set[str] = set()
         """The nodes that run."""
         self._lost: dict[str, frozenset[str]] = {}
@@ -91,6 +95,7 @@ class HollowNodes(Controller):
         finally:
             self.queue.close()
             self._settling.stop()
+            await self._parked.stop()
 
     async def _work(self) -> None:
         while True:
@@ -194,6 +199,7 @@ class HollowNodes(Controller):
 
     def _leave(self, node: str, key: Key) -> None:
         self.queue.cancel(key)
+        self._parked.forget(key)
         self._pod_addresses.release(key)
         guests = self._guests.get(node, {})
         guests.pop(key, None)
@@ -206,13 +212,15 @@ class HollowNodes(Controller):
         if node is None:
             return
         need = need_of(pod.spec)
-        if self._refusals(pod, need, node):
-            # The informer may lag behind the scheduler, so the node is read once more.
-            node = msgspec.json.decode(await self.client.get(NODE, "", name), type=Node)
-            if refused := await self._after_preemption(pod, self._refusals(pod, need, node), now):
-                self._event(pod, name, WARNING, refused.reason, refused.message)
-                await self._write(pod, podstatus.rejected(pod, refused.reason, refused.message, now))
-                return
+        try:
+            rejections = await self._lasting_refusals(pod, need, node)
+        except NotReady as later:
+            self._parked.park(key, later.work)
+            return
+        if refused := await self._after_preemption(pod, rejections, now):
+            self._event(pod, name, WARNING, refused.reason, refused.message)
+            await self._write(pod, podstatus.rejected(pod, refused.reason, refused.message, now))
+            return
         if key not in self._guests.get(name, {}):
             return
         self._guests[name][key] = need
@@ -220,9 +228,17 @@ class HollowNodes(Controller):
             self._event(pod, name, WARNING, "InvalidAnnotation", mistake)
         await self._report(pod, now)
 
+    async def _lasting_refusals(self, pod: Pod, need: Need, node: Node) -> list[Refusal]:
+        """Why a node rejects a pod. The informer may lag behind the scheduler: before it does, it is read once more."""
+        if not self._refusals(pod, need, node):
+            return []
+        node = msgspec.json.decode(await self.client.get(NODE, "", node.metadata.name), type=Node)
+        return self._refusals(pod, need, node)
+
     def _refusals(self, pod: Pod, need: Need, node: Node) -> list[Refusal]:
         others = [taken for _, taken in self._others(pod)]
-        return list(refusals(pod, need, node, others, self._gates))
+        with deferring():
+            return list(refusals(pod, need, node, others, self._gates))
 
     def _others(self, pod: Pod) -> list[tuple[Key, Need]]:
         own, guests = _key(pod), self._guests.get(pod.spec.node_name, {})

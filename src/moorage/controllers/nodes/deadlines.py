@@ -40,23 +40,39 @@ class Deadlines:
         self._queue: WorkQueue[Key] = WorkQueue(context.clock)
         self._bucket = TokenBucket(context.clock, _RATE, _BURST)
         self._complained: set[int] = set()
+        self._held: dict[str, datetime] = {}
         self._pods.on_change(self._pod_changed)
 
     def set(self, pod: Pod, due: datetime) -> None:
         """Set when a pod must leave."""
+        self._held.pop(pod.metadata.uid, None)
         self._due.setdefault(pod.metadata.uid, {})[self._controller] = due
         self._queue.add(_key(pod))
 
     def cancel(self, pod: Pod) -> None:
         """A pod may stay. What is written on it is void from now on, also while it is still to be removed."""
+        self._held.pop(pod.metadata.uid, None)
         self._due.setdefault(pod.metadata.uid, {}).pop(self._controller, None)
         self._queue.add(_key(pod))
+
+    def hold(self, pod: Pod) -> None:
+        """Leave what an earlier leader has written on a pod until the pod is judged, which takes long."""
+        due = self.inherited(pod)
+        if due is not None:
+            self._held[pod.metadata.uid] = due
+            self._due.setdefault(pod.metadata.uid, {})[self._controller] = due
+
+    def holds(self, pod: Pod) -> bool:
+        """Whether a pod has yet to be judged that an earlier leader wrote a deadline on."""
+        return pod.metadata.uid in self._held
 
     def inherited(self, pod: Pod) -> datetime | None:
         """The deadline that an earlier leader has written on a pod, when no controller of this one has judged it.
 
         One from before the pod was bound is not its own: somebody copied it from another pod.
         """
+        if held := self._held.get(pod.metadata.uid):
+            return held
         if EVICT_AT not in pod.metadata.annotations or pod.metadata.uid in self._due:
             return None
         try:
@@ -88,6 +104,7 @@ class Deadlines:
         due = self._due.get(uid, {})
         if new is None or new.metadata.deletion_timestamp is not None or not (written or due):
             self._due.pop(uid, None)
+            self._held.pop(uid, None)
         elif (not due or min(due, key=due.__getitem__) == self._controller) and not self._is_written(new):
             self._queue.add(_key(new))
 

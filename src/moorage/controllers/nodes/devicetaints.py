@@ -30,6 +30,8 @@ from moorage.controllers.frame.pods import controller_of, is_finished
 from moorage.controllers.nodes.devicetaintstatus import IN_PROGRESS, Impact, eviction_condition
 from moorage.controllers.nodes.evictions import EvictingController, EvictionCause, Reasons, shortened
 from moorage.controllers.nodes.taints import LONGEST, SeenTaints, TolerationErrors, TolerationFailures
+from moorage.match.deferral import NotReady, deferring
+from moorage.match.evaluations import Parked
 from moorage.match.reasons import EXPLAINED_COST, Complaint
 from moorage.match.tolerations import NO_EXECUTE, Tolerations
 
@@ -87,7 +89,9 @@ class DeviceTaintEviction(EvictingController):
         self._stale_pools: set[str] = set()
         self._evicted: Counter[str] = Counter()
         self._toleration_errors = TolerationErrors(context.registry, _CAUSE.subsystem)
-        self._judged = lru_cache(maxsize=_KEPT)(self._judge)
+        self._judgements = lru_cache(maxsize=_KEPT)(self._judge)
+        self._parked = Parked(self.queue.add)
+        """The pods and rules with tolerations that take long to be evaluated."""
         self._explained = lru_cache(maxsize=_KEPT)(self._explain)
         self._claims.index(_DEVICE, lambda claim: [_id(each) for each in _devices_of(claim)])
         self._slices.index(_POOL, lambda item: [_pool(item)])
@@ -100,11 +104,14 @@ class DeviceTaintEviction(EvictingController):
     async def reconcile(self, key: Key) -> None:
         """Judge a pod, or write the status of a rule."""
         namespace, name = key
-        if not namespace:
-            if rule := self._rules.get("", name):
-                await self._write_status(rule)
-        elif pod := self._pods.get(namespace, name):
-            self._settle(pod)
+        try:
+            if not namespace:
+                if rule := self._rules.get("", name):
+                    await self._write_status(rule)
+            elif pod := self._pods.get(namespace, name):
+                self._settle(pod)
+        except NotReady as later:
+            self._parked.park(key, later.work)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         if new is None or new.metadata.deletion_timestamp is not None:
@@ -208,14 +215,24 @@ class DeviceTaintEviction(EvictingController):
                 yield from ((taint, since, rule) for taint, since in taints.items())
 
     def _why(self, pod: Pod) -> str:
-        exposures = sorted(self._exposures(pod), key=attrgetter("due"))
-        texts = (self._explained(each.result.tolerations, each.taint, each.grace) for each in exposures)
-        devices = (f"device {_id(each.result)}" for each in exposures)
-        return shortened(" and ".join(f"{device}: {text}" for device, text in zip(devices, texts, strict=True)))
+        try:
+            with deferring():
+                exposures = sorted(self._exposures(pod), key=attrgetter("due"))
+                return shortened(" and ".join(map(self._sentence, exposures)))
+        except NotReady:
+            return ""
+
+    def _sentence(self, exposure: _Exposure) -> str:
+        why = self._explained(exposure.result.tolerations, exposure.taint, exposure.grace)
+        return f"device {_id(exposure.result)}: {why}"
 
     def _explain(self, tolerations: tuple[Toleration, ...], taint: Taint, grace: int) -> str:
         compiled = Tolerations(tolerations, self._gates)
         return Complaint(compiled, self._gates, most=EXPLAINED_COST).departure(taint, grace)
+
+    def _judged(self, tolerations: tuple[Toleration, ...], taint: Taint) -> _Judgement:
+        with deferring():
+            return self._judgements(tolerations, taint)
 
     def _judge(self, tolerations: tuple[Toleration, ...], taint: Taint) -> _Judgement:
         compiled = Tolerations(tolerations, self._gates)

@@ -24,6 +24,7 @@ from moorage.controllers.frame.ratelimit import TokenBucket
 from moorage.controllers.nodes.deadlines import EVICT_AT, Deadlines
 from moorage.controllers.nodes.nodepods import LONG_AGO, set_condition
 from moorage.histogram import Histogram
+from moorage.match.deferral import NotReady
 
 Reasons = tuple[str, ...]
 """Names that a controller gets back when the eviction was done."""
@@ -136,11 +137,18 @@ class Evictions:
     def cancel(self, pod: Pod) -> None:
         """Cancel the eviction of a pod, unless it has begun."""
         eviction = self._planned.get(pod.metadata.uid)
+        if eviction is None and self._deadlines.holds(pod):
+            self._deadlines.cancel(pod)
         if eviction is None or eviction.begun:
             return
         self.forget(pod)
         self._deadlines.cancel(pod)
         self._event(pod, self._cause.cancelling)
+
+    def hold(self, pod: Pod) -> None:
+        """Judging a pod takes long: what is planned stays, also when an earlier leader planned it."""
+        if pod.metadata.uid not in self._planned:
+            self._deadlines.hold(pod)
 
     def forget(self, pod: Pod) -> None:
         """A pod is being deleted or gone: nothing is left to be done."""
@@ -259,7 +267,11 @@ class EvictingController(Controller):
         # All evicting controllers of a process come here before any of them goes on: none removes a deadline that
         # another would have honoured.
         for pod in [each for each in self._pods if EVICT_AT in each.metadata.annotations]:
-            self._settle(pod)
+            try:
+                self._settle(pod)
+            except NotReady:
+                self._evictions.hold(pod)
+                self.enqueue(pod)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(super().run())
             tasks.create_task(self._evictions.run())

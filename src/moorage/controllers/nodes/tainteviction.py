@@ -15,6 +15,8 @@ from moorage.controllers.frame.controller import Context
 from moorage.controllers.nodes.evictions import EvictingController, EvictionCause, shortened
 from moorage.controllers.nodes.nodepods import NODE, bound_at, index_by_node
 from moorage.controllers.nodes.taints import LONGEST, SeenTaints, TolerationErrors, TolerationFailures
+from moorage.match.deferral import NotReady, deferring
+from moorage.match.evaluations import Parked
 from moorage.match.reasons import EXPLAINED_COST, departures
 from moorage.match.tolerations import Tolerations
 
@@ -56,6 +58,8 @@ class TaintEviction(EvictingController):
         self._toleration_errors = TolerationErrors(context.registry, _CAUSE.subsystem)
         self._judged = lru_cache(maxsize=_KEPT)(self._judge)
         self._explained = lru_cache(maxsize=_KEPT)(self._explain)
+        self._parked = Parked(self._settle_again)
+        """The pods whose tolerations take long to be evaluated."""
         index_by_node(self._pods)
         self._nodes.on_change(self._node_changed)
         self._pods.on_change(self._pod_changed)
@@ -80,17 +84,28 @@ class TaintEviction(EvictingController):
         if new is None or new.metadata.deletion_timestamp is not None:
             if gone := new or old:
                 self._evictions.forget(gone)
+                self._parked.forget((gone.metadata.namespace, gone.metadata.name))
         elif old is None or (old.spec.node_name, old.spec.tolerations) != (new.spec.node_name, new.spec.tolerations):
             self._settle(new)
 
     def _settle(self, pod: Pod) -> None:
         if pod.metadata.deletion_timestamp is not None:
             return
-        due = self._due(pod, self._taints.of(pod.spec.node_name))
+        try:
+            with deferring():
+                due = self._due(pod, self._taints.of(pod.spec.node_name))
+        except NotReady as later:
+            self._evictions.hold(pod)
+            self._parked.park((pod.metadata.namespace, pod.metadata.name), later.work)
+            return
         if due is None:
             self._evictions.cancel(pod)
         else:
             self._evictions.plan(pod, due)
+
+    def _settle_again(self, key: Key) -> None:
+        if pod := self._pods.get(*key):
+            self._settle(pod)
 
     def _due(self, pod: Pod, taints: Mapping[Taint, datetime]) -> datetime | None:
         """When a pod must leave; None when it may stay."""
@@ -116,7 +131,11 @@ class TaintEviction(EvictingController):
         return _Judgement(graces, tuple((unanswered, taint) for unanswered, taint in errors if unanswered))
 
     def _why(self, pod: Pod) -> str:
-        return self._explained(pod.spec.tolerations, tuple(self._taints.of(pod.spec.node_name)))
+        try:
+            with deferring():
+                return self._explained(pod.spec.tolerations, tuple(self._taints.of(pod.spec.node_name)))
+        except NotReady:
+            return ""
 
     def _explain(self, tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...]) -> str:
         tolerated = Tolerations(tolerations, self._gates)

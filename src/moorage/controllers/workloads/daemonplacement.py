@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -18,8 +19,8 @@ from moorage.api.wellknown import (
     TAINT_UNREACHABLE,
     TAINT_UNSCHEDULABLE,
 )
-from moorage.bounded import Bounded
 from moorage.features import Gates
+from moorage.match.deferral import one_by_one
 from moorage.match.selector import NAME_FIELD, compile_pod_selector
 from moorage.match.tolerations import NO_EXECUTE, NO_SCHEDULE, Tolerations
 
@@ -102,7 +103,24 @@ class DaemonPlacement:
         self._lasting_tolerations = Tolerations(typed.tolerations, gates.for_eviction())
         # Only an expression can tell taints of different age apart.
         self._reads_age = any(each.expression for each in typed.tolerations)
-        self._known: Bounded[tuple[object, ...], DaemonFit] = Bounded(_REMEMBERED)
+        self._known: dict[tuple[object, ...], DaemonFit] = {}
+        self._cost = 2 * (self._selector.cost + self._tolerations.cost)
+        self._fits: dict[str, tuple[Node, DaemonFit]] = {}
+        """Of each node as it was when it was asked about, by name."""
+
+    def fits(self, nodes: Iterable[Node]) -> dict[str, DaemonFit]:
+        """Whether pods of this template may run on all nodes, by name. NotReady when that takes long."""
+        before, self._fits = self._fits, {}
+        asked = list(nodes)
+        for node in asked:
+            known = before.get(node.metadata.name)
+            if known is not None and places_alike(known[0], node):
+                self._fits[node.metadata.name] = known
+        one_by_one([node for node in asked if node.metadata.name not in self._fits], self._keep, self._cost)
+        return {name: fit for name, (_, fit) in self._fits.items()}
+
+    def _keep(self, node: Node) -> None:
+        self._fits[node.metadata.name] = node, self.fit(node)
 
     def fit(self, node: Node) -> DaemonFit:
         """Whether pods of this template may run on a node."""
@@ -120,8 +138,9 @@ class DaemonPlacement:
         key = taints if self._reads_age else tuple((each.key, each.value, each.effect) for each in taints)
         known = self._known.get(key)
         if known is None:
-            known = self._judge(taints)
-            self._known.put(key, known)
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            known = self._known[key] = self._judge(taints)
         return known
 
     def _judge(self, taints: tuple[Taint, ...]) -> DaemonFit:
@@ -129,3 +148,8 @@ class DaemonPlacement:
             return DaemonFit(runs=True, stays=True)
         lasting = (each for each in taints if each.effect == NO_EXECUTE)
         return DaemonFit(runs=False, stays=self._lasting_tolerations.first_untolerated(lasting) is None)
+
+
+def places_alike(old: Node, new: Node) -> bool:
+    """Whether nothing of a node has changed that daemon pods depend on."""
+    return old is new or (old.metadata.labels == new.metadata.labels and old.spec.taints == new.spec.taints)

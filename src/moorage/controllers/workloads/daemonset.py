@@ -22,8 +22,17 @@ from moorage.controllers.owners.podcontrol import seconds_to_availability
 from moorage.controllers.owners.podowner import PodOwner, in_batches, is_available
 from moorage.controllers.owners.revisions import Revisions
 from moorage.controllers.workloads import daemonupdate
-from moorage.controllers.workloads.daemonplacement import NOWHERE, DaemonFit, DaemonPlacement, bound_to, node_of
+from moorage.controllers.workloads.daemonplacement import (
+    NOWHERE,
+    DaemonFit,
+    DaemonPlacement,
+    bound_to,
+    node_of,
+    places_alike,
+)
 from moorage.controllers.workloads.daemonupdate import GENERATION, HASH, DaemonSetUpdate
+from moorage.match.deferral import NotReady, deferring
+from moorage.match.evaluations import Parked
 
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 _BURST = 250
@@ -66,6 +75,8 @@ class DaemonSets(PodOwner[DaemonSet]):
         self._nodes = context.informers.of(Node)
         self._nodes.on_change(self._node_changed)
         self._placements: dict[str, tuple[Data, DaemonPlacement]] = {}
+        self._parked = Parked(self.queue.add)
+        """The DaemonSets whose expressions take long to be evaluated."""
         self._failures: dict[tuple[str, int], dict[str, _Failures]] = {}
         self.owners.on_change(self._forget)
 
@@ -74,6 +85,7 @@ class DaemonSets(PodOwner[DaemonSet]):
             self._failures.pop((old.metadata.uid, old.metadata.generation), None)
         if old is not None and new is None:
             self._placements.pop(old.metadata.uid, None)
+            self._parked.forget((old.metadata.namespace, old.metadata.name))
 
     def pod_changed(self, key: Key) -> None:
         """Reconcile a DaemonSet whose pods or nodes have changed; the more nodes, the longer changes are gathered."""
@@ -81,11 +93,11 @@ class DaemonSets(PodOwner[DaemonSet]):
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         """Reconcile the DaemonSets whose pods may run, or no longer run, on a node that has changed."""
-        if old is not None and new is not None and _is_same(old, new):
+        if old is not None and new is not None and places_alike(old, new):
             return
         for owner in self.owners:
             known = self._placements.get(owner.metadata.uid)
-            if known is None or _fit(known[1], old) != _fit(known[1], new):
+            if known is None or _fits_otherwise(known[1], old, new):
                 self.pod_changed((owner.metadata.namespace, owner.metadata.name))
 
     def _placement(self, owner: DaemonSet, template: Data) -> DaemonPlacement:
@@ -103,8 +115,13 @@ class DaemonSets(PodOwner[DaemonSet]):
         template: Data = (await self.spec_of(owner))["template"]
         collisions = owner.status.collision_count or 0
         revision, collisions = await self._revisions.latest(owner, template, collisions)
-        placement = self._placement(owner, template)
-        fits = {node.metadata.name: placement.fit(node) for node in self._nodes}
+        try:
+            with deferring():
+                placement = self._placement(owner, template)
+                fits = placement.fits(self._nodes)
+        except NotReady as later:
+            self._parked.park((owner.metadata.namespace, owner.metadata.name), later.work)
+            return
         work = _Work(owner, placement, template, self._revisions.hash_of(revision), fits)
         try:
             pods = await self._manage(work, self._by_node(owner))
@@ -234,9 +251,14 @@ class DaemonSets(PodOwner[DaemonSet]):
         await self.write_status(owner, status)
 
 
+def _fits_otherwise(placement: DaemonPlacement, old: Node | None, new: Node | None) -> bool:
+    """Whether pods may run on a node that has changed where they did not, or the reverse; also when that takes long."""
+    try:
+        with deferring():
+            return _fit(placement, old) != _fit(placement, new)
+    except NotReady:
+        return True
+
+
 def _fit(placement: DaemonPlacement, node: Node | None) -> DaemonFit:
     return placement.fit(node) if node is not None else NOWHERE
-
-
-def _is_same(old: Node, new: Node) -> bool:
-    return old.metadata.labels == new.metadata.labels and old.spec.taints == new.spec.taints

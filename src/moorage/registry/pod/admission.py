@@ -123,10 +123,22 @@ def _same(one: ResourceList, other: ResourceList) -> bool:
 
 def _needed(tolerations: tuple[Toleration, ...]) -> list[int]:
     """The indexes of tolerations that no other one includes; of equal ones the first is kept."""
+    first: dict[Toleration, int] = {}
+    wide: dict[tuple[str, str | None], list[Toleration]] = {}
+    for index, toleration in enumerate(tolerations):
+        if first.setdefault(toleration, index) == index:
+            value = None if toleration.operator == EXISTS else toleration.value
+            wide.setdefault((toleration.key, value), []).append(toleration)
     return [
         index
-        for index, own in enumerate(tolerations)
-        if own not in tolerations[:index] and not any(_includes(other, own) for other in tolerations if other != own)
+        for own, index in first.items()
+        # Only one of the same key and value, or of all values, or of all keys, can include it.
+        if not any(
+            _includes(other, own)
+            for place in {(own.key, own.value), (own.key, None), ("", None)}
+            for other in wide.get(place, ())
+            if other != own
+        )
     ]
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from moorage.api.node import NodeSelector, Taint
 from moorage.api.resource import CounterSet, Device, DeviceTaintRule, ResourceSlice
+from moorage.match.deferral import NotReady
 from moorage.match.devices import DeviceExpression, describe
 from moorage.match.verdict import Verdict
 from moorage.quantity import Quantity
@@ -63,7 +64,10 @@ class Traits:
         if verdict is None:
             if len(self._verdicts) >= _VERDICTS:
                 self._verdicts.clear()
-            verdict = self._verdicts[expression.source] = expression.verdict(self._described)
+            try:
+                verdict = self._verdicts[expression.source] = expression.verdict(self._described)
+            except NotReady:
+                raise NotReady(lambda: self.verdict(expression)) from None
         return verdict
 
 

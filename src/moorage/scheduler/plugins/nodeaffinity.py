@@ -61,7 +61,9 @@ class NodeAffinity(Plugin):
                 return UNCLEAR
             return verdict.matched
 
-        selection = _Selection(self.handle.table, ask, selector.keys, reads_name=selector.reads_name)
+        selection = _Selection(
+            self.handle.table, ask, selector.keys, reads_name=selector.reads_name, cost=selector.cost
+        )
         return selection
 
     def _note(self, terms: Iterable[Term], keys: frozenset[str] | None, labels: Mapping[str, str], name: str) -> None:
@@ -130,7 +132,7 @@ class NodeAffinity(Plugin):
         if selection is None:
             both = Preferences((*shape.preferences.terms, *self._added_preferences.terms))
             selection = self._preferred[shape] = RowSelection(
-                self.handle.table, self._weighing(both), both.keys, reads_name=both.reads_name
+                self.handle.table, self._weighing(both), both.keys, reads_name=both.reads_name, cost=both.cost
             )
         return selection.answers(rows)
 

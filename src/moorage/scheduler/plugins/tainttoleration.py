@@ -61,7 +61,7 @@ class TaintToleration(Plugin):
                 parse_error(tolerations, taint)
                 return 2 * (taints.index(taint) + 1) - bool(tolerations.verdict(taint).error)
 
-            answers = self._tolerated[cycle.shape] = Answers(column, untolerated, np.int64)
+            answers = self._tolerated[cycle.shape] = Answers(column, untolerated, np.int64, tolerations.cost)
         return answers
 
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Rejection]:
@@ -105,7 +105,7 @@ class TaintToleration(Plugin):
                         parse_error(tolerations, taint)
                 return number
 
-            answers = self._unwanted[cycle.shape] = Answers(column, unwanted, np.int64)
+            answers = self._unwanted[cycle.shape] = Answers(column, unwanted, np.int64, tolerations.cost)
         return answers[rows].astype(np.int64, copy=False)
 
     def normalize(self, cycle: Cycle, scores: Scores) -> Scores:

@@ -87,6 +87,7 @@ class Spread:
                 lambda labels, name: bool(selector.verdict(labels, name).matched),
                 selector.keys,
                 reads_name=selector.reads_name,
+                cost=selector.cost,
             )
         return self._selection.answers(ALL).astype(np.bool_)
 
@@ -94,7 +95,7 @@ class Spread:
         tolerations = self._tolerations
         if self._tolerated is None or self._tolerated.column is not table.taints:
             self._tolerated = Answers(
-                table.taints, lambda taints: tolerations.first_untolerated(taints) is None, np.bool_
+                table.taints, lambda taints: tolerations.first_untolerated(taints) is None, np.bool_, tolerations.cost
             )
         return self._tolerated[ALL].astype(np.bool_, copy=False)
 

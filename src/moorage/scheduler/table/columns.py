@@ -8,6 +8,8 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from moorage.match.deferral import NotReady, pause, spend
+
 V = TypeVar("V", bound=Hashable)
 Codes = NDArray[np.int32]
 
@@ -48,16 +50,29 @@ class Column(Generic[V]):
 class Answers(Generic[V]):
     """What a function says of each value of a column, asked once a value and kept."""
 
-    def __init__(self, column: Column[V], answer: Callable[[V], int], dtype: type[np.generic]) -> None:
+    def __init__(self, column: Column[V], answer: Callable[[V], int], dtype: type[np.generic], cost: int = 1) -> None:
+        """`cost` is what the answer for one value can cost."""
         self.column = column
+        self._cost = cost
         self._answer = answer
         self._known = np.zeros(0, dtype)
 
     def __getitem__(self, rows: slice | NDArray[np.intp]) -> NDArray[np.generic]:
-        """The answers for some rows."""
-        values = self.column.values
-        if len(self._known) < len(values):
-            more = [self._answer(value) for value in values[len(self._known) :]]
-            self._known = np.concatenate([self._known, np.array(more, self._known.dtype)])
+        """The answers for some rows. NotReady when there are values that take long to be asked about."""
+        if len(self._known) < len(self.column.values):
+            self._fill()
         answers: NDArray[np.generic] = self._known[self.column.codes[rows]]
         return answers
+
+    def _fill(self) -> None:
+        """Ask about the values that are new. What was answered is kept when this is interrupted."""
+        known, more = self._known, list[int]()
+        try:
+            for value in self.column.values[len(known) :]:
+                spend(self._cost, self._fill)
+                more.append(self._answer(value))
+                pause()
+        except NotReady:
+            raise NotReady(self._fill) from None
+        finally:
+            self._known = np.concatenate([known, np.array(more, known.dtype)])

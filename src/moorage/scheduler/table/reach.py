@@ -91,7 +91,9 @@ class Reach:
         self._table = table
         self.selector = compile_selector(selector, gates)
         self._on_error = on_error
-        self._selection = RowSelection(table, self._ask, self.selector.keys, reads_name=self.selector.reads_name)
+        self._selection = RowSelection(
+            table, self._ask, self.selector.keys, reads_name=self.selector.reads_name, cost=self.selector.cost
+        )
         self._named = _named(selector)
         self._rows = rows
         self._version = -1

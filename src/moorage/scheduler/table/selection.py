@@ -7,12 +7,15 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from moorage.api.node import Node
+from moorage.match.deferral import one_by_one
 from moorage.scheduler.table.columns import Answers
 from moorage.scheduler.table.nodes import NodeTable, Rows
 
 _LARGEST = 2**62
 MATCHES, UNCLEAR = 1, 2
 """Answers of a selector; 0 is no match. Unclear is one that cannot be evaluated, which is no match either."""
+_FEW = 1024
 Ask = Callable[[Mapping[str, str], str], int]
 """The answer for a node's labels and name."""
 
@@ -30,16 +33,22 @@ def are_on_a_node(table: NodeTable, keys: frozenset[str] | None, labels: Mapping
 class RowSelection:
     """A question about labels and names, and its answers for rows."""
 
-    def __init__(self, table: NodeTable, ask: Ask, keys: frozenset[str] | None, *, reads_name: bool) -> None:
+    def __init__(
+        self, table: NodeTable, ask: Ask, keys: frozenset[str] | None, *, reads_name: bool, cost: int = 1
+    ) -> None:
+        """`cost` is what one answer can cost."""
         self._table = table
         self._ask = ask
         self._keys = None if keys is None else sorted(keys)
         self._reads_name = reads_name
+        self._cost = cost
         self._answers: Answers[str | None] | None = None
         self._known: dict[tuple[str | None, ...], int] = {}
+        self._nodes: dict[str, tuple[Mapping[str, str], int]] = {}
+        """The labels of each node when it was asked about, and the answer."""
 
     def answers(self, rows: Rows) -> NDArray[np.int64]:
-        """The answer for each of these rows; 0 for a row without a node."""
+        """The answer for each of these rows; 0 for a row without a node. NotReady when that takes long."""
         if self._reads_name or self._keys is None:
             return self._each(rows)
         if not self._keys:
@@ -51,15 +60,32 @@ class RowSelection:
     def _each(self, rows: Rows) -> NDArray[np.int64]:
         nodes = self._table.nodes
         chosen = nodes if isinstance(rows, slice) else [nodes[row] for row in rows]
-        ask = self._ask
-        answers = [ask(node.metadata.labels, node.metadata.name) if node is not None else 0 for node in chosen]
-        return np.array(answers, np.int64)
+        if len(self._nodes) > 2 * len(nodes) + _FEW:
+            self._nodes.clear()
+        missing = [node for node in chosen if node is not None and not self._knows(node)]
+        if missing:
+            self._ask_each(missing)
+        known = self._nodes
+        return np.array([known[node.metadata.name][1] if node is not None else 0 for node in chosen], np.int64)
+
+    def _knows(self, node: Node) -> bool:
+        known = self._nodes.get(node.metadata.name)
+        return known is not None and (known[0] is node.metadata.labels or known[0] == node.metadata.labels)
+
+    def _ask_each(self, nodes: list[Node]) -> None:
+        def ask(node: Node) -> None:
+            metadata = node.metadata
+            self._nodes[metadata.name] = metadata.labels, self._ask(metadata.labels, metadata.name)
+
+        one_by_one(nodes, ask, self._cost)
 
     def _by_value(self, rows: Rows, key: str) -> NDArray[np.int64]:
         column = self._table.labels(key)
         if self._answers is None or self._answers.column is not column:
             ask = self._ask
-            self._answers = Answers(column, lambda value: ask({} if value is None else {key: value}, ""), np.int64)
+            self._answers = Answers(
+                column, lambda value: ask({} if value is None else {key: value}, ""), np.int64, self._cost
+            )
         return self._answers[rows].astype(np.int64, copy=False)
 
     def _by_values(self, rows: Rows, keys: list[str]) -> NDArray[np.int64]:
@@ -73,13 +99,18 @@ class RowSelection:
                 combined = np.unique(combined, return_inverse=True)[1].astype(np.int64)
                 span = (len(combined) + 1) * len(column.values)
             combined = combined * len(column.values) + numbers
-        distinct, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
-        answers = np.empty(len(distinct), np.int64)
-        for place, at in enumerate(first):
-            values = tuple(column.values[numbers[at]] for column, numbers in zip(columns, codes, strict=True))
-            known = self._known.get(values)
-            if known is None:
-                labels = {key: value for key, value in zip(keys, values, strict=True) if value is not None}
-                known = self._known[values] = self._ask(labels, "")
-            answers[place] = known
-        return answers[inverse]
+        _, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
+        combinations = [
+            tuple([column.values[numbers[at]] for column, numbers in zip(columns, codes, strict=True)]) for at in first
+        ]
+        missing = [values for values in combinations if values not in self._known]
+        if missing:
+            self._ask_combinations(keys, missing)
+        return np.array([self._known[values] for values in combinations], np.int64)[inverse]
+
+    def _ask_combinations(self, keys: list[str], combinations: list[tuple[str | None, ...]]) -> None:
+        def ask(values: tuple[str | None, ...]) -> None:
+            labels = {key: value for key, value in zip(keys, values, strict=True) if value is not None}
+            self._known[values] = self._ask(labels, "")
+
+        one_by_one(combinations, ask, self._cost)

@@ -8,6 +8,7 @@ from moorage.api.pod import Pod, PodSpec
 from moorage.api.requests import CPU, DEFAULT_MEMORY, DEFAULT_MILLI_CPU, MEMORY, host_ports, images_of, pod_requests
 from moorage.bounded import Bounded
 from moorage.features import Gates
+from moorage.match.deferral import NotReady
 from moorage.match.selector import Preferences, Selector, compile_pod_selector, compile_preferences
 from moorage.match.tolerations import Tolerations
 
@@ -22,8 +23,7 @@ class Shape:
     """Everything about a pod's specification, worked out once for all pods that have the same."""
 
     __slots__ = (
-        "__weakref__", "has_claims", "images", "number", "ports", "preferences", "requests", "scored", "selector",
-        "spec", "tolerations",
+        "__weakref__", "_gates", "_rules", "has_claims", "images", "number", "ports", "requests", "scored", "spec",
     )  # fmt: skip
 
     def __init__(self, number: int, spec: PodSpec, gates: Gates) -> None:
@@ -34,15 +34,48 @@ class Shape:
         counted = pod_requests(spec, _MISSING)
         self.scored = {**self.requests, CPU: counted.get(CPU, 0), MEMORY: counted.get(MEMORY, 0)}
         """The same as scores count it: a container that asks for no cpu or memory counts as a small one."""
-        self.tolerations = Tolerations(spec.tolerations, gates)
-        self.selector: Selector = compile_pod_selector(spec, gates)
-        affinity = spec.affinity and spec.affinity.node_affinity
-        preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
-        self.preferences: Preferences = compile_preferences(preferred, gates)
+        self._gates = gates
+        self._rules: _Rules | None = None
         self.has_claims = bool(spec.resource_claims) or any(volume.persistent_volume_claim for volume in spec.volumes)
         """Whether its pods use claims, of which each may have its own."""
         self.ports = host_ports(spec)
         self.images = images_of(spec)
+
+    @property
+    def tolerations(self) -> Tolerations:
+        """Its tolerations, compiled."""
+        return (self._rules or self._compiled()).tolerations
+
+    @property
+    def selector(self) -> Selector:
+        """What it demands of a node's labels and name."""
+        return (self._rules or self._compiled()).selector
+
+    @property
+    def preferences(self) -> Preferences:
+        """What it prefers."""
+        return (self._rules or self._compiled()).preferences
+
+    def _compiled(self) -> _Rules:
+        """Made when a pod is first tried: of pods that are on their node already it is never asked."""
+        try:
+            self._rules = _Rules(self.spec, self._gates)
+        except NotReady:
+            raise NotReady(self._compiled) from None
+        return self._rules
+
+
+class _Rules:
+    """The tolerations and the node affinity of a specification, compiled."""
+
+    __slots__ = ("preferences", "selector", "tolerations")
+
+    def __init__(self, spec: PodSpec, gates: Gates) -> None:
+        affinity = spec.affinity and spec.affinity.node_affinity
+        preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
+        self.tolerations = Tolerations(spec.tolerations, gates)
+        self.selector: Selector = compile_pod_selector(spec, gates)
+        self.preferences: Preferences = compile_preferences(preferred, gates)
 
 
 class PodInfo:
