@@ -68,8 +68,7 @@ class Reference:
             return Refusal("NodeUnschedulable", ("node(s) were unschedulable",), False)
         for taint in node.spec.taints:
             if taint.effect in ("NoSchedule", "NoExecute") and not tolerations.verdict(taint).matched:
-                reason = f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
-                return Refusal("TaintToleration", (reason,), False)
+                return Refusal("TaintToleration", ("node(s) had untolerated taint(s)",), False)
         if reason := self._unmatched(pod, node):
             return Refusal("NodeAffinity", (reason,), False)
         taken = [port for each in self.on(node) for port in host_ports(each.spec)]

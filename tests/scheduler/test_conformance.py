@@ -86,7 +86,7 @@ async def test_predicates_taints_and_tolerations_are_respected(tmp_path: Path) -
         toleration = {"key": "e2e", "operator": "Equal", "value": "testing", "effect": "NoSchedule"}
         assert await here.run_pod("tolerant", tolerations=[toleration], nodeSelector={"e2e": "42"}) == "node-1"
         await here.make("intolerant", nodeSelector={"e2e": "42"})
-        assert "untolerated taint {e2e: testing}" in await here.unschedulable("intolerant")
+        assert "untolerated taint(s)" in await here.unschedulable("intolerant")
         await here.taint("node-1")
         assert await here.runs("intolerant") == "node-1"
 

@@ -29,9 +29,7 @@ def test_every_node_has_a_score_or_the_reasons_of_the_plugin_that_rejects_it_fir
             NodeReason("NodeResourcesFit", "Insufficient memory", resolvable=True, parse_error=False),
         ],
         "tainted": [
-            NodeReason(
-                "TaintToleration", "node(s) had untolerated taint {gpu: a100}", resolvable=False, parse_error=False
-            ),
+            NodeReason("TaintToleration", "node(s) had untolerated taint(s)", resolvable=False, parse_error=False),
         ],
     }
     assert set(evaluation.scores) == {"free"}

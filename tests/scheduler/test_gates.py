@@ -58,8 +58,7 @@ class Case:
 
 def tainted(gate: Gate, toleration: Data, refusal: str, key: str, value: str = "") -> Case:
     taint = {"key": key, "value": value, "effect": "NoSchedule"}
-    waits = f"untolerated taint {{{key}: {value}}}"
-    return Case(gate, refusal, waits, lambda _: {"tolerations": [toleration]}, taints=(taint,))
+    return Case(gate, refusal, "untolerated taint(s)", lambda _: {"tolerations": [toleration]}, taints=(taint,))
 
 
 def selected(gate: Gate, term: Data, refusal: str, **labels: str) -> Case:

@@ -147,7 +147,7 @@ STORIES = (
         Runs("cost-optimized-workload", ("spot-node-1", "ondemand-node-1"),
              "`Gt 750` tolerates 800 and 940; \"high\" is no number, so it does not tolerate that"),
         Runs("flexible-sla-workload", ("ondemand-node-1",), "`Equal 900` or `Gt 900`: 940 will do, 800 will not"),
-        Waits("critical-workload", f"untolerated taint {{{SLA}: 940}}", "no node is above 950"),
+        Waits("critical-workload", "is not greater than 950", "no node is above 950"),
         NotAdmitted({"key": SLA, "operator": "Gt", "value": "95.5", "effect": "NoSchedule"},
                 "must be a valid decimal integer in canonical form", "thresholds are integers"),
         TaintNode("ondemand-node-1", f"{SLA}=990:NoSchedule"),

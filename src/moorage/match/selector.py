@@ -55,6 +55,11 @@ class Term:
                 return verdict
         return MATCH if self.conditions else NO_MATCH
 
+    def unmet(self, labels: Labels, name: str) -> tuple[SelectorCondition, Verdict] | None:
+        """The first condition that does not match; None when all do, or when there is none."""
+        judged = ((condition, condition.verdict(labels, name)) for condition in self.conditions)
+        return next(((condition, verdict) for condition, verdict in judged if not verdict.matched), None)
+
 
 @dataclass(frozen=True, slots=True)
 class Selector:

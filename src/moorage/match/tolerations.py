@@ -46,6 +46,14 @@ class Tolerations:
         """The verdict of each toleration on a taint."""
         return [test(taint) for test in self._tests]
 
+    def unanswered(self, taint: Taint) -> tuple[tuple[Toleration, Verdict], ...]:
+        """The tolerations that cannot be evaluated for a taint, when none matches it."""
+        verdicts = self.verdicts(taint)
+        if any(verdict.matched for verdict in verdicts):
+            return ()
+        judged = zip(self.tolerations, verdicts, strict=True)
+        return tuple((toleration, verdict) for toleration, verdict in judged if verdict.error)
+
     def first_match(self, taint: Taint) -> Toleration | None:
         """The first toleration that matches a taint."""
         for toleration, test in zip(self.tolerations, self._tests, strict=True):

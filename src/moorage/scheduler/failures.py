@@ -11,8 +11,8 @@ from moorage.client.clock import timestamp
 from moorage.scheduler.cycle import Placement
 
 
-def message_of(nodes: int, placement: Placement, afterthought: str = "") -> str:
-    """`0/5 nodes are available: 2 Insufficient cpu, 3 node(s) had untolerated taint {gpu: }. preemption: …`."""
+def message_of(nodes: int, placement: Placement, afterthought: str = "", why: str = "") -> str:
+    """`0/5 nodes are available: 2 Insufficient cpu, 3 node(s) had untolerated taint(s). preemption: … Why: …`."""
     if nodes == 0:
         return "no nodes available to schedule pods"
     message = f"0/{nodes} nodes are available:"
@@ -26,7 +26,8 @@ def message_of(nodes: int, placement: Placement, afterthought: str = "") -> str:
             for rejection in rejections:
                 counts[rejection.reason] += len(rejection.rows)
         message += f" {', '.join(sorted(f'{count} {reason}' for reason, count in counts.items()))}."
-    return f"{message} {afterthought}" if afterthought else message
+    message = f"{message} {afterthought}" if afterthought else message
+    return f"{message} Why: {why}." if why else message
 
 
 def unschedulable_status(pod: Pod, message: str, nominated: str, now: datetime) -> dict[str, Any]:

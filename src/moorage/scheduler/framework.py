@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, NamedTuple, ParamSpec, Protocol, TypeVar
@@ -12,12 +12,14 @@ from typing import Any, ClassVar, NamedTuple, ParamSpec, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from moorage.api.labels import Labels
 from moorage.api.meta import Object
 from moorage.api.node import Taint
 from moorage.client import Client, Informers
 from moorage.client.clock import Clock
 from moorage.client.events import Recorder
 from moorage.features import Gates
+from moorage.match.selector import Term
 from moorage.match.tolerations import Tolerations
 from moorage.scheduler.nominations import Nominations
 from moorage.scheduler.table.nodes import Mask, NodeTable, Rows, Scores
@@ -73,6 +75,16 @@ class Rejection(NamedTuple):
     """Whether the nodes are rejected because a value could not be parsed."""
 
 
+class Explained(NamedTuple):
+    """Why some nodes were rejected, in words."""
+
+    kind: Hashable
+    """What reasons have in common that differ only in values."""
+    text: str
+    nodes: int
+    """How many nodes were rejected for it."""
+
+
 class Unbindable(Exception):
     """A pre-bind plugin cannot prepare the binding: the pod is tried again later."""
 
@@ -105,6 +117,10 @@ class Handle:
     """Tell the queue of a change that pods rejected by a plugin (its name) may be waiting for: old and new object."""
     parse_error: Callable[[Tolerations, Taint], None] = lambda *_: None
     """Note that a taint was not tolerated; counted and logged if that is because a value could not be parsed."""
+    label_error: Callable[[Iterable[Term], Labels, str], None] = lambda *_: None
+    """Note that a node's labels and name match none of some terms; counted and logged if one had no answer."""
+    device_error: Callable[[str], None] = lambda _: None
+    """Note that a selector had no answer for a device."""
     wildcard_seconds: Callable[[float], None] = lambda _: None
     """Note how long a set of taints took to be matched by tolerations with wildcards."""
     nominations: Nominations = field(default_factory=Nominations)
@@ -200,6 +216,13 @@ class Plugin:
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Rejection]:
         """Why `filter` rejected these rows. A row may have several reasons."""
         yield Rejection(self.reason, rows, self.resolvable)
+
+    def explain(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Explained]:
+        """What a person should know beside the reasons that `diagnose` gave: which values, and what is wrong with them.
+
+        Asked after each attempt that fails, so it must be quick, however many different values there are.
+        """
+        raise NotImplementedError
 
     def post_filter(self, cycle: Cycle, rejections: Mapping[str, list[Rejection]]) -> Nomination:
         """Find a way to make room for a pod that fits nowhere."""

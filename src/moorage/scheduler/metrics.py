@@ -52,7 +52,7 @@ class SchedulerMetrics:
             _PLUGIN_STEPS,
         )  # fmt: skip
         self.parse_errors = self._counter(
-            "unclear_verdicts", "Verdicts on taints that could not be understood.", "message"
+            "unclear_verdicts", "Verdicts on taints, labels and devices that could not be reached.", "message"
         )
         self._preemptions = self._counter("preemption_attempts", "Attempts to make room by removing pods.")
         self.evaluations: Counter[tuple[str, tuple[PluginStatus, ...]]] = Counter()

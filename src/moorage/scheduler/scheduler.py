@@ -21,6 +21,7 @@ from moorage.features import Gates
 from moorage.match.deferral import NotReady, deferring
 from moorage.scheduler.config import Configuration
 from moorage.scheduler.cycle import CycleRunner, NotPermitted, Placement
+from moorage.scheduler.explaining import Explaining
 from moorage.scheduler.failures import message_of, unschedulable_status
 from moorage.scheduler.framework import Cycle, Handle, Nomination, Scope
 from moorage.scheduler.metrics import SchedulerMetrics
@@ -60,10 +61,12 @@ class Scheduler:
         informers = Informers(client)
         self._recorder = Recorder(client, DEFAULT_NAME, self.clock)
         self._shapes = Shapes(gates)
+        self._explaining = Explaining()
+        errors = ParseErrors(self.metrics)
         self.handle = Handle(
             self.table, client, informers, gates, self._recorder, self.clock,
-            wake=self._plugin_changed, parse_error=ParseErrors(self.metrics).note,
-            wildcard_seconds=self.metrics.wildcard.observe,
+            wake=self._plugin_changed, parse_error=errors.note, label_error=errors.note_labels,
+            device_error=errors.note_device, wildcard_seconds=self.metrics.wildcard.observe,
         )  # fmt: skip
         if seed:
             self.handle.random.seed(seed)
@@ -261,7 +264,8 @@ class Scheduler:
             if nomination.act is not None:
                 self._begin(self._make_room(entry, nomination.act))
         afterthought = ", ".join(nomination.message for nomination in nominations if nomination.message)
-        message = message_of(self.table.count, placement, afterthought)
+        why = self._explaining.sentence(cycle, runner.profile.filters, placement.rejections)
+        message = message_of(self.table.count, placement, afterthought, why)
         info = entry.info
         _LOG.debug('unschedulable pod="%s/%s": %s', *info.key, message)
         self.queue.failed(entry, placement.plugins or {cycle.rejected_by} - {""})

@@ -11,11 +11,10 @@ from moorage.api.node import Node, Taint
 from moorage.api.pod import Pod, PodSpec
 from moorage.api.volume import PersistentVolume, PersistentVolumeClaim
 from moorage.features import Gate, Gates
-from moorage.match.reasons import Complaint, Lack, unsatisfied
+from moorage.match.reasons import Complaint, departures, selector_lacks
 from moorage.match.selector import (
     Preferences,
     Selector,
-    Term,
     compile_pod_selector,
     compile_preferences,
     compile_selector,
@@ -276,15 +275,7 @@ class Explainer:
         seconds = tolerations.grace_seconds(node.spec.taints) if node else None
         if node is None or seconds is None:
             return "", None
-        reasons, complaint = [], Complaint(tolerations, gates)
-        for taint in node.spec.taints:
-            if taint.effect == NO_EXECUTE:
-                toleration = tolerations.first_match(taint)
-                if toleration is None:
-                    reasons.append(f"taint {taint}: {'; '.join(lack.text for lack in complaint(taint))}")
-                elif toleration.toleration_seconds is not None:
-                    reasons.append(f"taint {taint}: tolerated for {toleration.toleration_seconds} seconds only")
-        return " and ".join(reasons), seconds
+        return " and ".join(departures(tolerations, gates, node.spec.taints)), seconds
 
 
 def _repelled(marks: Marks, question: _Question) -> Iterator[NodeRefusal]:
@@ -310,7 +301,7 @@ def _unselected(view: NodeView, question: _Question) -> Iterator[NodeRefusal]:
     """The refusals by node selectors, affinity and volumes."""
     for subject, selector in (("node affinity", question.selector), *question.volumes):
         if not selector.verdict(view.labels, view.name).matched:
-            lacks = _selector_lacks(selector, view)
+            lacks = selector_lacks(selector, view.labels, view.name)
             text = "; ".join(lack.text for lack in lacks)
             several = "no term matches: " if len(lacks) > 1 else ""
             kinds_ = (text,) if question.exact else tuple(lack.kind for lack in lacks)
@@ -353,26 +344,3 @@ def _ranked(groups: list[NodeGroup], table: GroupTable, question: _Question) -> 
         fits.setdefault(rank, []).append(group)
     ranked = [Fit(NodeSet(nodes), score, seconds) for (score, seconds), nodes in fits.items()]
     return sorted(ranked, key=lambda fit: (-fit.score, fit.grace_seconds is not None))
-
-
-def _selector_lacks(selector: Selector, view: NodeView) -> list[Lack]:
-    for condition in selector.always:
-        verdict = condition.verdict(view.labels, view.name)
-        if not verdict.matched:
-            return [unsatisfied(condition, view.labels, verdict)]
-    lacks = list(dict.fromkeys(_term_lacks(selector.terms or (), view)))
-    what = "its terms are empty, so they match" if selector.terms else "it has no terms, so it matches"
-    return lacks or [Lack("empty", f"{what} no node")]
-
-
-def _term_lacks(terms: Iterable[Term], view: NodeView) -> Iterator[Lack]:
-    for term in terms:
-        if term.errors:
-            text = "; ".join(term.errors)
-            yield Lack(text, text)
-            continue
-        for condition in term.conditions:
-            verdict = condition.verdict(view.labels, view.name)
-            if not verdict.matched:
-                yield unsatisfied(condition, view.labels, verdict)
-                break

@@ -92,7 +92,8 @@ async def test_a_taint_in_a_slice_evicts_the_pod_that_holds_the_device(tmp_path:
         await client.patch(POD, "default", "zero", finalizers)
         await set_device_taints(client, **{"gpu-0": [device_taint(clock)], "gpu-1": []})
         await evicted(client, "zero")
-        await recorded(client, "zero", "Marking for deletion")
+        why = f"device {DRIVER}/pool/gpu-0: taint broken:NoExecute: no toleration for this key"
+        await recorded(client, "zero", f"Marking for deletion: {why}")
         disrupted = condition(await read(client, "Pod", "zero"), "DisruptionTarget")
         assert disrupted["reason"] == "DeletionByDeviceTaintManager"
         assert disrupted["message"] == "Device Taint manager: deleting due to NoExecute taint"

@@ -38,6 +38,8 @@ from tests.controllers.waiting import eventually, read, settle
 from tests.known_expressions import evaluation_threads
 from tests.plane import api_server, create, node, pod
 
+UNTOLERATED = f"taint {KEY}=evictTaintVal:NoExecute: no toleration for this key"
+
 
 async def test_pods_are_evicted_from_tainted_nodes(tmp_path: Path) -> None:
     clock = clock_of_today()
@@ -47,7 +49,7 @@ async def test_pods_are_evicted_from_tainted_nodes(tmp_path: Path) -> None:
         await resident(client, "web", "a")
         await set_taints(client, "a", taint(added=clock.now()))
         await evicted(client, "web")
-        await recorded(client, "web", "Marking for deletion Pod default/web")
+        await recorded(client, "web", f"Marking for deletion Pod default/web: {UNTOLERATED}")
         count = controllers.context.registry.get_sample_value
         assert count("taint_eviction_controller_pod_deletions_total") == 1
         assert count("taint_eviction_controller_pod_deletion_duration_seconds_count") == 1
@@ -310,6 +312,23 @@ async def test_a_value_that_cannot_be_read_evicts_is_counted_and_logged_once(
         assert lines[0].startswith("failed to parse taint value as int64: taint sla=high:NoExecute")
 
 
+async def test_two_expressions_that_fail_on_the_same_taint_are_two_lines(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    async with api_server(tmp_path) as server, running(server, clock_of_today(), TaintEviction):
+        client = server.client("test")
+        await ready_node(client, "a")
+        await resident(client, "web", "a", *({"expression": f"int(taint.value) > {number}"} for number in (1, 2)))
+        await set_taints(client, "a", taint("high", "sla"))
+        await evicted(client, "web")
+    lines = [each.getMessage() for each in caplog.records if "failed to evaluate" in each.getMessage()]
+    why = "taint sla=high:NoExecute: type conversion error from 'string' to 'int'"
+    assert lines == [
+        f'CEL expression failed to evaluate expression="int(taint.value) > {number}": {why}' for number in (1, 2)
+    ]
+
+
 async def test_a_pod_of_the_same_name_is_another_pod(tmp_path: Path) -> None:
     clock = clock_of_today()
     async with api_server(tmp_path) as server, running(server, clock, TaintEviction):
@@ -327,7 +346,7 @@ async def test_a_pod_of_the_same_name_is_another_pod(tmp_path: Path) -> None:
         await resident(client, "late", "a")
         await evicted(client, "late")
         await stay(client, "web")
-        assert "Marking for deletion Pod default/web" not in await events(client, "web")
+        assert not any(each.startswith("Marking") for each in await events(client, "web"))
 
 
 async def test_an_eviction_that_fails_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -351,7 +370,7 @@ async def test_an_eviction_that_fails_is_tried_again(tmp_path: Path, monkeypatch
             return not await exists(client, "web")
 
         await eventually(gone)
-        assert await events(client, "web") == ["Marking for deletion Pod default/web"]
+        assert await events(client, "web") == [f"Marking for deletion Pod default/web: {UNTOLERATED}"]
 
 
 async def fill(client: Client, node_name: str, count: int) -> None:

@@ -110,7 +110,9 @@ async def test_no_device_is_given_twice_in_a_burst_and_one_that_is_given_back_is
         assert len({(each["pool"], each["device"]) for each in results}) == 4
         waiting = sorted(set(names) - set(placed))
         why = await here.unschedulable(waiting[0])
-        assert why.startswith("0/2 nodes are available: 2 cannot allocate all claims. preemption: ")
+        assert why.startswith(
+            "0/2 nodes are available: 2 cannot allocate all claims. still not schedulable, preemption: "
+        )
         await here.delete(placed[0])
         free = {"status": {"allocation": None, "reservedFor": None}}
         await here.client.patch(CLAIM, "default", placed[0], free, subresource="status")

@@ -233,7 +233,8 @@ class TestClaimsThatHaveDevices:
         rejections = {shop.plugin.name: list(shop.plugin.diagnose(cycle, rows))}
         nomination = shop.plugin.post_filter(cycle, rejections)
         assert (nomination.act is not None) is is_freed
-        assert nomination.message == ("deallocation of ResourceClaim completed" if is_freed else "")
+        freed = "deallocation of ResourceClaim completed"
+        assert nomination.message == (freed if is_freed else "still not schedulable")
 
 
 class TestBeforeNodes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import msgspec
 from prometheus_client import CollectorRegistry
@@ -30,6 +31,8 @@ class Context:
     gates: Gates
     clock: Clock = field(default_factory=Clock)
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+    deadlines: dict[str, dict[str, datetime]] = field(default_factory=dict)
+    """When pods must leave that may stay for a time: by their uid, and by the controller that evicts them."""
 
 
 def resource_version(answer: bytes) -> str:

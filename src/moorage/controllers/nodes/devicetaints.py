@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from functools import lru_cache
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -27,12 +28,12 @@ from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Context, resource_version
 from moorage.controllers.frame.pods import controller_of, is_finished
 from moorage.controllers.nodes.devicetaintstatus import IN_PROGRESS, Impact, eviction_condition
-from moorage.controllers.nodes.evictions import EvictingController, EvictionCause, Reasons
-from moorage.controllers.nodes.taints import LONGEST, SeenTaints, TolerationErrors
+from moorage.controllers.nodes.evictions import EvictingController, EvictionCause, Reasons, shortened
+from moorage.controllers.nodes.taints import LONGEST, SeenTaints, TolerationErrors, TolerationFailures
 from moorage.match.deferral import NotReady, deferring
 from moorage.match.evaluations import Parked
+from moorage.match.reasons import EXPLAINED_COST, Complaint
 from moorage.match.tolerations import NO_EXECUTE, Tolerations
-from moorage.match.verdict import Verdict
 
 _CAUSE = EvictionCause(
     subsystem="device_taint_eviction_controller",
@@ -53,7 +54,17 @@ class _Judgement(NamedTuple):
     """How many seconds tolerations leave beside a taint (None is for good), and what keeps them from an answer."""
 
     grace: int | None
-    doubt: Verdict | None
+    unanswered: TolerationFailures
+
+
+class _Exposure(NamedTuple):
+    """A taint that ends the use of a device, when, and the rule that it comes from."""
+
+    due: datetime
+    grace: int
+    result: DeviceRequestAllocationResult
+    taint: Taint
+    rule: DeviceTaintRule | None
 
 
 class DeviceTaintEviction(EvictingController):
@@ -69,7 +80,6 @@ class DeviceTaintEviction(EvictingController):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._gates = context.gates.for_eviction()
-        self._pods = context.informers.of(Pod)
         self._claims = context.informers.of(ResourceClaim)
         self._slices = context.informers.of(ResourceSlice)
         self._rules = context.informers.of(DeviceTaintRule)
@@ -82,6 +92,7 @@ class DeviceTaintEviction(EvictingController):
         self._judgements = lru_cache(maxsize=_KEPT)(self._judge)
         self._parked = Parked(self.queue.add)
         """The pods and rules with tolerations that take long to be evaluated."""
+        self._explained = lru_cache(maxsize=_KEPT)(self._explain)
         self._claims.index(_DEVICE, lambda claim: [_id(each) for each in _devices_of(claim)])
         self._slices.index(_POOL, lambda item: [_pool(item)])
         self._pods.on_change(self._pod_changed)
@@ -159,12 +170,12 @@ class DeviceTaintEviction(EvictingController):
     def _settle(self, pod: Pod) -> None:
         if pod.metadata.deletion_timestamp is not None:
             return
-        exposures = [each for claim in self._claims_of(pod) for each in self._exposures(claim)]
+        exposures = self._exposures(pod)
         if not exposures:
             self._evictions.cancel(pod)
             return
-        rules = tuple(sorted({rule.metadata.name for _, rule in exposures if rule is not None}))
-        self._evictions.plan(pod, min(due for due, _ in exposures), rules)
+        rules = tuple(sorted({each.rule.metadata.name for each in exposures if each.rule is not None}))
+        self._evictions.plan(pod, min(each.due for each in exposures), rules)
         for rule in rules:
             self.queue.add_after(("", rule), _STATUS_SECONDS)
 
@@ -181,22 +192,43 @@ class DeviceTaintEviction(EvictingController):
             if use.resource_claim_name or (owner is not None and owner.uid == pod.metadata.uid):
                 yield claim
 
-    def _exposures(self, claim: ResourceClaim) -> Iterator[tuple[datetime, DeviceTaintRule | None]]:
-        """When each taint on the devices of a claim ends its use, and the rule that the taint comes from."""
-        for result in _devices_of(claim):
-            for taint, since in self._device_taints.of(_id(result)).items():
-                yield from ((due, None) for due in self._due(result, taint, since))
-            for rule in self._rules:
-                if _matches(rule, result):
-                    for taint, since in self._rule_taints.of(rule.metadata.uid).items():
-                        yield from ((due, rule) for due in self._due(result, taint, since))
+    def _exposures(self, pod: Pod) -> list[_Exposure]:
+        """The taints on the devices of a pod that end their use."""
+        counts_from, exposures = self._evictions.counts_from(pod), []
+        for result in (each for claim in self._claims_of(pod) for each in _devices_of(claim)):
+            for taint, since, rule in self._taints_on(result):
+                grace, unanswered = self._judged(result.tolerations, taint)
+                self._toleration_errors.note(unanswered, taint)
+                if grace is not None:
+                    due = max(since, counts_from) + timedelta(seconds=min(grace, LONGEST)) if grace else since
+                    exposures.append(_Exposure(due, grace, result, taint, rule))
+        return exposures
 
-    def _due(self, result: DeviceRequestAllocationResult, taint: Taint, since: datetime) -> Iterator[datetime]:
-        grace, doubt = self._judged(result.tolerations, taint)
-        if doubt is not None:
-            self._toleration_errors.note(doubt, taint)
-        if grace is not None:
-            yield since + timedelta(seconds=min(grace, LONGEST))
+    def _taints_on(
+        self, result: DeviceRequestAllocationResult
+    ) -> Iterator[tuple[Taint, datetime, DeviceTaintRule | None]]:
+        """The taints on a device, since when, and the rule that each comes from."""
+        yield from ((taint, since, None) for taint, since in self._device_taints.of(_id(result)).items())
+        for rule in self._rules:
+            if _matches(rule, result):
+                taints = self._rule_taints.of(rule.metadata.uid)
+                yield from ((taint, since, rule) for taint, since in taints.items())
+
+    def _why(self, pod: Pod) -> str:
+        try:
+            with deferring():
+                exposures = sorted(self._exposures(pod), key=attrgetter("due"))
+                return shortened(" and ".join(map(self._sentence, exposures)))
+        except NotReady:
+            return ""
+
+    def _sentence(self, exposure: _Exposure) -> str:
+        why = self._explained(exposure.result.tolerations, exposure.taint, exposure.grace)
+        return f"device {_id(exposure.result)}: {why}"
+
+    def _explain(self, tolerations: tuple[Toleration, ...], taint: Taint, grace: int) -> str:
+        compiled = Tolerations(tolerations, self._gates)
+        return Complaint(compiled, self._gates, most=EXPLAINED_COST).departure(taint, grace)
 
     def _judged(self, tolerations: tuple[Toleration, ...], taint: Taint) -> _Judgement:
         with deferring():
@@ -204,8 +236,7 @@ class DeviceTaintEviction(EvictingController):
 
     def _judge(self, tolerations: tuple[Toleration, ...], taint: Taint) -> _Judgement:
         compiled = Tolerations(tolerations, self._gates)
-        verdict = compiled.verdict(taint)
-        return _Judgement(compiled.device_grace_seconds(taint), verdict if verdict.error else None)
+        return _Judgement(compiled.device_grace_seconds(taint), compiled.unanswered(taint))
 
     def _note_evicted(self, because: Reasons) -> None:
         for name in because:

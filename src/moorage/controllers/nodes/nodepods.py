@@ -14,7 +14,8 @@ from moorage.controllers.frame.pods import POD, condition_of
 
 NODE = "node"
 """The index of pods by the node that they are on."""
-_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
+"""Before anything that happened to a pod."""
 
 
 def index_by_node(pods: Informer[Pod]) -> None:
@@ -27,7 +28,7 @@ def bound_at(pod: Pod) -> datetime:
     scheduled = condition_of(pod, "PodScheduled")
     if scheduled is not None and scheduled.status == "True" and scheduled.last_transition_time is not None:
         return scheduled.last_transition_time
-    return pod.metadata.creation_timestamp or _LONG_AGO
+    return pod.metadata.creation_timestamp or LONG_AGO
 
 
 async def set_condition(client: Client, pod: Pod, now: datetime, condition: Data, **status: Any) -> None:

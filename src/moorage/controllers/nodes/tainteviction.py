@@ -12,13 +12,13 @@ from moorage.api.node import Node, Taint
 from moorage.api.pod import Pod, Toleration
 from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Context
-from moorage.controllers.nodes.evictions import EvictingController, EvictionCause
+from moorage.controllers.nodes.evictions import EvictingController, EvictionCause, shortened
 from moorage.controllers.nodes.nodepods import NODE, bound_at, index_by_node
-from moorage.controllers.nodes.taints import LONGEST, SeenTaints, TolerationErrors
+from moorage.controllers.nodes.taints import LONGEST, SeenTaints, TolerationErrors, TolerationFailures
 from moorage.match.deferral import NotReady, deferring
 from moorage.match.evaluations import Parked
+from moorage.match.reasons import EXPLAINED_COST, departures
 from moorage.match.tolerations import Tolerations
-from moorage.match.verdict import Verdict
 
 _CAUSE = EvictionCause(
     subsystem="taint_eviction_controller",
@@ -36,7 +36,7 @@ class _Judgement(NamedTuple):
     """What tolerations say of taints: the seconds that each leaves (None is for good), and what has no answer."""
 
     graces: tuple[int | None, ...]
-    errors: tuple[tuple[Verdict, Taint], ...]
+    errors: tuple[tuple[TolerationFailures, Taint], ...]
 
 
 class TaintEviction(EvictingController):
@@ -54,10 +54,10 @@ class TaintEviction(EvictingController):
         super().__init__(context)
         self._gates = context.gates.for_eviction()
         self._nodes = context.informers.of(Node)
-        self._pods = context.informers.of(Pod)
         self._taints = SeenTaints(context.clock)
         self._toleration_errors = TolerationErrors(context.registry, _CAUSE.subsystem)
         self._judged = lru_cache(maxsize=_KEPT)(self._judge)
+        self._explained = lru_cache(maxsize=_KEPT)(self._explain)
         self._parked = Parked(self._settle_again)
         """The pods whose tolerations take long to be evaluated."""
         index_by_node(self._pods)
@@ -95,6 +95,7 @@ class TaintEviction(EvictingController):
             with deferring():
                 due = self._due(pod, self._taints.of(pod.spec.node_name))
         except NotReady as later:
+            self._evictions.hold(pod)
             self._parked.park((pod.metadata.namespace, pod.metadata.name), later.work)
             return
         if due is None:
@@ -111,9 +112,9 @@ class TaintEviction(EvictingController):
         if not taints:
             return None
         judgement = self._judged(pod.spec.tolerations, tuple(taints))
-        for verdict, taint in judgement.errors:
-            self._toleration_errors.note(verdict, taint)
-        arrived = bound_at(pod)
+        for unanswered, taint in judgement.errors:
+            self._toleration_errors.note(unanswered, taint)
+        arrived = max(bound_at(pod), self._evictions.counts_from(pod))
         return min(
             (
                 max(since, arrived) + timedelta(seconds=min(grace, LONGEST)) if grace else since
@@ -125,6 +126,17 @@ class TaintEviction(EvictingController):
 
     def _judge(self, tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...]) -> _Judgement:
         compiled = Tolerations(tolerations, self._gates)
-        verdicts = [(compiled.verdict(taint), taint) for taint in taints]
+        errors = ((compiled.unanswered(taint), taint) for taint in taints)
         graces = tuple(compiled.grace_seconds((taint,)) for taint in taints)
-        return _Judgement(graces, tuple((verdict, taint) for verdict, taint in verdicts if verdict.error))
+        return _Judgement(graces, tuple((unanswered, taint) for unanswered, taint in errors if unanswered))
+
+    def _why(self, pod: Pod) -> str:
+        try:
+            with deferring():
+                return self._explained(pod.spec.tolerations, tuple(self._taints.of(pod.spec.node_name)))
+        except NotReady:
+            return ""
+
+    def _explain(self, tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...]) -> str:
+        tolerated = Tolerations(tolerations, self._gates)
+        return shortened(" and ".join(departures(tolerated, self._gates, taints, most=EXPLAINED_COST)))

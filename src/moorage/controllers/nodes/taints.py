@@ -9,6 +9,7 @@ from datetime import datetime
 from prometheus_client import CollectorRegistry, Counter
 
 from moorage.api.node import Taint
+from moorage.api.pod import Toleration
 from moorage.bounded import Bounded
 from moorage.client.clock import Clock
 from moorage.match.tolerations import NO_EXECUTE
@@ -16,6 +17,8 @@ from moorage.match.verdict import Verdict
 
 _LOG = logging.getLogger(__name__)
 _REMEMBERED = 4096
+TolerationFailures = tuple[tuple[Toleration, Verdict], ...]
+"""Tolerations that cannot be evaluated, and why."""
 LONGEST = 1_000_000_000
 """The most seconds that anything tolerates: thirty years, since a date cannot be moved by all that an int64 holds."""
 
@@ -54,7 +57,7 @@ class SeenTaints:
 
 
 class TolerationErrors:
-    """Taints whose values the operators of tolerations cannot parse: each case is counted, each value logged once."""
+    """Taints that tolerations cannot be compared with: each case is counted, each expression and value logged once."""
 
     def __init__(self, registry: CollectorRegistry, subsystem: str) -> None:
         self._errors = Counter(
@@ -63,13 +66,15 @@ class TolerationErrors:
             ["error"],
             registry=registry,
         )
-        self._logged: Bounded[tuple[str, Taint], bool] = Bounded(_REMEMBERED)
+        self._logged: Bounded[tuple[str, str, Taint], bool] = Bounded(_REMEMBERED)
 
-    def note(self, verdict: Verdict, taint: Taint) -> None:
-        """Count a taint that no toleration matches and that one could not be compared with."""
-        self._errors.labels(verdict.log).inc()
-        key = verdict.log, Taint(taint.key, taint.value, taint.effect)
-        if self._logged.get(key):
-            return
-        self._logged.put(key, True)
-        _LOG.warning("%s: taint %s: %s", verdict.log, taint, verdict.error)
+    def note(self, unanswered: TolerationFailures, taint: Taint) -> None:
+        """Count a taint that no toleration matches and that some could not be compared with."""
+        if unanswered:
+            self._errors.labels(unanswered[0][1].log).inc()
+        for toleration, verdict in unanswered:
+            key = verdict.log, toleration.expression, Taint(taint.key, taint.value, taint.effect)
+            if not self._logged.get(key):
+                self._logged.put(key, True)
+                expression = f' expression="{toleration.expression}"' if toleration.expression else ""
+                _LOG.warning("%s%s: taint %s: %s", verdict.log, expression, taint, verdict.error)

@@ -18,7 +18,8 @@ from moorage.scheduler.devices.ledger import Ledger
 from moorage.scheduler.devices.plan import Fault, Plan, Want
 from moorage.scheduler.devices.pools import INVALID, Offer, View
 from moorage.scheduler.framework import Handle
-from moorage.scheduler.table.nodes import Index, Rows, Scores
+from moorage.scheduler.table.nodes import Index, Mask, Rows, Scores
+from moorage.scheduler.table.reach import Reaches
 from moorage.scheduler.waiting import Waiting
 
 FITS, NOT_ENOUGH, INVALID_POOLS, FAULTY = range(4)
@@ -78,6 +79,16 @@ class PlanAnswers:
     def fault(self, row: int) -> Fault:
         """What is wrong in a row that is faulty."""
         return self._faults[int(self._group_at[row])]
+
+    def unclear(self, rows: Index) -> Mask:
+        """In which of these rows a device may be lacking because a taint of it cannot be compared."""
+        wants = [want for _, want in self._wants if want.unclear]
+        found: set[int] = set()
+        for number in np.unique(self._group_at[rows]).tolist() if wants else ():
+            offers = (offer for view in self.groups[number] for offer in view.offers)
+            if any(offer.taints in want.unclear for offer in offers for want in wants):
+                found.add(number)
+        return np.isin(self._group_at[rows], list(found))
 
     def picks(self, row: int) -> list[list[DevicePick]] | None:
         """The devices that a pod in a row would get. Raises Fault."""
@@ -168,7 +179,8 @@ class Devices:
         informers = handle.informers
         self._handle = handle
         self._plugin = plugin
-        self.inventory = Inventory(handle.table, informers, handle.gates, self._touched)
+        reaches = Reaches(handle.table, handle.gates, handle.label_error)
+        self.inventory = Inventory(handle.table, informers, reaches, self._touched)
         self.ledger = Ledger(informers.of(ResourceClaim), self.inventory.touch)
         self.classes = informers.of(DeviceClass)
         self._known: Bounded[tuple[bytes, ...], PlanAnswers] = Bounded(_PLANS_MAX)

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from moorage.api.resource import DeviceTaintRule, ResourceSlice
 from moorage.client import Informers
-from moorage.features import Gates
 from moorage.scheduler.devices.pools import (
     DeviceId,
     DevicePlace,
@@ -55,9 +54,11 @@ class DeviceSupply:
 class Inventory:
     """All devices, kept up to date from slices and taint rules, and the supply of each row of the node table."""
 
-    def __init__(self, table: NodeTable, informers: Informers, gates: Gates, changed: Callable[[View], None]) -> None:
+    def __init__(
+        self, table: NodeTable, informers: Informers, reaches: Reaches, changed: Callable[[View], None]
+    ) -> None:
         self._table = table
-        self._selectors = Reaches(table, gates)
+        self._selectors = reaches
         self._changed = changed
         self._slices = informers.of(ResourceSlice)
         self._rules = informers.of(DeviceTaintRule)

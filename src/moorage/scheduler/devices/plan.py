@@ -68,7 +68,7 @@ class Want:
     """One way to satisfy a request."""
 
     __slots__ = ("_parse_error", "_tests", "_tolerated", "admin", "all", "class_", "count", "name", "rank", "request",
-                 "tolerations")  # fmt: skip
+                 "tolerations", "unclear")  # fmt: skip
 
     def __init__(
         self, request: DeviceRequest, way: ExactDeviceRequest | DeviceSubRequest, class_: DeviceClass, gates: Gates,
@@ -85,6 +85,8 @@ class Want:
         self.tolerations = Tolerations(way.tolerations, gates)
         self._tests = (*_tests(class_.spec.selectors, class_.metadata.name), *_tests(way.selectors))
         self._tolerated: dict[tuple[Taint, ...], bool] = {(): True}
+        self.unclear: set[tuple[Taint, ...]] = set()
+        """The taints that were not tolerated because one could not be compared."""
         self._parse_error = on_error
 
     def selects(self, claim: int, offer: Offer) -> bool:
@@ -105,9 +107,12 @@ class Want:
         if tolerated is None:
             if len(self._tolerated) > _TAINT_SETS_MAX:
                 self._tolerated = {(): True}
+                self.unclear.clear()
             taint = self.tolerations.first_untolerated(taints)
             if taint is not None:
                 self._parse_error(self.tolerations, taint)
+                if self.tolerations.verdict(taint).error:
+                    self.unclear.add(taints)
             tolerated = self._tolerated[taints] = taint is None
         return tolerated
 

@@ -71,7 +71,7 @@ class DynamicResources(Plugin):
         super().__init__(handle, args)
         self.devices = devices(handle, self.name)
         self._writer = ClaimWriter(handle.client, self.devices.ledger, handle.clock)
-        self._reaches = Reaches(handle.table, handle.gates)
+        self._reaches = Reaches(handle.table, handle.gates, handle.label_error)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def applies(self, shape: Shape) -> bool:
@@ -166,8 +166,7 @@ class DynamicResources(Plugin):
         if state.answers is not None:
             codes = state.answers.codes(rows)
             for code, reason in _REASONS.items():
-                if len(rejected := rows[codes == code]):
-                    yield Rejection(reason, rejected)
+                yield from _rejections(reason, rows[codes == code], state.answers)
             yield from self._faults(state, state.answers, rows[codes == FAULTY])
             rows = rows[codes == FITS]
         if len(rows):
@@ -178,11 +177,14 @@ class DynamicResources(Plugin):
         for row in rows.tolist():
             by_sentence.setdefault(answers.fault(row).sentence(state.lacks), []).append(row)
         for sentence, faulty in by_sentence.items():
+            self.handle.device_error(sentence)
             yield Rejection(sentence, np.array(faulty, np.intp), parse_error=True)
 
     def post_filter(self, cycle: Cycle, rejections: Mapping[str, list[Rejection]]) -> Nomination:
         """Take the devices from a claim that nobody uses yet, when they are in the wrong place."""
         pod = cycle.pod.pod
+        if not pod.spec.resource_claims:
+            return Nomination(message="no new claims to deallocate")
         for entry in pod.spec.resource_claims:
             if name := _claim_name_if_any(pod, entry):
                 self.devices.waiting.note((pod.metadata.namespace, name))
@@ -197,7 +199,7 @@ class DynamicResources(Plugin):
             and any(not self._available([claim], rejected).all() for rejected in rows)
         ]
         if not misplaced:
-            return Nomination()
+            return Nomination(message="still not schedulable")
         claim = self.handle.random.choice(misplaced)
         return Nomination(message="deallocation of ResourceClaim completed", act=lambda: self._writer.deallocate(claim))
 
@@ -273,6 +275,14 @@ class DynamicResources(Plugin):
             if claim.status.allocation is not None and (selector := claim.status.allocation.node_selector):
                 mask &= self._reaches.of(selector).mask(rows)
         return mask
+
+
+def _rejections(reason: str, rows: NDArray[np.intp], answers: PlanAnswers) -> Iterator[Rejection]:
+    """Rows without enough devices, those apart where the taints of a device cannot be compared."""
+    unclear = answers.unclear(rows)
+    for is_error, rejected in ((False, rows[~unclear]), (True, rows[unclear])):
+        if len(rejected):
+            yield Rejection(reason, rejected, parse_error=is_error)
 
 
 def _claim_name(pod: Pod, entry: PodResourceClaim) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -12,11 +13,21 @@ from numpy.typing import NDArray
 from moorage.api.decode import convert
 from moorage.api.pod import NodeAffinity as Affinity
 from moorage.api.pod import PodSpec
-from moorage.match.selector import NAME_FIELD, compile_preferences, compile_selector
-from moorage.scheduler.framework import Cycle, Handle, Plugin, Reject, Rejection, Scope, normalized
+from moorage.match.selector import NAME_FIELD, Preferences, Selector, Term, compile_preferences, compile_selector
+from moorage.scheduler.explaining import KeptWords, explain_selector
+from moorage.scheduler.framework import Cycle, Explained, Handle, Plugin, Reject, Rejection, Scope, normalized
 from moorage.scheduler.table.nodes import Mask, Rows, Scores
-from moorage.scheduler.table.selection import RowSelection
+from moorage.scheduler.table.selection import MATCHES, UNCLEAR, Ask, RowSelection, are_on_a_node
 from moorage.scheduler.table.shape import Shape
+
+_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
+
+
+class _Selection(RowSelection):
+    """The rows that a selector matches."""
+
+    is_unclear = False
+    """Whether there is a value for which it has no answer."""
 
 
 class NodeAffinity(Plugin):
@@ -36,15 +47,28 @@ class NodeAffinity(Plugin):
         )
         if errors := (*self._added_selector.errors, *self._added_preferences.errors):
             raise ValueError(f"addedAffinity: {'; '.join(errors)}")
-        self._required: WeakKeyDictionary[Shape, RowSelection] = WeakKeyDictionary()
+        self._required: WeakKeyDictionary[Shape, _Selection] = WeakKeyDictionary()
+        self._words = KeptWords()
         self._preferred: WeakKeyDictionary[Shape, RowSelection] = WeakKeyDictionary()
         self._names: WeakKeyDictionary[Shape, frozenset[str] | None] = WeakKeyDictionary()
 
-    def _selection(self, selector: Any) -> RowSelection:
+    def _selection(self, selector: Selector) -> _Selection:
         def ask(labels: Mapping[str, str], name: str) -> int:
-            return bool(selector.verdict(labels, name).matched)
+            verdict = selector.verdict(labels, name)
+            if verdict.error:
+                self._note(selector.terms or (), selector.keys, labels, name)
+                selection.is_unclear = True
+                return UNCLEAR
+            return verdict.matched
 
-        return RowSelection(self.handle.table, ask, selector.keys, reads_name=selector.reads_name, cost=selector.cost)
+        selection = _Selection(
+            self.handle.table, ask, selector.keys, reads_name=selector.reads_name, cost=selector.cost
+        )
+        return selection
+
+    def _note(self, terms: Iterable[Term], keys: frozenset[str] | None, labels: Mapping[str, str], name: str) -> None:
+        if are_on_a_node(self.handle.table, keys, labels, name):
+            self.handle.label_error(terms, labels, name)
 
     def named(self, shape: Shape) -> frozenset[str] | Reject | None:
         """The nodes that the terms name, when every term does."""
@@ -59,46 +83,71 @@ class NodeAffinity(Plugin):
     def filter(self, cycle: Cycle, rows: Rows) -> Mask:
         """The selector matches, and the one that the profile adds."""
         shape = cycle.shape
+        selection, names = self._selection_of(shape), self._names_of(shape)
+        mask = self._only(names, selection, rows) if names is not None else selection.answers(rows) == MATCHES
+        if self._added_selector.terms is not None:
+            mask &= self._added.answers(rows) == MATCHES
+        return mask
+
+    def _selection_of(self, shape: Shape) -> _Selection:
         selection = self._required.get(shape)
         if selection is None:
             selection = self._required[shape] = self._selection(shape.selector)
-        names = self._names_of(shape)
-        mask = self._only(names, selection, rows) if names is not None else selection.answers(rows).astype(np.bool_)
-        if self._added_selector.terms is not None:
-            mask &= self._added.answers(rows).astype(np.bool_)
-        return mask
+        return selection
 
     def _only(self, names: frozenset[str], selection: RowSelection, rows: Rows) -> Mask:
         """A selector that names its nodes need not be asked about the others."""
         table = self.handle.table
         mask = np.zeros(table.size, np.bool_)
         named = np.array([table.rows[name] for name in names if name in table.rows], np.intp)
-        mask[named] = selection.answers(named)
+        mask[named] = selection.answers(named) == MATCHES
         return mask[rows]
 
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Rejection]:
         """What the profile adds counts first."""
-        added = self._added.answers(rows).astype(np.bool_)
-        if not added.all():
-            yield Rejection("node(s) didn't match scheduler-enforced node affinity", rows[~added])
-        if added.any():
-            yield Rejection(self.reason, rows[added])
+        if self._added_selector.terms is not None:
+            added = self._added.answers(rows)
+            for answer in (0, UNCLEAR):
+                if len(rejected := rows[added == answer]):
+                    yield Rejection(_ENFORCED, rejected, parse_error=answer == UNCLEAR)
+            rows = rows[added == MATCHES]
+        selection = self._selection_of(cycle.shape)
+        unclear = selection.answers(rows) == UNCLEAR if selection.is_unclear else np.zeros(len(rows), np.bool_)
+        for is_error, rejected in ((False, rows[~unclear]), (True, rows[unclear])):
+            if len(rejected):
+                yield Rejection(self.reason, rejected, parse_error=is_error)
+
+    def explain(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Explained]:
+        """Which label is not as a term demands; nodes that no term names need no words."""
+        table, names = self.handle.table, self._names_of(cycle.shape)
+        if names is not None:
+            rows = rows[np.isin(rows, [table.rows[name] for name in names if name in table.rows])]
+        keep = partial(self._words.of, cycle.shape)
+        return explain_selector(table, "node affinity", cycle.shape.selector, rows, keep)
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
         """The weights of the preferred terms that match."""
         shape = cycle.shape
         selection = self._preferred.get(shape)
         if selection is None:
-            mine, added = shape.preferences, self._added_preferences
-            keys = None if mine.keys is None or added.keys is None else mine.keys | added.keys
+            both = Preferences((*shape.preferences.terms, *self._added_preferences.terms))
             selection = self._preferred[shape] = RowSelection(
-                self.handle.table,
-                lambda labels, name: mine.score(labels, name) + added.score(labels, name),
-                keys,
-                reads_name=mine.reads_name or added.reads_name,
-                cost=mine.cost + added.cost,
+                self.handle.table, self._weighing(both), both.keys, reads_name=both.reads_name, cost=both.cost
             )
         return selection.answers(rows)
+
+    def _weighing(self, preferences: Preferences) -> Ask:
+        def weigh(labels: Mapping[str, str], name: str) -> int:
+            total = 0
+            for term in preferences.terms:
+                verdict = term.verdict(labels, name)
+                if verdict.matched:
+                    total += term.weight
+                elif verdict.error:
+                    self._note((term,), preferences.keys, labels, name)
+            return total
+
+        return weigh
 
     def normalize(self, cycle: Cycle, scores: Scores) -> Scores:
         """The more the better."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -11,8 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moorage.api.node import Taint
+from moorage.match.expressions import TaintExpression
+from moorage.match.reasons import EXPLAINED_COST, Complaint
 from moorage.match.tolerations import PREFER_NO_SCHEDULE
-from moorage.scheduler.framework import Cycle, Handle, Plugin, Rejection, Scope, normalized
+from moorage.scheduler.explaining import KeptWords, Words, briefly, by_frequency, kinds_of
+from moorage.scheduler.framework import Cycle, Explained, Handle, Plugin, Rejection, Scope, normalized
 from moorage.scheduler.table.columns import Answers
 from moorage.scheduler.table.nodes import Mask, Rows, Scores
 from moorage.scheduler.table.shape import Shape
@@ -26,10 +30,12 @@ class TaintToleration(Plugin):
 
     name = "TaintToleration"
     scope = Scope.NODE
+    reason = "node(s) had untolerated taint(s)"
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         super().__init__(handle, args)
         self._tolerated: WeakKeyDictionary[Shape, Answers[_Taints]] = WeakKeyDictionary()
+        self._words = KeptWords()
         self._unwanted: WeakKeyDictionary[Shape, Answers[_Taints]] = WeakKeyDictionary()
 
     def filter(self, cycle: Cycle, rows: Rows) -> Mask:
@@ -59,15 +65,31 @@ class TaintToleration(Plugin):
         return answers
 
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Rejection]:
-        """The first untolerated taint of each node."""
-        column, answers = self.handle.table.taints, self._first_untolerated(cycle)
-        codes = column.codes[rows]
-        for code, at in zip(*np.unique(codes, return_index=True), strict=True):
-            (answer,) = answers[rows[at : at + 1]].tolist()
-            if answer != _TOLERATED:
-                taint = column.values[code][(answer + 1) // 2 - 1]
-                reason = f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
-                yield Rejection(reason, rows[codes == code], parse_error=bool(answer % 2))
+        """One reason for all nodes, as in Kubernetes; `explain` says which taints."""
+        parse_errors = (self._first_untolerated(cycle)[rows] % 2).astype(np.bool_)
+        for is_error, rejected in ((False, rows[~parse_errors]), (True, rows[parse_errors])):
+            if len(rejected):
+                yield Rejection(self.reason, rejected, parse_error=is_error)
+
+    def explain(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Explained]:
+        """The first untolerated taint of each node, and what the tolerations of its key lack."""
+        column, shape = self.handle.table.taints, cycle.shape
+        complaint = Complaint(shape.tolerations, self.handle.gates, most=EXPLAINED_COST)
+
+        def first_taint(taints: _Taints, row: NDArray[np.intp]) -> Words:
+            (answer,) = self._first_untolerated(cycle)[row].tolist()
+            taint = taints[(answer + 1) // 2 - 1]
+            lacks = complaint(taint)
+            value = f"={taint.value}" if taint.value else ""
+            return (taint.key, kinds_of(lacks)), f"taint {taint.key}{value}: {briefly(lacks)}"
+
+        def say(place: int) -> Words | None:
+            taints = column.value(int(rows[place]))
+            return self._words.of(shape, taints, partial(first_taint, taints, rows[place : place + 1]))
+
+        expressions = [each.expression for each in shape.tolerations.tolerations if each.expression]
+        cost = sum(TaintExpression(source).cost for source in expressions)
+        return by_frequency(column.codes[rows], say, cost)
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
         """How many PreferNoSchedule taints are not tolerated."""

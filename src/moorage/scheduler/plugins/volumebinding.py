@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from moorage.api.claims import claims_of, class_of, is_bound, not_made_for
 from moorage.api.node import Node
 from moorage.api.volume import CSIDriver, CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass
-from moorage.scheduler.framework import Cycle, Handle, Plugin, Reject, Rejection, Scope
+from moorage.scheduler.explaining import explain_selector
+from moorage.scheduler.framework import Cycle, Explained, Handle, Plugin, Reject, Rejection, Scope
 from moorage.scheduler.table.nodes import Mask, Rows
+from moorage.scheduler.table.reach import Reach
 from moorage.scheduler.table.shape import PodInfo, Shape
 from moorage.scheduler.volumes.claims import VolumeDecision, key_of, room_of, volumes_of
 from moorage.scheduler.volumes.finding import PodVolumeClaims, VolumeSearch
@@ -102,8 +104,11 @@ class VolumeBinding(Plugin):
         self._await_claims(cycle.pod)
         self._await_volumes(cycle.data[self.name])
         search = self._search(cycle, rows)
+        unclear = search.out_of_reach & self._unclear(cycle, rows)
+        if unclear.any():
+            yield Rejection(OUT_OF_REACH, rows[unclear], parse_error=True)
         reasons = (
-            (OUT_OF_REACH, search.out_of_reach),
+            (OUT_OF_REACH, search.out_of_reach & ~unclear),
             (NONE_TO_BIND, search.none_to_bind),
             (TOO_SMALL, search.too_small),
             (LOST, search.lost),
@@ -111,6 +116,26 @@ class VolumeBinding(Plugin):
         for reason, mask in reasons:
             if mask.any():
                 yield Rejection(reason, rows[mask])
+
+    def explain(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Explained]:
+        """Why volumes cannot be reached."""
+        for name, reach in self._reaches(cycle):
+            subject, beyond = f"volume {name}", rows[~reach.mask(rows)]
+            yield from explain_selector(self.handle.table, subject, reach.selector, beyond)
+
+    def _unclear(self, cycle: Cycle, rows: NDArray[np.intp]) -> Mask:
+        """Where the reach of a volume cannot be evaluated."""
+        mask = np.zeros(len(rows), np.bool_)
+        for _, reach in self._reaches(cycle):
+            mask |= reach.unclear(rows)
+        return mask
+
+    def _reaches(self, cycle: Cycle) -> Iterator[tuple[str, Reach]]:
+        """The volumes of the claims that are bound, and from where each can be reached."""
+        for claim in cycle.data[self.name].bound:
+            volume = self._volumes.volumes.get("", claim.spec.volume_name)
+            if volume is not None:
+                yield volume.metadata.name, self._volumes.reaches.of_volume(volume)
 
     def reserve(self, cycle: Cycle, node: str) -> str:
         """Take the volumes that were found on a node."""

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
+from moorage.api.labels import Labels
 from moorage.api.meta import LabelSelector
 from moorage.api.node import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from moorage.api.volume import PersistentVolume, TopologySelectorTerm
 from moorage.bounded import Bounded
 from moorage.features import Gates
-from moorage.match.selector import NAME_FIELD, compile_selector
+from moorage.match.selector import NAME_FIELD, Term, compile_selector
 from moorage.scheduler.table.nodes import ALL, Index, Mask, NodeTable, Rows
-from moorage.scheduler.table.selection import RowSelection
+from moorage.scheduler.table.selection import MATCHES, UNCLEAR, RowSelection, are_on_a_node
 
 _FEW = 64
 """Up to so many rows that a selector names, it is asked about each of them instead of about each value of a label."""
 _SELECTORS_MAX = 8192
+OnLabelError = Callable[[Iterable[Term], Labels, str], None]
 
 
 class Relabelled:
@@ -83,15 +85,14 @@ class LabelRows:
 class Reach:
     """The rows with a node that a node selector matches."""
 
-    def __init__(self, table: NodeTable, selector: NodeSelector | None, gates: Gates, rows: LabelRows) -> None:
+    def __init__(
+        self, table: NodeTable, selector: NodeSelector | None, gates: Gates, rows: LabelRows, on_error: OnLabelError
+    ) -> None:
         self._table = table
-        self._selector = compile_selector(selector, gates)
+        self.selector = compile_selector(selector, gates)
+        self._on_error = on_error
         self._selection = RowSelection(
-            table,
-            self._ask,
-            self._selector.keys,
-            reads_name=self._selector.reads_name,
-            cost=self._selector.cost,
+            table, self._ask, self.selector.keys, reads_name=self.selector.reads_name, cost=self.selector.cost
         )
         self._named = _named(selector)
         self._rows = rows
@@ -102,7 +103,12 @@ class Reach:
         self._mask: Mask = np.zeros(0, np.bool_)
 
     def _ask(self, labels: Mapping[str, str], name: str) -> int:
-        return self._selector.verdict(labels, name).matched
+        verdict = self.selector.verdict(labels, name)
+        if verdict.error:
+            if are_on_a_node(self._table, self.selector.keys, labels, name):
+                self._on_error(self.selector.terms or (), labels, name)
+            return UNCLEAR
+        return verdict.matched
 
     def few(self, version: int) -> Index | None:
         """The rows that match, when the selector names so few that they are known; None when `mask` must be asked."""
@@ -119,7 +125,7 @@ class Reach:
             return None
         nodes = ((row, self._table.nodes[row]) for row in sorted({row for rows in named_rows for row in rows.tolist()}))
         return np.array(
-            [row for row, node in nodes if node is not None and self._ask(node.metadata.labels, node.metadata.name)],
+            [row for row, node in nodes if node is not None and self._includes(node)],
             np.intp,
         )
 
@@ -129,18 +135,26 @@ class Reach:
         if self._masked != now:
             few = self.few(now[0])
             if few is None:
-                self._mask = self._selection.answers(ALL).astype(np.bool_)
+                self._mask = self._selection.answers(ALL) == MATCHES
             else:
                 self._mask = np.zeros(self._table.size, np.bool_)
                 self._mask[few] = True
             self._masked = now
         return self._mask[rows]
 
+    def unclear(self, rows: Rows) -> Mask:
+        """Which of these rows do not match because the selector cannot be evaluated there."""
+        mask: Mask = self._selection.answers(rows) == UNCLEAR
+        return mask
+
     def includes(self, node: str) -> bool:
         """Whether a node is there and matches."""
         row = self._table.rows.get(node)
         there = self._table.nodes[row] if row is not None else None
-        return there is not None and bool(self._ask(there.metadata.labels, node))
+        return there is not None and self._includes(there)
+
+    def _includes(self, node: Node) -> bool:
+        return self._ask(node.metadata.labels, node.metadata.name) == MATCHES
 
 
 def _named(selector: NodeSelector | None) -> list[NodeSelectorRequirement] | None:
@@ -165,8 +179,9 @@ def _named(selector: NodeSelector | None) -> list[NodeSelectorRequirement] | Non
 class Reaches:
     """One reach for all volumes, classes and pools that have the same selector."""
 
-    def __init__(self, table: NodeTable, gates: Gates) -> None:
-        self._table, self._gates = table, gates
+    def __init__(self, table: NodeTable, gates: Gates, on_error: OnLabelError = lambda *_: None) -> None:
+        """`on_error` is told of terms that cannot be evaluated for the labels and the name of a node."""
+        self._table, self._gates, self._on_error = table, gates, on_error
         self.rows = LabelRows(table)
         self._reaches: Bounded[NodeSelector | None, Reach] = Bounded(_SELECTORS_MAX)
 
@@ -174,7 +189,7 @@ class Reaches:
         """The reach of a node selector; None reaches every node."""
         reach = self._reaches.get(selector)
         if reach is None:
-            reach = Reach(self._table, selector, self._gates, self.rows)
+            reach = Reach(self._table, selector, self._gates, self.rows, self._on_error)
             self._reaches.put(selector, reach)
         return reach
 

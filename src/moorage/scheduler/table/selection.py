@@ -13,9 +13,21 @@ from moorage.scheduler.table.columns import Answers
 from moorage.scheduler.table.nodes import NodeTable, Rows
 
 _LARGEST = 2**62
+MATCHES, UNCLEAR = 1, 2
+"""Answers of a selector; 0 is no match. Unclear is one that cannot be evaluated, which is no match either."""
 _FEW = 1024
 Ask = Callable[[Mapping[str, str], str], int]
 """The answer for a node's labels and name."""
+
+
+def are_on_a_node(table: NodeTable, keys: frozenset[str] | None, labels: Mapping[str, str], name: str) -> bool:
+    """Whether these labels, of those that are read, are those of a node: having none of them is always asked about."""
+    if labels or name or keys is None:
+        return True
+    bare = table.alive.copy()
+    for key in keys:
+        bare &= table.labels(key).codes == 0
+    return bool(bare.any())
 
 
 class RowSelection:

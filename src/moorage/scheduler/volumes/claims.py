@@ -53,7 +53,7 @@ class Volumes:
         self.classes = informers.of(StorageClass)
         self.drivers = informers.of(CSIDriver)
         self.capacities = informers.of(CSIStorageCapacity)
-        self.reaches = Reaches(handle.table, handle.gates)
+        self.reaches = Reaches(handle.table, handle.gates, handle.label_error)
         self._supplies = Supplies(handle.table, self.reaches)
         self._assumed_claims: dict[str, dict[str, Key]] = {}
         """The claims that volumes are to be bound to, by the volume's name and the uid of the pod that wants it."""
