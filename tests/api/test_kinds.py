@@ -28,8 +28,8 @@ IN_NAMESPACES = {
     "CSIStorageCapacity", "ReplicationController", "PodTemplate", "LimitRange", "ResourceQuota",
 }  # fmt: skip
 SHORT_NAMES = {
-    "cj", "cm", "deploy", "ds", "ev", "limits", "no", "ns", "pc", "pdb", "po", "pv", "pvc", "quota", "rc", "rs", "sa", "sc",
-    "sts", "svc",
+    "cj", "cm", "deploy", "ds", "ev", "limits", "no", "ns", "pc", "pdb", "po", "pv", "pvc", "quota", "rc", "rs", "sa",
+    "sc", "sts", "svc",
 }  # fmt: skip
 HOLD_PODS = {
     "Pod", "PodTemplate", "ReplicationController", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job",
