@@ -306,5 +306,9 @@ def generate(checkout: Path, version: str) -> dict[Path, bytes]:
 if __name__ == "__main__":
     if len(sys.argv) != 3:
         sys.exit("name a checkout of Kubernetes and its version, such as ../kubernetes v1.36.4")
-    for written, content in generate(Path(sys.argv[1]), sys.argv[2]).items():
+    made = generate(Path(sys.argv[1]), sys.argv[2])
+    for written, content in made.items():
         written.write_bytes(content)
+    known = json.loads(made[FIELDS])["kinds"]
+    if own := [kind.kind for kind in KINDS if f"{kind.group}/{kind.kind}" not in known]:
+        print(f"not in Kubernetes, so their structs say which fields they have: {', '.join(own)}")
