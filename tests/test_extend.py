@@ -23,7 +23,7 @@ def apply(place: Path, language: str, text: str) -> None:
         for hunk in text.split("@@\n"):
             lines = hunk.splitlines(keepends=True)
             old = "".join(line[1:] for line in lines if line[0] in " -")
-            assert content.count(old) == 1, f"{place.name} has not exactly once:\n{old}"
+            assert content.count(old) == 1, f"{place.name} must have these lines once:\n{old}"
             content = content.replace(old, "".join(line[1:] for line in lines if line[0] in " +"))
         place.write_text(content)
     elif place.exists():
@@ -38,8 +38,8 @@ def test_what_the_page_adds_is_served_run_matched_and_found(tmp_path: Path) -> N
     for block in FENCE.finditer(PAGE):
         *_, file = FILE.findall(PAGE[: block.start()])
         apply(tmp_path / file, block[2], block[3])
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", CHECKS]
+    command = [sys.executable, "-m", "pytest", "-p", "pytest_asyncio.plugin", "-p", "no:cacheprovider", CHECKS]
     paths = os.pathsep.join((str(tmp_path / "src"), str(ROOT)))
-    environment = {**os.environ, "PYTHONPATH": paths, "EXTENDED": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
-    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    more = {"PYTHONPATH": paths, "EXTENDED": str(tmp_path), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    ended = subprocess.run(command, cwd=ROOT, env={**os.environ, **more}, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
