@@ -1,11 +1,13 @@
 """Make the tables of fields and of protobuf messages from a checkout of Kubernetes: kubernetes_fields.py PATH VERSION.
 
 Names and types come from the Go types that Kubernetes' OpenAPI document is made of: they also say what that document
-does not, which fields are pointers and what they are called in error messages. Numbers come from the proto files.
+does not, which fields are pointers and what they are called in error messages. The document itself says which fields
+are required. Numbers come from the proto files. Kinds that Kubernetes does not have are left out: their structs say it.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -127,6 +129,7 @@ class GoSource:
     """A checkout of Kubernetes."""
 
     def __init__(self, checkout: Path) -> None:
+        self._openapi = checkout / "api" / "openapi-spec" / "swagger.json"
         self._staging = checkout / "staging" / "src"
         self._packages: dict[str, GoPackage] = {}
         minor = (self._staging / "k8s.io/component-base/version/base.go").read_text()
@@ -142,12 +145,24 @@ class GoSource:
         """The package of a group and version of the API."""
         return self.package(f"k8s.io/api/{group.split('.', maxsplit=1)[0] or 'core'}/{version}")
 
-    def type_of(self, kind: Kind) -> str:
-        """The type of a kind: that of a version with the same fields where its own is not in Kubernetes."""
-        for version in (kind.version, *kind.alike_versions):
-            if kind.kind in self.api(kind.group, version).structs:
-                return f"{self.api(kind.group, version).path}.{kind.kind}"
-        raise LookupError(f"Kubernetes has no type for {kind.api_version} {kind.kind}")
+    def kinds(self) -> Iterator[tuple[Kind, str]]:
+        """The kinds that Kubernetes has, with their types: if need be, of a version with the same fields."""
+        for kind in (*KINDS, BINDING, *REVIEWS):
+            for version in (kind.version, *kind.alike_versions):
+                package = self.api(kind.group, version)
+                if kind.kind in package.structs:
+                    yield kind, f"{package.path}.{kind.kind}"
+                    break
+
+    @cached_property
+    def _definitions(self) -> dict[str, dict[str, list[str]]]:
+        definitions: dict[str, dict[str, list[str]]] = json.loads(self._openapi.read_bytes())["definitions"]
+        return definitions
+
+    def required(self, go_type: str) -> list[str]:
+        """The fields of a struct that must be given."""
+        name = go_type.replace("k8s.io/", "io.k8s.", 1).replace("/", ".")
+        return sorted(self._definitions.get(name, {}).get("required", ()))
 
     def fields(self, go_type: str) -> Iterator[GoField]:
         """The fields of a struct, those that lie flat in it included."""
@@ -190,7 +205,7 @@ def reached(source: GoSource, go_types: Iterable[str]) -> list[str]:
 
 def fields_table(source: GoSource, version: str) -> str:
     """The content of fields.json."""
-    kinds = {f"{kind.group}/{kind.kind}": source.type_of(kind) for kind in (*KINDS, BINDING, *REVIEWS)}
+    kinds = {f"{kind.group}/{kind.kind}": go_type for kind, go_type in source.kinds()}
     kinds |= {f"{group}/{kind}": f"{source.api(group, 'v1').path}.{kind}" for group, kind in _MORE_KINDS}
     kinds["/DeleteOptions"] = f"{_META}.DeleteOptions"
     names: dict[str, str] = {}
@@ -205,7 +220,12 @@ def fields_table(source: GoSource, version: str) -> str:
     }  # fmt: skip
     lines = ",\n".join(f'"{name}": {_row(types[name], ", ", ": ")}' for name in sorted(types))
     rows = ",\n".join(f'"{spelling}": "{names[kinds[spelling]]}"' for spelling in sorted(kinds))
-    return f'{{\n"kubernetes": {{"version": "{version}"}},\n"kinds": {{\n{rows}\n}},\n"types": {{\n{lines}\n}}\n}}\n'
+    required = {name: source.required(go_type) for go_type, name in names.items()}
+    needed = ",\n".join(f'"{name}": {json.dumps(required[name])}' for name in sorted(required) if required[name])
+    return (
+        f'{{\n"kubernetes": {{"version": "{version}"}},\n"kinds": {{\n{rows}\n}},\n"types": {{\n{lines}\n}},\n'
+        f'"required": {{\n{needed}\n}}\n}}\n'
+    )
 
 
 def _code(source: GoSource, field: GoField, names: Mapping[str, str]) -> str:
@@ -224,8 +244,8 @@ def _ordered(names: Iterable[str]) -> list[str]:
 def protobuf_table(source: GoSource, version: str) -> str:
     """The content of protobuf.json."""
     kinds: dict[str, str] = {f"*/{name}": f"{_META}.{name}" for name in _OPTIONS}
-    for kind in (*KINDS, BINDING, *REVIEWS):
-        kinds[f"{kind.api_version}/{kind.kind}"] = source.type_of(kind)
+    for kind, own_type in source.kinds():
+        kinds[f"{kind.api_version}/{kind.kind}"] = own_type
         for older in kind.older_versions:
             path = f"k8s.io/api/{kind.group.split('.')[0]}/{older}"
             if kind.kind in source.package(path).structs:
@@ -286,5 +306,9 @@ def generate(checkout: Path, version: str) -> dict[Path, bytes]:
 if __name__ == "__main__":
     if len(sys.argv) != 3:
         sys.exit("name a checkout of Kubernetes and its version, such as ../kubernetes v1.36.4")
-    for written, content in generate(Path(sys.argv[1]), sys.argv[2]).items():
+    made = generate(Path(sys.argv[1]), sys.argv[2])
+    for written, content in made.items():
         written.write_bytes(content)
+    known = json.loads(made[FIELDS])["kinds"]
+    if own := [kind.kind for kind in KINDS if f"{kind.group}/{kind.kind}" not in known]:
+        print(f"not in Kubernetes, so their structs say which fields they have: {', '.join(own)}")

@@ -46,6 +46,7 @@ def test_every_kind_has_the_fields_that_kubernetes_publishes() -> None:
             properties = definitions[name].get("properties", {})
             fields = field_table()["types"][code]
             assert set(fields) - set(SCRIPT["OWN_FIELDS"].get(code, ())) == set(properties), code
+            assert field_table()["required"].get(code, []) == sorted(definitions[name].get("required", ())), code
             pending += [(fields[field].lstrip("?[{"), inner) for field, each in properties.items()
                         if "properties" in definitions.get(inner := referred(each), {})]  # fmt: skip
     assert seen == set(field_table()["types"])

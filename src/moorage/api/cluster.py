@@ -41,7 +41,7 @@ class ServiceSpec(Wire):
 
 
 class Service(Object):
-    """A name for some pods."""
+    """A name and an address for pods that come and go."""
 
     spec: ServiceSpec = ServiceSpec()
 

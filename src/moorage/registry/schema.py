@@ -12,11 +12,12 @@ from typing import Any
 
 import msgspec
 
-from moorage.api.kinds import Kind
+from moorage.api.kinds import KINDS, Kind
 from moorage.api.meta import Data
 from moorage.bounded import SHORT
 from moorage.gotext import quote
 from moorage.quantity import Quantity, QuantityError
+from moorage.registry.structfields import add_kind
 
 FieldPath = tuple[Any, ...]
 """The path of a value: that of its parent, its name, index or key, and the Go struct of the name; () is the root."""
@@ -173,10 +174,14 @@ def _same_quantity(left: Any, right: Any) -> bool:
 
 @cache
 def field_table() -> dict[str, dict[str, Any]]:
-    """The content of fields.json: the type of each kind, and the fields of each type."""
+    """The type of each kind and the fields of each type: those of fields.json, and of structs that are not in it."""
     content: dict[str, dict[str, Any]] = msgspec.json.decode(
         files("moorage.registry").joinpath("fields.json").read_bytes()
     )
+    for kind in KINDS:
+        spelling = f"{kind.group}/{kind.kind}"
+        if spelling not in content["kinds"]:
+            content["kinds"][spelling] = add_kind(content["types"], kind)
     return content
 
 

@@ -56,6 +56,8 @@ class Strategy:
     """
 
     kind: Kind
+    summary: str = ""
+    """What the kind is, in a sentence, when it has no struct whose docstring says so."""
     names: Syntax = namesyntax.subdomain
     prefix_checked: tuple[str, ...] = ("create", "update")
     """The verbs with which `generateName` is judged by the syntax of names."""

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.resources import files
 from typing import Any
 
 import msgspec
@@ -15,8 +14,8 @@ import pytest
 
 from moorage.api.kinds import KINDS
 from moorage.apiserver.describe import discovery, glossary, models, openapi
-from moorage.apiserver.describe.requiredfields import REQUIRED
 from moorage.apiserver.http.messages import Request, Response
+from moorage.registry.schema import field_table
 from tests.apiserver.edge import scenario
 from tests.apiserver.kubectl import Shelf, kubectl, needs_kubectl
 
@@ -175,9 +174,8 @@ def test_fields_say_how_they_merge(path: str, name: str, field: str, extensions:
 
 
 def fields_by_type() -> dict[str, set[str]]:
-    table = msgspec.json.decode(files("moorage.registry").joinpath("fields.json").read_bytes())
     found: dict[str, set[str]] = {}
-    for code, fields in {**table["types"], **models.ANSWERS}.items():
+    for code, fields in {**field_table()["types"], **models.ANSWERS}.items():
         found.setdefault(code.rpartition(".")[2], set()).update(fields)
     return found
 
@@ -187,8 +185,18 @@ def test_the_glossary_speaks_only_of_what_exists() -> None:
     assert set(glossary.TYPES) <= set(known)
     for owner, texts in glossary.FIELDS.items():
         assert set(texts) <= known[owner], owner
-    for owner, fields in REQUIRED.items():
-        assert set(fields) <= known[owner], owner
+
+
+def test_kinds_say_themselves_what_they_are() -> None:
+    assert not {kind.kind for kind in KINDS} & set(glossary.TYPES)
+    assert schema("/api/v1", f"{CORE}.Service")["description"] == "A name and an address for pods that come and go."
+    assert schema("/api/v1", f"{CORE}.Secret")["description"] == "Data that not everybody may see."
+
+
+def test_required_fields_are_those_of_kubernetes() -> None:
+    assert schema("/api/v1", f"{CORE}.Container")["required"] == ["name"]
+    assert schema("/api/v1", f"{CORE}.Taint")["required"] == ["effect", "key"]
+    assert "required" not in schema("/api/v1", f"{CORE}.Toleration")
 
 
 def test_texts_are_sentences() -> None:

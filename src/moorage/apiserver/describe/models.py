@@ -1,4 +1,4 @@
-"""The OpenAPI schema of every kind: types from fields.json, descriptions from structs and glossary, merge keys."""
+"""The OpenAPI schema of every kind: fields and their types, descriptions from structs and glossary, merge keys."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from moorage.api.kinds import KINDS, Kind
-from moorage.api.meta import Wire
+from moorage.api.meta import Object, Wire
 from moorage.apiserver.describe import glossary
 from moorage.apiserver.describe.discovery import served_versions
-from moorage.apiserver.describe.requiredfields import REQUIRED
 from moorage.registry.merging import PLAIN, MergeShape
 from moorage.registry.schema import field_table
-from moorage.registry.table import shape_of
+from moorage.registry.table import shape_of, strategy_of
 
 Schema = dict[str, Any]
 
@@ -85,11 +84,13 @@ _RETAINED = frozenset(
 """Unions: a patch lists all keys that stay, so that one variant replaces the other."""
 
 
-def _struct_texts() -> dict[str, str]:
-    """The docstrings of the structs, which are the descriptions of their types."""
+def _type_texts() -> dict[str, str]:
+    """The descriptions of types: docstrings of structs, summaries of strategies, or entries of the glossary."""
     modules = {sys.modules[kind.struct.__module__] for kind in KINDS}
     classes = (value for module in modules for value in vars(module).values() if isinstance(value, type))
-    return {struct.__name__: struct.__doc__ or "" for struct in classes if issubclass(struct, Wire)}
+    texts = {struct.__name__: struct.__doc__ or "" for struct in classes if issubclass(struct, Wire)}
+    summaries = {kind.kind: strategy_of(kind).summary for kind in KINDS if kind.struct is Object}
+    return {**glossary.TYPES, **summaries, **texts}
 
 
 class Models:
@@ -99,25 +100,26 @@ class Models:
         table = field_table()
         self._types: dict[str, Mapping[str, str]] = {**table["types"], **ANSWERS}
         self._kinds: dict[str, str] = table["kinds"]
+        self._required: dict[str, list[str]] = table["required"]
         self._names: dict[str, str] = {}
         self._merging: dict[str, Schema] = {}
         self.schemas: dict[str, Schema] = {**_SCALARS}
         rows = {(kind.group, kind.kind): kind for kind in kinds}
         for spelling in sorted(self._kinds, key=lambda spelling: "." in spelling.split("/")[0]):
             group, _, kind = spelling.partition("/")
-            self._names[self._kinds[spelling]] = name_of(group, "v1", kind)
+            self._names[self._kinds[spelling]] = name_of(group, _version(rows.get((group, kind))), kind)
             self._name_parts(self._kinds[spelling], group)
         for answer in ANSWERS:
             self._names[answer] = name_of("", *answer.split("."))
         for group, kind in rows:
             self._merge(self._kinds[f"{group}/{kind}"], shape_of(group, kind), set())
-        texts = {**_struct_texts(), **glossary.TYPES}
+        texts = _type_texts()
         for code in self._names:
             self._add(code, texts)
         for spelling, code in self._kinds.items():
             group, _, kind = spelling.partition("/")
             if kind != "DeleteOptions":
-                self._add_kind(self._names[code], group, "v1", kind)
+                self._add_kind(self._names[code], group, _version(rows.get((group, kind))), kind)
         for row in rows.values():
             for version in served_versions(row)[1:]:
                 self._add_older(row, version)
@@ -161,8 +163,8 @@ class Models:
             for field, form in self._types[code].items()
         }
         schema: Schema = {"description": texts.get(owner, ""), "type": "object", "properties": properties}
-        if needed := REQUIRED.get(owner):
-            schema["required"] = list(needed)
+        if required := self._required.get(code):
+            schema["required"] = required
         self.schemas[self._names[code]] = schema
 
     def _property(self, form: str, text: str, extensions: Schema) -> Schema:
@@ -217,6 +219,11 @@ class Models:
 
 
 _BODY = ("spec", "status")
+
+
+def _version(row: Kind | None) -> str:
+    """The version of a kind; types that are not stored have the first one."""
+    return "v1" if row is None else row.version
 
 
 def name_of(group: str, version: str, kind: str) -> str:

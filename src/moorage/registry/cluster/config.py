@@ -97,6 +97,7 @@ def _frozen_errors(new: Data, old: Data | None, *fields: str) -> Errors:
 
 CONFIG_MAP = Strategy(
     kind=kinds.row("v1", "ConfigMap"),
+    summary="Settings for programs, not secret.",
     usage=Usage(alias="configmaps"),
     errors=_config_map_errors,
     columns=(NAME, column("Data", cells.size("data", "binaryData"), "How many entries it has."), AGE),
@@ -105,6 +106,7 @@ CONFIG_MAP = Strategy(
 
 SECRET = Strategy(
     kind=kinds.row("v1", "Secret"),
+    summary="Data that not everybody may see.",
     usage=Usage(alias="secrets"),
     defaults=_default_secret,
     errors=_secret_errors,

@@ -132,6 +132,7 @@ _BINDING_COLUMNS: Columns = (
 
 ROLE = Strategy(
     kind=kinds.row("rbac.authorization.k8s.io/v1", "Role"),
+    summary="Rights to the objects of a namespace.",
     names=namesyntax.path_segment,
     errors=role_errors,
     columns=CREATED,
@@ -140,6 +141,7 @@ ROLE = Strategy(
 
 CLUSTER_ROLE = Strategy(
     kind=kinds.row("rbac.authorization.k8s.io/v1", "ClusterRole"),
+    summary="Rights to everything in the cluster, or to the objects of every namespace.",
     names=namesyntax.path_segment,
     errors=cluster_role_errors,
     columns=CREATED,
@@ -148,6 +150,7 @@ CLUSTER_ROLE = Strategy(
 
 ROLE_BINDING = Strategy(
     kind=kinds.row("rbac.authorization.k8s.io/v1", "RoleBinding"),
+    summary="Gives a role to users, groups and service accounts, in a namespace.",
     names=namesyntax.path_segment,
     errors=binding_errors,
     defaults=_default_binding,
@@ -158,6 +161,7 @@ ROLE_BINDING = Strategy(
 
 CLUSTER_ROLE_BINDING = Strategy(
     kind=kinds.row("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
+    summary="Gives a cluster role to users, groups and service accounts, everywhere.",
     names=namesyntax.path_segment,
     errors=binding_errors,
     defaults=_default_binding,

@@ -18,6 +18,7 @@ def _plain_secrets(obj: Data, *_: Any) -> None:
 
 SERVICE_ACCOUNT = Strategy(
     kind=kinds.row("v1", "ServiceAccount"),
+    summary="An identity for programs.",
     create=_plain_secrets,
     update=_plain_secrets,
     merge=shape(secrets=keyed("name", name=None)),
