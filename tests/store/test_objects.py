@@ -301,3 +301,21 @@ async def test_several_places_are_read_together(backend: Backend, root: str) -> 
         found = await store.read_each([root + place for place in ("b/", "a/", "none/", "none", "c", "a/1")])
         assert [list(each) for each in found] == [[items[2]], items[:2], [], [], [items[3]], [items[0]]]
         assert list(await store.read_each([])) == []
+
+
+async def test_what_is_read_together_follows_every_change(backend: Backend, root: str) -> None:
+    """What was read before is not read again while nothing of its kind has changed; whatever has changed is seen."""
+    group = f"/registry/{root.strip('/').replace('/', '-')}"
+    places = [f"{group}{place}" for place in ("/", "/jobs/", "/jobs/a/", "/jobs/b/", "/nodes/", "/none/")]
+    randomly, kept = random.Random(7), dict[str, Item]()
+    async with opened(backend) as store:
+        for number in range(60):
+            key = f"{group}/{randomly.choice(('jobs/a/', 'jobs/b/', 'nodes/'))}{randomly.randrange(3)}"
+            if key not in kept:
+                kept[key] = await store.create(key, value(number))
+            elif randomly.random() < 0.5:
+                kept[key] = await store.update(key, value(number), kept[key].revision)
+            else:
+                await store.delete(key, kept.pop(key).revision)
+            for place, found in zip(places, await store.read_each(places), strict=True):
+                assert list(found) == [kept[each] for each in sorted(kept) if each.startswith(place)]

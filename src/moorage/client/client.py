@@ -224,6 +224,9 @@ async def _lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[Sequence[bytes]
     begun: list[bytes] = []
     size = 0
     async for chunk in chunks:
+        if not size and chunk.endswith(b"\n"):  # whole lines, as our own server sends them
+            yield chunk.split(b"\n")
+            continue
         first, newline, more = chunk.partition(b"\n")
         begun.append(first)
         size += len(first)

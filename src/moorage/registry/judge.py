@@ -42,24 +42,30 @@ def judge(
     `old` is what it replaces, None for a new object. An error that the stored object has already is not held against an
     update: the object may have been stored when the rules were less strict.
     """
-    typed, before = convert(new, strategy.kind.struct), None if old is None else convert(old, strategy.kind.struct)
     errors = metadata_errors(strategy, new, old)
-    if not subresource:
-        if old is None or not strategy.is_frozen:
-            errors += _placement_errors(typed, before, gates)
-        errors += strategy.errors(new, old)
-        if errors and old is not None:
-            known = set(map(str, stored_errors(strategy, old, gates)))
-            errors = [error for error in errors if str(error) not in known]
-        if not errors:
-            errors += strategy.conflicts(new, old, state)
-    elif old is not None and subresource == "status":
-        errors += strategy.status_errors(new, old)
-    elif old is not None and (part := strategy.parts.get(subresource)):
-        errors += part.errors(new, old)
-    if subresource or not advise:
+    if subresource:
+        return errors + _part_errors(strategy, new, old, subresource), []
+    typed, before = convert(new, strategy.kind.struct), None if old is None else convert(old, strategy.kind.struct)
+    if old is None or not strategy.is_frozen:
+        errors += _placement_errors(typed, before, gates)
+    errors += strategy.errors(new, old)
+    if errors and old is not None:
+        known = set(map(str, stored_errors(strategy, old, gates)))
+        errors = [error for error in errors if str(error) not in known]
+    if not errors:
+        errors += strategy.conflicts(new, old, state)
+    if not advise:
         return errors, []
     return errors, [*_advice(typed, before, gates), *(strategy.warnings(new) if old is None else ())]
+
+
+def _part_errors(strategy: Strategy, new: Data, old: Data | None, subresource: str) -> list[FieldError]:
+    if old is None:
+        return []
+    if subresource == "status":
+        return list(strategy.status_errors(new, old))
+    part = strategy.parts.get(subresource)
+    return list(part.errors(new, old)) if part else []
 
 
 def limit(strategy: Strategy, new: Data, old: Data | None, state: State, subresource: str = "") -> None:

@@ -47,9 +47,9 @@ class History:
         self._trim(len(self._events) - len(events))
         if events:
             self.read.clear()
-        keys = [event.item.key for event in events]
+        folders = {event.item.key[: event.item.key.rfind("/") + 1] for event in events}
         for prefix, watchers in list(self._idle.items()):
-            if any(key.startswith(prefix) for key in keys):
+            if _concerns(prefix, folders, events):
                 self._wake(prefix, nothing=False)
             else:
                 for watcher in watchers:
@@ -148,6 +148,13 @@ class History:
             self.start = max(self.start, self._events[count - 1].revision)
             self._bytes -= sum(len(event.item.value) for event in self._events[:count])
             del self._events[:count]
+
+
+def _concerns(prefix: str, folders: set[str], events: list[WatchEvent]) -> bool:
+    """Whether one of some changes, whose keys are in these folders, is below a prefix."""
+    if prefix.endswith("/"):  # as almost all are: then the folder decides
+        return any(folder.startswith(prefix) for folder in folders)
+    return any(event.item.key.startswith(prefix) for event in events)
 
 
 class Watcher:

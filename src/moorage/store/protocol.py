@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from enum import Enum
 from typing import NamedTuple, Protocol
@@ -50,12 +50,19 @@ class WatchEvent(NamedTuple):
 class Batch(list[WatchEvent]):
     """Some changes in their order. Batches may be shared between watchers: read only."""
 
-    __slots__ = ("revision",)
+    __slots__ = ("_text", "revision")
 
     def __init__(self, events: Iterable[WatchEvent], revision: int) -> None:
         super().__init__(events)
         self.revision = revision
         """The revision up to which the watcher has seen everything, and from which it may resume."""
+        self._text: bytes | None = None
+
+    def text(self, line: Callable[[WatchEvent], bytes]) -> bytes:
+        """The lines of all changes, made once for all watchers that want the same ones."""
+        if self._text is None:
+            self._text = b"".join(map(line, self))
+        return self._text
 
 
 class Page(NamedTuple):

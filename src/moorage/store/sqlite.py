@@ -9,6 +9,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
+from moorage.bounded import Bounded
 from moorage.store.database import FIRST_REVISION, Row, checksum_of
 from moorage.store.disk import Disk
 from moorage.store.history import MAX_BYTES, MAX_EVENTS, History, Watcher
@@ -29,6 +30,8 @@ MAX_BATCH, MAX_BATCH_BYTES = 512, 2 * 1024 * 1024
 FREED_AT_ONCE = 16
 PROGRESS_SECONDS = 5.0
 
+_LISTED = 1024
+_REGISTRY = "/registry/"
 _CLOSED = "the store is closed"
 _BEING_DELETED = b'"deletionTimestamp":"'
 _MARK_BYTES = 4096
@@ -72,6 +75,10 @@ class SqliteStore:
     def __init__(self, disk: Disk, history: History) -> None:
         self._items = disk.items
         self._keys = SortedKeys(disk.items)
+        self._changed: dict[str, int] = {}
+        """The revisions of the latest changes, by kind."""
+        self._listed: Bounded[str, tuple[int, Sequence[Item]]] = Bounded(_LISTED)
+        """What is below prefixes, and the revision of the change of the kind that it is as of."""
         self._history = history
         self._pending: dict[str, list[asyncio.Future[None]]] = {}
         self._queue: SimpleQueue[_Write | None] = SimpleQueue()
@@ -118,11 +125,22 @@ class SqliteStore:
 
     async def read_each(self, places: Sequence[str]) -> Sequence[Sequence[Item]]:
         """The items now below each of some prefixes or under some keys, as of one revision."""
-        items, found = self._items, []
-        for place in places:
-            keys = self._keys.first(place, "", 0) if place.endswith("/") else [place] if place in items else ()
-            found.append([items[key] for key in keys] if keys else [])
-        return found
+        return [self._below(place) if place.endswith("/") else self._under(place) for place in places]
+
+    def _under(self, key: str) -> Sequence[Item]:
+        item = self._items.get(key)
+        return (item,) if item else ()
+
+    def _below(self, prefix: str) -> Sequence[Item]:
+        """The items below a prefix: the same ones as last time when nothing of their kind has changed."""
+        kind = _kind_of(prefix)
+        if not kind:
+            return [self._items[key] for key in self._keys.first(prefix, "", 0)]
+        changed, known = self._changed.get(kind, 0), self._listed.get(prefix)
+        if known is None or known[0] != changed:
+            known = changed, [self._items[key] for key in self._keys.first(prefix, "", 0)]
+            self._listed.put(prefix, known)
+        return known[1]
 
     async def create(self, key: str, value: bytes, *, along: Sequence[Item] = ()) -> Item:
         """Create an object; returns once it is durable."""
@@ -256,6 +274,7 @@ class SqliteStore:
         events = [write.event(revision + place) for place, write in enumerate(writes, 1)]
         for event in events:
             item = event.item
+            self._changed[_kind_of(item.key)] = item.revision
             if event.change is Change.DELETED:
                 del self._items[item.key]
                 self._keys.remove(item.key)
@@ -288,3 +307,11 @@ class SqliteStore:
         self._reports.cancel()
         self._history.fail(StoreUnavailable(_CLOSED))
         self._finished.set_result(None)
+
+
+def _kind_of(key: str) -> str:
+    """The part of a key that the objects of a kind have in common, /registry/GROUP/PLURAL/; empty when it has none."""
+    if not key.startswith(_REGISTRY):
+        return ""
+    group = key.find("/", len(_REGISTRY))
+    return key[: key.find("/", group + 1) + 1] if group > 0 else ""

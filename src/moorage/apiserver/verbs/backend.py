@@ -18,13 +18,11 @@ from moorage.apiserver.http.messages import Request, Response
 from moorage.apiserver.request.routes import Route
 from moorage.apiserver.verbs.admission import Admission
 from moorage.apiserver.verbs.stencils import Stencils
-from moorage.bounded import Bounded
 from moorage.client.clock import Clock
 from moorage.store.protocol import Store
 
 _LISTS = 4
 """How many times all objects of a kind are read before others are served."""
-_WATCH_LINES, _WATCH_BYTES = 4096, 16 << 20
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,9 +40,6 @@ class Backend:
     stencils: Stencils = field(default_factory=Stencils)
     charging: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
     """By namespace: held by the one write that is being charged to its quotas."""
-    watch_lines: Bounded[tuple[int, str], bytes] = field(default_factory=lambda: Bounded(_WATCH_LINES, _WATCH_BYTES))
-    """What plain watchers are sent, by revision and key: encoded once for all of them."""
-
     lists: Seats = field(default_factory=lambda: Seats(_LISTS, 1_000_000))
 
     @asynccontextmanager

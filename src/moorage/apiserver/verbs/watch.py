@@ -49,6 +49,10 @@ async def watch(backend: Backend, route: Route, request: Request) -> Response:
     return Response(200, headers=_STREAM, stream=watcher.lines(items, after, mark_end=initial))
 
 
+def _plain_line(event: WatchEvent) -> bytes:
+    return _line(event.change.value, event.item.body)
+
+
 def _line(change: str, body: bytes) -> bytes:
     return b'{"type":"%b","object":%b}\n' % (change.encode(), body)
 
@@ -84,7 +88,8 @@ class _Watcher:
                     if done:
                         batch, waiting = waiting.result(), None
                         after = batch.revision
-                        if lines := b"".join(map(self._event_line, batch)):
+                        shared = self._plain and self._matches is None
+                        if lines := batch.text(_plain_line) if shared else b"".join(map(self._event_line, batch)):
                             yield lines
                     if self._bookmarks and time.monotonic() - marked >= _BOOKMARK_SECONDS:
                         marked = time.monotonic()
@@ -122,20 +127,12 @@ class _Watcher:
     def _event_line(self, event: WatchEvent) -> bytes:
         """A change as this watcher sees it: an object that is no longer selected counts as deleted."""
         if self._matches is None:
-            return self._shared_line(event) if self._plain else self._line(event.change, event.item)
+            return self._line(event.change, event.item)
         now = event.change is not Change.DELETED and self._selects(event.item)
         before = event.previous is not None and self._selects(event.previous)
         if now:
             return self._line(Change.MODIFIED if before else Change.ADDED, event.item)
         return self._line(Change.DELETED, event.item) if before else b""
-
-    def _shared_line(self, event: WatchEvent) -> bytes:
-        lines, key = self._backend.watch_lines, (event.item.revision, event.item.key)
-        line = lines.get(key)
-        if line is None:
-            line = _line(event.change.value, event.item.body)
-            lines.put(key, line, len(line))
-        return line
 
     def _line(self, change: Change, item: Item) -> bytes:
         if self._plain:
