@@ -18,7 +18,9 @@ from tests.apiserver.asked import MERGE, Asked
 from tests.plane import api_server
 
 Data = dict[str, Any]
-PODS = "/api/v1/namespaces/team/pods"
+TEAM = "/api/v1/namespaces/team"
+PODS = f"{TEAM}/pods"
+LIMIT = {"type": "Container", "max": {"cpu": "2"}, "default": {"cpu": "1"}}
 CLAIM = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
 SELECTOR = {"matchLabels": {"app": "web"}}
 TERM = {"labelSelector": SELECTOR, "topologyKey": "zone"}
@@ -66,6 +68,10 @@ CHANGES: tuple[tuple[str, str, Data | None], ...] = (
     ("POST", RUNTIME, {"metadata": {"name": "sandbox"}, "handler": "s", "scheduling": {"nodeSelector": {"s": "y"}}}),
     ("DELETE", f"{RUNTIME}/sandbox", None),
     ("PATCH", "/api/v1/namespaces/team", {"metadata": {"annotations": {"note": "x"}}}),
+    ("POST", f"{TEAM}/limitranges", {"metadata": {"name": "l"}, "spec": {"limits": [LIMIT]}}),
+    ("DELETE", f"{TEAM}/limitranges/l", None),
+    ("POST", f"{TEAM}/resourcequotas", {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}}),
+    ("DELETE", f"{TEAM}/resourcequotas/q", None),
 )
 
 
