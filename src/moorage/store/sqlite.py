@@ -65,6 +65,15 @@ class _Write(NamedTuple):
         return WatchEvent(change, Item(self.key, self.value, revision), self.previous)
 
 
+class _Listed(NamedTuple):
+    """Items below a prefix."""
+
+    kind: str
+    changed: int
+    """The revision of the latest change of their kind when they were listed."""
+    items: Sequence[Item]
+
+
 class SqliteStore:
     """Objects in memory and in a file. Reads and checks happen in the event loop, commits in a thread.
 
@@ -77,8 +86,8 @@ class SqliteStore:
         self._keys = SortedKeys(disk.items)
         self._changed: dict[str, int] = {}
         """The revisions of the latest changes, by kind."""
-        self._listed: Bounded[str, tuple[int, Sequence[Item]]] = Bounded(_LISTED)
-        """What is below prefixes, and the revision of the change of the kind that it is as of."""
+        self._listed: Bounded[str, _Listed] = Bounded(_LISTED)
+        """What is below prefixes."""
         self._history = history
         self._pending: dict[str, list[asyncio.Future[None]]] = {}
         self._queue: SimpleQueue[_Write | None] = SimpleQueue()
@@ -133,14 +142,13 @@ class SqliteStore:
 
     def _below(self, prefix: str) -> Sequence[Item]:
         """The items below a prefix: the same ones as last time when nothing of their kind has changed."""
-        kind = _kind_of(prefix)
-        if not kind:
-            return [self._items[key] for key in self._keys.first(prefix, "", 0)]
-        changed, known = self._changed.get(kind, 0), self._listed.get(prefix)
-        if known is None or known[0] != changed:
-            known = changed, [self._items[key] for key in self._keys.first(prefix, "", 0)]
-            self._listed.put(prefix, known)
-        return known[1]
+        known = self._listed.get(prefix)
+        if known is not None and known.changed == self._changed.get(known.kind, 0):
+            return known.items
+        items, kind = [self._items[key] for key in self._keys.first(prefix, "", 0)], _kind_of(prefix)
+        if kind:
+            self._listed.put(prefix, _Listed(kind, self._changed.get(kind, 0), items))
+        return items
 
     async def create(self, key: str, value: bytes, *, along: Sequence[Item] = ()) -> Item:
         """Create an object; returns once it is durable."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ from moorage.registry.table import strategy_of
 from moorage.store.protocol import Item, Store
 
 _NAMESPACE, _POD = kinds.row("v1", "Namespace"), kinds.row("v1", "Pod")
-_MAX_TAINT_KEYS = 1000
+_MAX_TAINT_KEYS = _MAX_PLACES = 1000
 _REFUSALS = (MetadataError, DecodeError, Denied, AbsentObject)
 
 
@@ -41,27 +41,33 @@ class Surroundings(NamedTuple):
         return State({resource: [decoded(item) for item in items] for resource, items in self.found})
 
 
+_NOTHING = Surroundings(())
+
+
 @dataclass(slots=True)
 class Admission:
     """The rules of one API server: its gates, and the other objects that some rules look at."""
 
     store: Store
     gates: Gates
+    _places: Bounded[tuple[str, str, str, str | None], tuple[tuple[str, str], ...]] = field(
+        default_factory=lambda: Bounded(_MAX_PLACES)
+    )
+    """Where the objects are on which a write depends, by kind, namespace and sub-resource."""
     _compared: Bounded[str, tuple[int, str]] = field(default_factory=lambda: Bounded(_MAX_TAINT_KEYS))
     """By taint key: the revision up to which no pod compares it, and the key of a pod that does."""
 
     async def around(self, strategy: Strategy, namespace: str, *, updated: str | None = None) -> Surroundings:
         """The objects on which a new object of a kind depends, or an update of one or of its sub-resource."""
-        resources, places = [], []
-        for kind, in_namespace, updates in strategy.depends_on:
-            if updated is None or updated in updates:
-                resources.append(kind.resource)
-                places.append(prefix(kind, namespace if in_namespace else ""))
-        if updated is None and strategy.kind.namespaced:
-            resources.append(_NAMESPACE.resource)
-            places.append(key(_NAMESPACE, "", namespace))
-        found = await self.store.read_each(places) if places else ()
-        return Surroundings(tuple(zip(resources, found, strict=True)))
+        who = strategy.kind.group, strategy.kind.kind, namespace, updated
+        places = self._places.get(who)
+        if places is None:
+            places = tuple(_places(strategy, namespace, updated))
+            self._places.put(who, places)
+        if not places:
+            return _NOTHING
+        found = await self.store.read_each([place for _, place in places])
+        return Surroundings(tuple([(resource, items) for (resource, _), items in zip(places, found, strict=True)]))
 
     async def prepare_create(self, kind: Kind, new: Data, namespace: str, now: str, uid: str) -> State:
         """Make of what a client sent the object that is to be stored, in place; the state on which it depends."""
@@ -127,6 +133,15 @@ class Admission:
         where, operator = next((comparison for comparison in comparisons if comparison[1]), ("", ""))
         self._compared.put(taint_key, (seen, where) if where else (page.revision, ""))
         return operator
+
+
+def _places(strategy: Strategy, namespace: str, updated: str | None) -> Iterator[tuple[str, str]]:
+    """The resource names and the places in the store of what a write depends on."""
+    for kind, in_namespace, updates in strategy.depends_on:
+        if updated is None or updated in updates:
+            yield kind.resource, prefix(kind, namespace if in_namespace else "")
+    if updated is None and strategy.kind.namespaced:
+        yield _NAMESPACE.resource, key(_NAMESPACE, "", namespace)
 
 
 def compared_by(pod: Item, taint_key: str) -> str:
