@@ -49,7 +49,7 @@ class Run:
     site: Site
     seed: int
     answers: Counter[int] = field(default_factory=Counter)
-    recent: deque[tuple[float, float, Asked]] = field(default_factory=lambda: deque(maxlen=20_000))
+    recent: deque[tuple[float, float, Asked]] = field(default_factory=lambda: deque(maxlen=500_000))
     """When it was sent, when it was answered, and what."""
     problems: list[str] = field(default_factory=list)
     seen: Seen = field(default_factory=Seen)

@@ -12,7 +12,7 @@ from aiohttp import ClientSession as Session
 
 from attack_rows.frame import Site
 from fuzzing.asking import NAMESPACE, NARROW, collection
-from fuzzing.bodies import JSON, MERGE_PATCH, NAMES, STRATEGIC
+from fuzzing.bodies import JSON, MERGE_PATCH, NAMES, STRATEGIC, VALID
 from fuzzing.sending import Told
 from moorage.api.kinds import KINDS, Kind
 
@@ -21,6 +21,7 @@ TABLE = f"{JSON};as=Table;v=v1;g=meta.k8s.io"
 PATIENCE = 60.0
 _MOST = 40
 """So many objects of a kind are tried one by one."""
+_OURS = {*NAMES, *(obj["metadata"]["name"] for several in VALID.values() for obj in several)}
 _FINE = (200, 201, 202, 404, 409)
 """Controllers change and delete objects at any time."""
 
@@ -61,10 +62,12 @@ async def _ours(session: Session, kind: Kind) -> list[Data]:
 
 
 def _is_ours(kind: Kind, obj: Data) -> bool:
+    """Whether the run brought an object about, and its end should be tried."""
     metadata = obj["metadata"]
-    if kind.plural == "events" or metadata["name"] in NAMES:
-        return kind.plural != "events"
-    return kind.plural in ("pods", "replicasets", "jobs") and metadata["namespace"] in (NAMESPACE, NARROW)
+    if metadata["name"] in _OURS:
+        return True
+    made = kind.plural in ("pods", "replicasets", "jobs", "controllerrevisions", "resourceclaims")
+    return made and metadata["namespace"] in (NAMESPACE, NARROW)
 
 
 def _path(kind: Kind, obj: Data) -> str:
