@@ -16,7 +16,7 @@ from fuzzing.texts import LANGUAGES, LONG, edge, expression, pick, quantity, sch
 from moorage.api.kinds import KINDS, Kind, find
 from moorage.match.operators import COMPARISONS
 from moorage.registry.schema import field_table
-from mutations import changed, draw
+from mutations import changed, draw, some_value
 
 Data = dict[str, Any]
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
@@ -63,6 +63,9 @@ def some_object(random: Random, kind: Kind, name: str) -> Data:
     if isinstance(metadata, dict) and random.random() < 0.95:
         metadata["name"] = name
         metadata.pop("namespace", None)
+    status = field_table()["types"][code].get("status")
+    if status and random.random() < 0.2:
+        obj["status"] = some_value(random, status, 0)
     if random.random() < 0.4:
         _spoil(random, obj)
     return obj
