@@ -19,7 +19,6 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 
 from attack_rows.canary import FREEZE, Seen
@@ -117,7 +116,7 @@ async def prepare(site: Site) -> None:
         await site.fill(f"/api/v1/namespaces/{namespace}/resourcequotas", [quota])
 
 
-async def measure(seed: int, seconds: float, most: int | None, directory: Path) -> Run:
+async def measure(seed: int, seconds: float, directory: Path) -> Run:
     directory.mkdir()
     site = Site(directory, "administrator", ("up", "--nodes", "3"))
     run = Run(site, seed)
@@ -126,7 +125,7 @@ async def measure(seed: int, seconds: float, most: int | None, directory: Path) 
         await prepare(site)
         with site.watched() as run.seen:
             await site.settle()
-            await fuzz(run, islice(stream(seed), most), seconds)
+            await fuzz(run, stream(seed), seconds)
         run.judge_freezes()
         run.problems += await unusable(site)
         assert site.process is not None
@@ -145,10 +144,9 @@ async def measure(seed: int, seconds: float, most: int | None, directory: Path) 
 def main() -> bool:
     seconds = float(os.environ.get("FUZZ_SECONDS") or 60)
     seed = int(os.environ.get("SEED") or secrets.randbits(32))
-    most = int(os.environ.get("FUZZ_REQUESTS") or 0) or None
     print(f"== requests at random for {seconds:.0f} s: make fuzz SEED={seed}", flush=True)
     with tempfile.TemporaryDirectory() as directory:
-        run = asyncio.run(measure(seed, seconds, most, Path(directory) / "data"))
+        run = asyncio.run(measure(seed, seconds, Path(directory) / "data"))
     answers = ", ".join(f"{count:,} × {status or 'none'}" for status, count in sorted(run.answers.items()))
     print(f"{run.answers.total():,} requests: {answers}")
     for status in sorted(BY_DESIGN.keys() & run.answers.keys()):

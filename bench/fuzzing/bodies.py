@@ -86,6 +86,21 @@ def _spoil(random: Random, obj: Any) -> None:
         )
     if random.random() < 0.3:
         _add_expressions(random, obj)
+    if places and random.random() < 0.1:
+        _inflate(random, *random.choice(places))
+
+
+def _inflate(random: Random, holder: Any, key: Any) -> None:
+    """Make one value of an object large: many items, many keys or a long text."""
+    value, count = holder[key], random.choice((50, 300, 3_000, 10_000))
+    if isinstance(value, list) and value:
+        item = value[0]
+        holder[key] = [{**item, "name": f"n{n}"} if isinstance(item, dict) else item for n in range(count)]
+    elif isinstance(value, dict) and value:
+        item = next(iter(value.values()))
+        holder[key] = {f"k{n}": item for n in range(count)}
+    elif isinstance(value, str) and value:
+        holder[key] = value * count
 
 
 def _places(value: Any) -> list[tuple[Any, Any]]:

@@ -22,6 +22,8 @@ PATIENCE = 60.0
 _MOST = 40
 """So many objects of a kind are tried one by one."""
 _OURS = {*NAMES, *(obj["metadata"]["name"] for several in VALID.values() for obj in several)}
+_OTHERS = {"bound", "editor", "viewer", "namespace-admin", "default", "kube-root-ca.crt", "kubernetes"}
+"""What a namespace has before the run."""
 _FINE = (200, 201, 202, 404, 409)
 """Controllers change and delete objects at any time."""
 
@@ -63,11 +65,10 @@ async def _ours(session: Session, kind: Kind) -> list[Data]:
 
 def _is_ours(kind: Kind, obj: Data) -> bool:
     """Whether the run brought an object about, and its end should be tried."""
-    metadata = obj["metadata"]
-    if metadata["name"] in _OURS:
-        return True
-    made = kind.plural in ("pods", "replicasets", "jobs", "controllerrevisions", "resourceclaims")
-    return made and metadata["namespace"] in (NAMESPACE, NARROW)
+    name, namespace = obj["metadata"]["name"], obj["metadata"].get("namespace")
+    if namespace in (NAMESPACE, NARROW):
+        return kind.plural != "events" and name not in _OTHERS
+    return name in _OURS
 
 
 def _path(kind: Kind, obj: Data) -> str:
