@@ -127,6 +127,8 @@ async def measure(seed: int, seconds: float, directory: Path) -> Run:
             await site.settle()
             await fuzz(run, stream(seed), seconds)
         run.judge_freezes()
+        if run.seen.failed:
+            run.problems.append(f"{run.seen.failed} honest requests failed")
         run.problems += await unusable(site)
         assert site.process is not None
         if (left := await given_back(site)) >= HISTORY + LEFT:
