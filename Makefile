@@ -6,6 +6,7 @@ GATES := AllAlpha=true
 # Tests of real processes wait now and then: one worker more than there are cores keeps all of them busy.
 PARALLEL = -n $(shell expr $$(nproc) + 1) --dist loadfile --no-loadscope-reorder
 FUZZ_MINUTES := 10
+FUZZ_SECONDS ?= 60
 
 .PHONY: up stories setup test fuzz coverage lint format bench lock clean
 
@@ -22,11 +23,12 @@ test: .venv/.dev
 	@echo "== running the test suite"
 	@$(BIN)/pytest $(PARALLEL)
 
-# SEED repeats a round that found something.
+# Rounds for FUZZ_MINUTES: requests at random to a live server for FUZZ_SECONDS, then all random tests. SEED repeats a round.
 fuzz: .venv/.dev
 	@end=$$(( $$(date +%s) + 60 * $(FUZZ_MINUTES) )); \
 	while seed=$${SEED:-$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}; do \
-		echo "== running all random tests: make fuzz SEED=$$seed"; \
+		echo "== a round with a new seed: make fuzz SEED=$$seed"; \
+		FUZZ_SECONDS=$(FUZZ_SECONDS) SEED=$$seed PYTHONPATH=. $(BIN)/python bench/fuzz.py || exit 1; \
 		MOORAGE_TEST_SEED=$$seed $(BIN)/pytest $(PARALLEL) -m "hypothesis or seeded" --hypothesis-profile fuzz --hypothesis-seed $$seed || exit 1; \
 		test -z "$$SEED" -a $$(date +%s) -lt $$end || break; \
 	done
@@ -50,7 +52,7 @@ format: .venv/.dev
 	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
 bench: .venv/.dev
-	@for file in $(filter-out $(addprefix bench/,serving.py cel_engines.py upstream.py mutations.py differential.py),$(wildcard bench/*.py)); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+	@for file in $(filter-out $(addprefix bench/,serving.py cel_engines.py upstream.py mutations.py differential.py fuzz.py),$(wildcard bench/*.py)); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 lock: .venv/.dev
 	@echo "== resolving dependencies"

@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import attack_rows
-from attack_rows.canary import Seen, canary
+from attack_rows.canary import FREEZE, Seen
 from attack_rows.frame import NO_ANSWER, ROWS, Row, Site
 
-FREEZE = 0.25
 RISE, LEFT = 300.0, 100.0
 """Megabytes above idle: at most, and of those that may be left a while later."""
 PATIENCE = 30.0
@@ -80,7 +79,7 @@ async def measure(row: Row, directory: Path) -> Result:
             site.miss(f"the process ended with {site.process.process.returncode}")
         if error := site.process.traceback():
             site.miss(f"a traceback: {error}")
-        result.left = await _given_back(row, site)
+        result.left = site.process.memory() - site.idle if row.keeps else await given_back(site)
         return result
     finally:
         if site.process:
@@ -95,17 +94,18 @@ async def _attacked(row: Row, site: Site) -> Seen:
     await site.serve()
     if row.prepare:
         await row.prepare(site)
-    with canary(site.port, site.authority, site.token("administrator"), site.token("tenant")) as seen:
+    with site.watched() as seen:
         await site.settle()
         await row.act(site)
         await asyncio.sleep(row.linger)
     return seen
 
 
-async def _given_back(row: Row, site: Site) -> float:
+async def given_back(site: Site) -> float:
+    """Megabytes above idle, after a while at most in which memory may be given back."""
     assert site.process is not None
     end = time.monotonic() + PATIENCE
-    while (left := site.process.memory() - site.idle) >= LEFT and not row.keeps and time.monotonic() < end:
+    while (left := site.process.memory() - site.idle) >= LEFT and time.monotonic() < end:
         await asyncio.sleep(0.5)
     return left
 

@@ -103,7 +103,7 @@ def draw(random: Random, code: str, obj: Data) -> list[Change]:
     for _ in range(random.choice((1, 1, 1, 1, 2))):
         if absent and random.random() < 0.1:
             path, inner = random.choice(absent)
-            changes.append(Change(path, _value(random, inner, 0)))
+            changes.append(Change(path, some_value(random, inner, 0)))
         else:
             path, inner = random.choice(present)
             changes.append(Change(path, _other(random, inner, _at(obj, path))))
@@ -158,30 +158,30 @@ def _other(random: Random, code: str, value: Any) -> Any:
         return GONE
     if isinstance(value, list) and value and random.random() < 0.7:
         kept = copy.deepcopy(value)
-        return random.choice(([], [*kept, kept[0]], kept[1:], [*kept, _value(random, code[1:], 0)]))
+        return random.choice(([], [*kept, kept[0]], kept[1:], [*kept, some_value(random, code[1:], 0)]))
     if isinstance(value, dict) and code[0] == "{" and random.random() < 0.7:
-        return {**value, random.choice(KEYS): _value(random, code[1:], 0)}
+        return {**value, random.choice(KEYS): some_value(random, code[1:], 0)}
     if isinstance(value, str) and random.random() < 0.3:
         return random.choice(
             (value.upper(), value + "x" * 60, f"{value}.", f"-{value}", value[:-1], f"{value}/{value}")
         )
     if isinstance(value, int) and not isinstance(value, bool) and random.random() < 0.5:
         return random.choice((-value, value + 1, value - 1))
-    return _value(random, code, 0)
+    return some_value(random, code, 0)
 
 
-def _value(random: Random, code: str, depth: int) -> Any:
+def some_value(random: Random, code: str, depth: int) -> Any:
     """Some value of a type."""
     code = code.lstrip("?").partition("=")[0]
     if code[0] == "[":
-        return [_value(random, code[1:], depth + 1) for _ in range(random.randrange(3 if depth < 3 else 1))]
+        return [some_value(random, code[1:], depth + 1) for _ in range(random.randrange(3 if depth < 3 else 1))]
     if code[0] == "{":
-        return {random.choice(KEYS): _value(random, code[1:], depth + 1) for _ in range(random.randrange(3))}
+        return {random.choice(KEYS): some_value(random, code[1:], depth + 1) for _ in range(random.randrange(3))}
     if code not in _LEAVES:
         fields = field_table()["types"][code]
         known = sorted(fields if code == "v1.CELDeviceSelector" else fields.keys() - OWN_FIELDS)
         names = random.sample(known, min(len(known), random.randrange(4 if depth < 3 else 2)))
-        return {name: _value(random, fields[name], depth + 1) for name in names}
+        return {name: some_value(random, fields[name], depth + 1) for name in names}
     return random.choice(_LEAVES[code])
 
 

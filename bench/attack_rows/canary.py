@@ -9,13 +9,27 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Event
+from typing import NamedTuple
+
+from serving import processor_seconds
 
 PAUSE = 0.02
 PATIENCE = 60.0
+FREEZE = 0.25
+"""Seconds: an answer that takes longer is slow."""
+
+
+class SlowAnswer(NamedTuple):
+    """An answer to the administrator that took long."""
+
+    start: float
+    seconds: float
+    processor: float
+    """Seconds of processor time that the server used meanwhile; otherwise it waited for a disk or a processor."""
 
 
 @dataclass
@@ -26,13 +40,16 @@ class Seen:
     """The longest that the administrator waited for an answer, in seconds."""
     served: int = 0
     failed: int = 0
+    slow: list[SlowAnswer] = field(default_factory=list)
 
 
 class Honest:
     """One user with a connection, who asks one question again and again."""
 
-    def __init__(self, port: int, authority: str, token: str) -> None:
+    def __init__(self, port: int, authority: str, token: str, server: int) -> None:
         self.port = port
+        self.server = server
+        self.slow: list[SlowAnswer] = []
         self.trust = ssl.create_default_context(cafile=authority)
         self.token = token
         self.connection: http.client.HTTPSConnection | None = None
@@ -41,7 +58,7 @@ class Honest:
 
     def ask(self, method: str, path: str, body: str | None = None) -> None:
         head = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/merge-patch+json"}
-        start = time.perf_counter()
+        start, used = time.monotonic(), processor_seconds(self.server)
         try:
             if self.connection is None:
                 self.connection = http.client.HTTPSConnection(
@@ -53,7 +70,10 @@ class Honest:
             served = answer.status < 400
         except (OSError, http.client.HTTPException):
             served, self.connection = False, None
-        self.longest = max(self.longest, time.perf_counter() - start)
+        taken = time.monotonic() - start
+        self.longest = max(self.longest, taken)
+        if taken >= FREEZE:
+            self.slow.append(SlowAnswer(start, taken, processor_seconds(self.server) - used))
         self.served += served
         self.failed += not served
 
@@ -72,26 +92,29 @@ def _until(stop: Event, act: Callable[[], None]) -> None:
         time.sleep(PAUSE)
 
 
-def _main(port: int, authority: str, administrator: str, tenant: str, stop: Event, told: Connection) -> None:
-    reader, writer = Honest(port, authority, administrator), Honest(port, authority, tenant)
+def _main(
+    port: int, authority: str, administrator: str, tenant: str, server: int, stop: Event, told: Connection
+) -> None:
+    reader, writer = Honest(port, authority, administrator, server), Honest(port, authority, tenant, server)
     reader.read()
     writer.write()
     reader.longest = 0
+    reader.slow.clear()
     told.send(None)
     threads = [threading.Thread(target=_until, args=(stop, act)) for act in (reader.read, writer.write)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    told.send(Seen(reader.longest, reader.served + writer.served, reader.failed + writer.failed))
+    told.send(Seen(reader.longest, reader.served + writer.served, reader.failed + writer.failed, reader.slow))
 
 
 @contextmanager
-def canary(port: int, authority: str, administrator: str, tenant: str) -> Iterator[Seen]:
-    """Ask until the block ends; what was seen is filled in then."""
+def canary(port: int, authority: str, administrator: str, tenant: str, server: int) -> Iterator[Seen]:
+    """Ask the server, a process, until the block ends; what was seen is filled in then."""
     context = get_context("spawn")
     stop, (told, tell) = context.Event(), context.Pipe(duplex=False)
-    process = context.Process(target=_main, args=(port, authority, administrator, tenant, stop, tell))
+    process = context.Process(target=_main, args=(port, authority, administrator, tenant, server, stop, tell))
     process.start()
     told.recv()
     seen = Seen()
@@ -100,5 +123,5 @@ def canary(port: int, authority: str, administrator: str, tenant: str) -> Iterat
     finally:
         stop.set()
         last = told.recv()
-        seen.freeze, seen.served, seen.failed = last.freeze, last.served, last.failed
+        seen.freeze, seen.served, seen.failed, seen.slow = last.freeze, last.served, last.failed, last.slow
         process.join()

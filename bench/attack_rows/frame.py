@@ -27,11 +27,14 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import aiohttp
+
+from attack_rows.canary import Seen, canary
 
 ROLES = {"editor": "edit", "viewer": "view", "namespace admin": "admin", "tenant": "edit"}
 """Users with a role in a namespace: `default`, but that of the honest tenant is `honest`."""
@@ -83,6 +86,8 @@ class Process:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        if self.process.stdout:
+            self.process.stdout.close()
 
 
 @dataclass
@@ -167,6 +172,12 @@ class Site:
         await asyncio.sleep(1)
         self.process.forget_peak()
         self.idle = self.process.memory()
+
+    def watched(self) -> AbstractContextManager[Seen]:
+        """Honest users, until the block ends."""
+        assert self.process is not None
+        tokens = self.token("administrator"), self.token("tenant")
+        return canary(self.port, self.authority, *tokens, self.process.process.pid)
 
     async def serve(self) -> None:
         """Start the server of the row, with its users."""

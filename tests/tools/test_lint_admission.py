@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections import Counter
 from pathlib import Path
@@ -18,6 +17,7 @@ from moorage.registry.schema import field_table
 from moorage.tools.admission import ManifestAdmission
 from moorage.tools.cluster import Cluster, read_cluster
 from moorage.tools.lint import lint
+from mutations import changed, draw
 from tests.apiserver.asked import Asked
 from tests.plane import api_server
 
@@ -32,15 +32,6 @@ LIMITS: Data = {
 ABSENT = ("no PriorityClass with name", 'RuntimeClass "', "namespaces ")
 """How refusals begin that are about an object which does not exist."""
 COUNT = 800
-
-
-def _mutations() -> Any:
-    spec = importlib.util.spec_from_file_location("mutations", BENCH / "mutations.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def collection(obj: Data) -> str:
@@ -71,7 +62,7 @@ def said(file: Path, others: Cluster, body: Data, *, is_complete: bool) -> list[
 @pytest.mark.seeded
 @pytest.mark.parametrize("seed", [1])
 async def test_lint_refuses_what_the_api_server_refuses(seed: int, tmp_path: Path) -> None:
-    random, mutations, outcomes = Random(seed), _mutations(), Counter[str]()
+    random, outcomes = Random(seed), Counter[str]()
     stored = [*yaml.safe_load((BENCH / "differential.yaml").read_text()), LIMITS]
     async with api_server(tmp_path / "data") as server:
         ask = Asked(server.transport("tests"))
@@ -82,7 +73,7 @@ async def test_lint_refuses_what_the_api_server_refuses(seed: int, tmp_path: Pat
         for number in range(COUNT):
             obj = stored[number % len(stored)]
             fresh = {**obj, "metadata": {**obj["metadata"], "name": f"{obj['metadata']['name']}-new"}}
-            body = mutations.changed(fresh, changes := mutations.draw(random, code_of(obj), obj))
+            body = changed(fresh, changes := draw(random, code_of(obj), obj))
             code, answer = await ask.told("POST", f"{collection(obj)}?dryRun=All", body)
             assert code < 500, answer
             if code == 409:

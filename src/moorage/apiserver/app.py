@@ -25,6 +25,8 @@ from moorage.features import Gates
 from moorage.store.protocol import Store, StoreFull, StoreUnavailable
 
 _LOG = logging.getLogger(__name__)
+_COUNTED = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
+"""Methods that are counted by their names: clients may not add to the metrics by inventing some."""
 
 
 class App:
@@ -93,7 +95,8 @@ class App:
 
     def _measure(self, route: Route, request: Request, response: Response, start: float) -> None:
         """Count a request: one for objects by what was asked for, others by the first part of their path."""
-        verb = "WATCH" if route.verb == "watch" else "LIST" if route.verb == "list" else request.method
+        method = request.method if request.method in _COUNTED else "other"
+        verb = "WATCH" if route.verb == "watch" else "LIST" if route.verb == "list" else method
         if route.kind.plural:
             scope = "resource" if route.name else "namespace" if route.namespace else "cluster"
             labels = verb, route.kind.group, route.version, route.kind.plural, route.subresource, scope

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from moorage.apiserver.base.offload import LARGE, offload
 from moorage.apiserver.http.flowcontrol import FlowControl
 from moorage.histogram import Histogram
 from moorage.match.expressions import cache_counters
@@ -50,12 +51,29 @@ class ApiServerMetrics:
         """Serve what a server's flow control has counted."""
         self._registry.register(_FlowControlCollector(control))
 
-    def text(self) -> bytes:
-        """All metrics in Prometheus' text form."""
+    async def text(self) -> bytes:
+        """All metrics in Prometheus' text form: tens of thousands of lines, which are written in a thread."""
         for cache, counters in cache_counters().items():
             for result, count in counters._asdict().items():
                 self._expressions.labels(cache, result).set(count)
-        return b"".join(map(generate_latest, (self._registry, *self.others)))
+        # Those of other components are few, and may only be asked by the thread that changes them.
+        others = [_Collected(tuple(registry.collect())) for registry in self.others]
+        return await offload(LARGE, _written, (self._registry, *others))
+
+
+def _written(collectors: Iterable[Collector]) -> bytes:
+    return b"".join(map(generate_latest, collectors))
+
+
+class _Collected(Collector):
+    """Metrics as they were at a moment."""
+
+    def __init__(self, metrics: Sequence[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Sequence[Metric]:
+        """The same metrics."""
+        return self._metrics
 
 
 class _FlowControlCollector(Collector):

@@ -50,6 +50,11 @@ def description() -> Description:
     return Description()
 
 
+def is_made() -> bool:
+    """Whether the documents are there already."""
+    return bool(description.cache_info().currsize)
+
+
 def answer(request: Request) -> Response | None:
     """The response to an OpenAPI request; None for any other path."""
     match request.segments:

@@ -35,7 +35,7 @@ class Backend:
     accounts: ServiceAccountTokens
     rbac: Rbac
     clock: Clock
-    metrics: Callable[[], bytes]
+    metrics: Callable[[], Awaitable[bytes]]
     """All metrics of the server in Prometheus' text form."""
     stencils: Stencils = field(default_factory=Stencils)
     charging: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from moorage.apiserver.base.offload import LARGE, offload
 from moorage.apiserver.describe import discovery, health, openapi, version
 from moorage.apiserver.http.failures import no_such_path
 from moorage.apiserver.http.messages import Request, Response
@@ -16,14 +17,18 @@ async def _health(backend: Backend, _: Route, request: Request) -> Response:
 
 
 async def _version(_: Backend, _route: Route, request: Request) -> Response:
-    return _alone(Response(200, version.document()), request)
+    _alone(request)
+    return Response(200, version.document())
 
 
 async def _metrics(backend: Backend, _: Route, request: Request) -> Response:
-    return _alone(Response(200, backend.metrics(), _METRICS_TYPE), request)
+    _alone(request)
+    return Response(200, await backend.metrics(), _METRICS_TYPE)
 
 
 async def _openapi(_: Backend, _route: Route, request: Request) -> Response:
+    # Whoever asks first waits until the documents are made; nobody else does.
+    await offload(0 if openapi.is_made() else LARGE, openapi.description)
     return _served(openapi.answer(request), request)
 
 
@@ -31,9 +36,10 @@ async def _discovery(_: Backend, _route: Route, request: Request) -> Response:
     return _served(discovery.answer(request), request)
 
 
-def _alone(response: Response, request: Request) -> Response:
-    """The response to a path that has nothing below it."""
-    return _served(response if len(request.segments) == 1 else None, request)
+def _alone(request: Request) -> None:
+    """Refuse a path below one that has nothing below it."""
+    if len(request.segments) > 1:
+        raise no_such_path(unserved(request.segments))
 
 
 def _served(response: Response | None, request: Request) -> Response:
