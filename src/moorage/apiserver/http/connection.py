@@ -245,6 +245,11 @@ class Connection(asyncio.Protocol):
         """Set the deadline for what the client must do next."""
         self.deadline = self._server.loop.time() + self._server.patience[self._reader.stage]
 
+    def go_on(self) -> None:
+        """Serve the next request, which had to wait until others were served."""
+        if self._task is None:
+            self._next()
+
     def _next(self) -> None:
         """Serve the next request that has arrived, unless the client leaves responses unread."""
         reader = self._reader
@@ -252,7 +257,7 @@ class Connection(asyncio.Protocol):
             if not reader.messages and reader.backlog:
                 reader.advance()
                 self._wait()
-            if not reader.messages:
+            if not reader.messages or not (self._exempt or self._server.may_begin(self)):
                 break
             message = reader.messages.popleft()
             if isinstance(message, Response):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import islice
 from typing import Protocol
 
 from moorage.apiserver.base.shares import Shared
@@ -13,6 +14,8 @@ from moorage.apiserver.http.limits import Limits
 from moorage.apiserver.http.messages import Handler, Request
 from moorage.apiserver.http.wire import ReadStage
 
+AT_ONCE = 32
+"""How many requests begin in one turn of the event loop; those of administrators are not counted."""
 LINGERING = 16
 """From how many refused clients the rest of their requests is read and thrown away at the same time."""
 Authenticate = Callable[[Request], User]
@@ -37,6 +40,9 @@ class ServedClient(Protocol):
     def release(self) -> None:
         """Give back what the connection holds."""
 
+    def go_on(self) -> None:
+        """Serve the next request, which had to wait until others were served."""
+
 
 class ServerState:
     """The limits of a server, and its connections."""
@@ -60,6 +66,10 @@ class ServerState:
         self.strangers: dict[int, Callable[[], None]] = {}
         """What drops a client that is not authenticated, by the number of the client, oldest first."""
         self._lingering: set[ServedClient] = set()
+        self._begun = 0
+        """How many requests have begun in this turn of the event loop."""
+        self._held: dict[ServedClient, None] = {}
+        """The connections whose next requests begin in a later turn, in their order."""
         self.deserted = asyncio.Event()
         """Set when the last connection is gone, while the server stops."""
         self.stopping = False
@@ -71,6 +81,26 @@ class ServerState:
             ReadStage.OVER: limits.linger_time,
         }
 
+    def may_begin(self, connection: ServedClient) -> bool:
+        """Whether a request may begin in this turn of the event loop; otherwise its connection goes on in a later one.
+
+        Hundreds that arrive at the same moment would keep the loop from everybody else.
+        """
+        if not self._begun:
+            self.loop.call_soon(self._turn)
+        self._begun += 1
+        if self._begun > AT_ONCE:
+            self._held[connection] = None
+        return self._begun <= AT_ONCE
+
+    def _turn(self) -> None:
+        self._begun = 0
+        for connection in list(islice(self._held, AT_ONCE)):
+            del self._held[connection]
+            connection.go_on()
+        if self._held and not self._begun:
+            self.loop.call_soon(self._turn)
+
     def linger(self, connection: ServedClient) -> bool:
         """Whether a refused client may go on sending; what many of them send would keep the server busy."""
         if len(self._lingering) < LINGERING:
@@ -81,6 +111,7 @@ class ServerState:
         """Forget a connection that is closed and has no running task."""
         self.connections.discard(connection)
         self._lingering.discard(connection)
+        self._held.pop(connection, None)
         connection.release()
         if self.stopping and not self.connections:
             self.deserted.set()
