@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,11 +19,12 @@ from moorage.controllers.hollow import HollowNodes, ensure_nodes
 from moorage.controllers.run import CONTROLLERS, prepare
 from moorage.controllers.storage.provisioner import PROVISIONER
 from moorage.features import NONE_ON, Gates
+from moorage.logs import COMPONENT, Log
 from moorage.scheduler.config import Configuration
 from moorage.scheduler.scheduler import Scheduler
 from moorage.store import SQLITE, EtcdFiles
 
-_LOG = logging.getLogger(__name__)
+_LOG = Log(__name__)
 _RESTART_SECONDS = 1.0
 _STORAGE_CLASS = kinds.row("storage.k8s.io/v1", "StorageClass")
 _STANDARD = {
@@ -92,7 +92,7 @@ class ControlPlane:
         try:
             await furnish(server.client("moorage"), settings.nodes)
         except Unavailable as error:
-            _LOG.warning("not all hollow nodes are created: %s", error)
+            _LOG.warning("Not all hollow nodes are created", err=error)
         is_shared = settings.store != SQLITE
         plane.run("scheduler", schedule, lease="kube-scheduler" if is_shared else "")
         plane.run("controllers", control, lease="kube-controller-manager" if is_shared else "")
@@ -103,16 +103,17 @@ class ControlPlane:
         client = self.server.client(f"moorage-{component}")
 
         async def keep_running() -> None:
+            COMPONENT.set(component)
             while True:
                 try:
                     if lease:
                         await lead(client, lease, identity(), Clock(), lambda: work(client))
                     else:
                         await work(client)
-                except LeadershipLost as lost:
-                    _LOG.warning("%s: %s", component, lost)
+                except LeadershipLost:
+                    pass
                 except Exception:  # noqa: BLE001 - the log has it, and the others go on
-                    _LOG.exception("%s failed and is started again", component)
+                    _LOG.exception("Component failed and is started again")
                 await asyncio.sleep(_RESTART_SECONDS)
 
         self._tasks.append(asyncio.create_task(keep_running(), name=component))

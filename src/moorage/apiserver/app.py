@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 
 from moorage.apiserver.access.accounttokens import ServiceAccountTokens
@@ -22,9 +21,10 @@ from moorage.apiserver.verbs.handlers import handler_of
 from moorage.client.clock import Clock
 from moorage.client.priority import urgent
 from moorage.features import Gates
+from moorage.logs import Log
 from moorage.store.protocol import Store, StoreFull, StoreUnavailable
 
-_LOG = logging.getLogger(__name__)
+_LOG = Log(__name__)
 
 
 class App:
@@ -111,5 +111,5 @@ def _failure(request: Request, error: Exception) -> Response:
     if isinstance(error, StoreUnavailable):
         details = {"retryAfterSeconds": 1}
         return status(503, Reason.SERVICE_UNAVAILABLE, f"the store is not available: {error}", details)
-    _LOG.error("request failed: %s %s", request.method, request.path, exc_info=error)
+    _LOG.exception("Request failed", trace=error, verb=request.method, URI=request.path)
     return status(500, Reason.INTERNAL_ERROR, "an internal error occurred; the server's log has the details")

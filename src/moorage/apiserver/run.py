@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,12 +33,13 @@ from moorage.apiserver.periodic import PeriodicTasks
 from moorage.client import Client
 from moorage.client.clock import Clock
 from moorage.features import Gates
+from moorage.logs import Log
 from moorage.store import EtcdFiles, open_store
 from moorage.store.protocol import Store, StoreError
 
 KUBECONFIG = "kubeconfig"
 """The file in the data directory that says how to reach the server."""
-_LOG = logging.getLogger(__name__)
+_LOG = Log(__name__)
 _EXPIRY_SECONDS, _SERVICE_SECONDS, _OLD_OBJECTS_SECONDS = 60.0, 10.0, 3600.0
 _NOTHING_SHARED = SharedFiles()
 
@@ -144,7 +144,7 @@ async def _started(
 ) -> APIServer:
     own = credentials.prepare(directory, place.bind, place.advertise, shared)
     if remedy := exposed(directory):
-        _LOG.warning("permissions are too open: type %s", remedy)
+        _LOG.warning("Permissions are too open", remedy=remedy)
     rbac = Rbac()
     index = AccessIndex(store, rbac)
     accounts = ServiceAccountTokens(own.signing_key, index.exists, others=own.verifying_keys)
@@ -180,4 +180,4 @@ def _write_kubeconfig(file: Path, content: bytes) -> None:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not file.exists():
             raise
-        _LOG.warning("%s: %s: it may name another address than this server's", file, error.strerror)
+        _LOG.warning("Kubeconfig not written: it may name another address", file=file, err=error.strerror)

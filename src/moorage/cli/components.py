@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from moorage.cli.logs import log_options
 from moorage.cli.options import cannot_run, feature_gates
 from moorage.features import Gates
 
@@ -40,6 +41,7 @@ def _component_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command()
+@log_options("scheduler")
 @_component_options
 @click.option("--config", type=_FILE, help="A KubeSchedulerConfiguration: profiles, plugins, weights.")
 def scheduler(config: Path | None, gates: Gates, leader_elect: bool, **connection: Any) -> None:
@@ -69,6 +71,7 @@ def scheduler(config: Path | None, gates: Gates, leader_elect: bool, **connectio
 
 
 @click.command()
+@log_options("controllers")
 @_component_options
 @click.option("--hollow-nodes", is_flag=True, help="Play the kubelet of every node that has no real one.")
 @click.option("--root-ca-file", type=_FILE,

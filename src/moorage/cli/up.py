@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from moorage.cli.logs import log_options
 from moorage.cli.options import cannot_run, gates_option, parse_gates
 from moorage.features import Gates
 
@@ -72,6 +73,7 @@ def _server_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command()
+@log_options("moorage")
 @_server_options
 @gates_option("--scheduler-feature-gates", "scheduler_gates", "Gates of the scheduler, in place of those")
 @gates_option("--controllers-feature-gates", "controllers_gates", "Gates of the controllers, in place of those")
@@ -108,6 +110,7 @@ def up(
 
 
 @click.command()
+@log_options("apiserver")
 @_server_options
 def apiserver(gates: str, apiserver_gates: str, **server: Any) -> None:
     """Start the API server alone.

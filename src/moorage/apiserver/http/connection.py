@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 from collections.abc import AsyncIterator, Iterable
 from typing import cast
@@ -27,6 +26,7 @@ from moorage.apiserver.http.wire import (
     chunk,
     head,
 )
+from moorage.logs import Log
 
 BACKLOG = 64 << 10
 """How many unparsed bytes a client may send ahead before reading from it pauses."""
@@ -37,7 +37,7 @@ _CHUNKED = "Transfer-Encoding: chunked\r\n"
 _WAITING = "too many of yours are waiting"
 _BODILESS = frozenset((204, 304))
 
-log = logging.getLogger(__name__)
+_LOG = Log(__name__)
 
 
 class Connection(asyncio.Protocol):
@@ -285,8 +285,8 @@ class Connection(asyncio.Protocol):
                 await self._send(request, response)
             finally:
                 await _discard(response)
-        except Exception:
-            log.exception("%s %s: the response could not be sent", request.method, request.path)
+        except Exception:  # noqa: BLE001 - the log has it
+            _LOG.exception("Response not sent", verb=request.method, URI=request.path)
             self._fail()
         except asyncio.CancelledError:
             self._fail()
@@ -318,8 +318,8 @@ class Connection(asyncio.Protocol):
             response = await self._server.handler(request)
         except Refused as refused:
             return refused.response
-        except Exception:
-            log.exception("%s %s failed", request.method, request.path)
+        except Exception:  # noqa: BLE001 - the log has it
+            _LOG.exception("Request failed", verb=request.method, URI=request.path)
             return _internal_error()
         if response.stream is not None and not place.watch():
             await _discard(response)
