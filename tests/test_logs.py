@@ -62,12 +62,12 @@ def test_an_exception_is_logged_with_its_place(tmp_path: Path) -> None:
     for form in ("text", "json"):
         with logging_to(log_handler(tmp_path / form), "controllers", 0, form):
             try:
-                os.environ["surprise"]
+                os.environ["SURPRISE"]
             except KeyError:
                 LOG.exception("Component failed")
     assert "Traceback" in (tmp_path / "text").read_text()
     (line,) = (tmp_path / "json").read_text().splitlines()
-    assert "surprise" in json.loads(line)["stacktrace"]
+    assert "SURPRISE" in json.loads(line)["stacktrace"]
 
 
 def test_what_libraries_log_has_the_same_form(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from moorage.api import kinds
 from moorage.apiserver.access.credentials import SharedFiles
+from moorage.apiserver.audit.log import AuditSettings
 from moorage.apiserver.run import APIServer, start
 from moorage.client import Client, Exists, Unavailable
 from moorage.client.clock import Clock
@@ -51,6 +52,7 @@ class Settings:
     nodes: int = 3
     """How many hollow nodes there are to begin with."""
     clock: Clock = field(default_factory=Clock)
+    audit: AuditSettings | None = None
 
 
 async def furnish(client: Client, nodes: int) -> None:
@@ -73,6 +75,7 @@ class ControlPlane:
         server = await start(
             settings.directory, settings.store, settings.apiserver_gates, settings.bind, settings.port,
             etcd_files=settings.etcd_files, advertise=settings.advertise, shared=settings.shared, clock=settings.clock,
+            audit=settings.audit,
         )  # fmt: skip
         plane = cls(server)
 

@@ -48,7 +48,11 @@ class ApiServerMetrics:
 
     def follow(self, control: FlowControl) -> None:
         """Serve what a server's flow control has counted."""
-        self._registry.register(_FlowControlCollector(control))
+        self.serve(_FlowControlCollector(control))
+
+    def serve(self, collector: Collector) -> None:
+        """Serve more metrics."""
+        self._registry.register(collector)
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text form."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from moorage.cli.audit import AUDIT_OPTIONS, audit_settings
 from moorage.cli.logs import log_options
 from moorage.cli.options import cannot_run, gates_option, parse_gates
 from moorage.features import Gates
@@ -65,6 +66,7 @@ def _server_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--etcd-certfile", type=_FILE, help="Who this server is to etcd."),
         click.option("--etcd-keyfile", type=_FILE, help="The key of that certificate."),
         *_SHARED_OPTIONS,
+        *AUDIT_OPTIONS,
         gates_option("--feature-gates", "gates", "Gates of all components"),
         gates_option("--apiserver-feature-gates", "apiserver_gates", "Gates of the API server, in place of those"),
     )):  # fmt: skip
@@ -145,9 +147,11 @@ def _settings(server: dict[str, Any]) -> dict[str, Any]:
         raise click.UsageError("--etcd-cafile, --etcd-certfile and --etcd-keyfile are for --store etcd://HOST:PORT,…")
     _check_etcd_files(*files)
     shared = _shared_files(*(server.pop(name) for name in _SHARED_FILES))
-    return {**server, "etcd_files": files, "shared": shared}
+    audit = audit_settings(*(server.pop(f"audit_{name}") for name in _AUDIT))
+    return {**server, "etcd_files": files, "shared": shared, "audit": audit}
 
 
+_AUDIT = ("log_path", "policy_file", "log_maxsize", "log_maxbackup")
 _SHARED_FILES = (
     "tls_cert_file", "tls_private_key_file", "client_ca_file", "service_account_signing_key_file",
     "service_account_key_files", "token_auth_file",

@@ -44,9 +44,9 @@ class Connection(asyncio.Protocol):
     """A client connection. `deadline` ends what it does now, `stalled` ends waiting for the client to read."""
 
     __slots__ = (
-        "_answered", "_begun", "_closing", "_counted", "_disconnected", "_drained", "_ending", "_exempt", "_flow",
-        "_handled", "_number", "_peer", "_reader", "_reading", "_request", "_resting", "_server", "_streaming", "_task",
-        "_transport", "_unread", "deadline", "stalled",
+        "_address", "_answered", "_begun", "_closing", "_counted", "_disconnected", "_drained", "_ending", "_exempt",
+        "_flow", "_handled", "_number", "_peer", "_reader", "_reading", "_request", "_resting", "_server", "_streaming",
+        "_task", "_transport", "_unread", "deadline", "stalled",
     )  # fmt: skip
 
     def __init__(self, server: ServerState, number: int) -> None:
@@ -61,6 +61,7 @@ class Connection(asyncio.Protocol):
         """Bytes of requests and of unread responses that are counted for the flow."""
         self._transport: asyncio.Transport | None = None
         self._peer: bytes | None = None
+        self._address = ""
         self._disconnected = asyncio.Event()
         self._request: Request | None = None
         self._task: asyncio.Task[None] | None = None
@@ -87,6 +88,7 @@ class Connection(asyncio.Protocol):
         """TLS is established."""
         self._transport = cast("asyncio.Transport", transport)
         self._peer = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        self._address = transport.get_extra_info("peername")[0]
         self._transport.set_write_buffer_limits(high=UNREAD)
         self._server.connections.add(self)
         self._server.strangers[self._number] = self.abort
@@ -188,6 +190,7 @@ class Connection(asyncio.Protocol):
     def _admit(self, request: Request) -> Response | None:
         """Authenticate a request whose head is complete; the response when it is refused."""
         request.certificate = self._peer
+        request.address = self._address
         request.disconnected = self._disconnected
         try:
             request.user = self._server.authenticate(request)
