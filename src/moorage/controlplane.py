@@ -70,18 +70,25 @@ class ControlPlane:
         self._tasks: list[asyncio.Task[None]] = []
 
     @classmethod
-    async def start(cls, settings: Settings) -> ControlPlane:
-        """Start everything. Raises CannotStart when the API server cannot."""
+    async def start(
+        cls, settings: Settings, before: Callable[[APIServer], Awaitable[None]] | None = None
+    ) -> ControlPlane:
+        """Start everything: the API server, then what is to be done before the others, then the others.
+
+        Raises CannotStart when the API server cannot.
+        """
         server = await start(
             settings.directory, settings.store, settings.apiserver_gates, settings.bind, settings.port,
             etcd_files=settings.etcd_files, advertise=settings.advertise, shared=settings.shared, clock=settings.clock,
             audit=settings.audit,
         )  # fmt: skip
         plane = cls(server)
+        if before is not None:
+            await before(server)
 
         async def schedule(client: Client) -> None:
             scheduler = Scheduler(client, settings.scheduler_gates, settings.scheduling, clock=settings.clock)
-            with server.measuring(scheduler.metrics.registry):
+            with server.measuring("scheduler", scheduler.metrics.registry):
                 await scheduler.run()
 
         async def control(client: Client) -> None:
@@ -89,7 +96,7 @@ class ControlPlane:
             if server.trusted:
                 makers.append(root_ca(server.trusted))
             controllers = prepare(client, settings.controllers_gates, makers, clock=settings.clock)
-            with server.measuring(controllers.context.registry):
+            with server.measuring("controllers", controllers.context.registry):
                 await controllers.run()
 
         try:

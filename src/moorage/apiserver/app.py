@@ -42,7 +42,7 @@ class App:
         clock: Clock | None = None,
         audit: AuditLog | None = None,
     ) -> None:
-        self.metrics = ApiServerMetrics()
+        self.metrics = ApiServerMetrics(gates)
         self._audit = audit
         if audit is not None:
             self.metrics.serve(audit)

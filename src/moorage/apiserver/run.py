@@ -72,14 +72,14 @@ class APIServer:
         return LocalTransport(self._app, User(component, (MASTERS,)), component)
 
     @contextmanager
-    def measuring(self, registry: CollectorRegistry) -> Iterator[None]:
+    def measuring(self, component: str, registry: CollectorRegistry) -> Iterator[None]:
         """Serve the metrics of a component in the same process, while it runs."""
         others = self._app.metrics.others
-        others.append(registry)
+        others[component] = registry
         try:
             yield
         finally:
-            others.remove(registry)
+            del others[component]
 
     async def stop(self, grace: float = 10) -> None:
         """Finish the requests that have begun, then close the store."""

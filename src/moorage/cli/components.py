@@ -147,9 +147,11 @@ async def _run(component: str, start: Start, leader_elect: bool, config: Kubecon
     from moorage.client.clock import Clock
     from moorage.client.https import HTTPSTransport
     from moorage.client.leases import LeadershipLost, identity, lead
+    from moorage.componentmetrics import expose_process
 
     client = Client(HTTPSTransport(config, f"moorage-{component}"))
     registry, run = start(client)
+    expose_process(registry)
     if port:
         try:
             start_http_server(port, "127.0.0.1", registry)

@@ -6,7 +6,8 @@ import asyncio
 import ipaddress
 import signal
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -104,11 +105,16 @@ def up(
         nodes=nodes,
     )
 
+    by_component = {
+        "apiserver": settings.apiserver_gates, "scheduler": settings.scheduler_gates,
+        "controllers": settings.controllers_gates,
+    }  # fmt: skip
+
     async def start() -> Running:
-        plane = await ControlPlane.start(settings)
+        plane = await ControlPlane.start(settings, partial(_compare_gates, settings.directory, by_component))
         return Running(plane.server, plane.stop)
 
-    _serve(start, settings.apiserver_gates)
+    _serve(start, by_component)
 
 
 @click.command()
@@ -129,9 +135,16 @@ def apiserver(gates: str, apiserver_gates: str, **server: Any) -> None:
 
     async def start() -> Running:
         api_server = await run.start(gates=enabled, **settings)
+        await _compare_gates(settings["directory"], {"apiserver": enabled}, api_server)
         return Running(api_server, api_server.stop)
 
-    _serve(start, enabled)
+    _serve(start, {"apiserver": enabled})
+
+
+async def _compare_gates(directory: Path, gates: Mapping[str, Gates], server: APIServer) -> None:
+    from moorage.tools.gatechanges import log_changes
+
+    await log_changes(directory, gates, server.client("moorage"))
 
 
 class Running(NamedTuple):
@@ -197,7 +210,7 @@ def _check_etcd_files(authority: Path | None, certificate: Path | None, key: Pat
         cannot_run(f"{certificate} and {key}: hold no certificate and its key in PEM form")
 
 
-def _serve(start: Callable[[], Awaitable[Running]], gates: Gates) -> None:
+def _serve(start: Callable[[], Awaitable[Running]], gates: Mapping[str, Gates]) -> None:
     import uvloop
 
     from moorage.apiserver.run import CannotStart
@@ -210,7 +223,7 @@ def _serve(start: Callable[[], Awaitable[Running]], gates: Gates) -> None:
         cannot_run(str(error))
 
 
-async def _run(start: Callable[[], Awaitable[Running]], gates: Gates) -> None:
+async def _run(start: Callable[[], Awaitable[Running]], gates: Mapping[str, Gates]) -> None:
     running = await start()
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -222,11 +235,14 @@ async def _run(start: Callable[[], Awaitable[Running]], gates: Gates) -> None:
     await running.stop()
 
 
-def _welcome(url: str, kubeconfig: Path, gates: Gates) -> str:
-    on = ", ".join(sorted(gate.value for gate in gates.on)) or "none"
+def _welcome(url: str, kubeconfig: Path, gates: Mapping[str, Gates]) -> str:
+    on = {component: ", ".join(sorted(gate.value for gate in each.on)) or "none" for component, each in gates.items()}
+    same = next(iter(on.values()))
+    if {*on.values()} != {same}:
+        same = "".join(f"\n  {component + ':':12} {names}" for component, names in on.items())
     return (
         f"Moorage serves the Kubernetes API at {url}\n"
-        f"feature gates on: {on}\n\n"
+        f"feature gates on: {same}\n\n"
         f"  export KUBECONFIG={kubeconfig.resolve()}\n"
         f"  kubectl get namespaces\n"
         f"  kubectl apply -f examples/thresholds-1-spot-nodes\n\n"

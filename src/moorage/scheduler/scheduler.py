@@ -17,6 +17,7 @@ from moorage.client.client import STRATEGIC
 from moorage.client.clock import Clock
 from moorage.client.errors import is_race
 from moorage.client.events import NORMAL, WARNING, Recorder
+from moorage.componentmetrics import expose_gates
 from moorage.features import Gates
 from moorage.logs import Log
 from moorage.match.deferral import NotReady, deferring
@@ -59,6 +60,7 @@ class Scheduler:
         self.table = NodeTable()
         self.clock: Clock = clock or Clock()
         self.metrics = SchedulerMetrics()
+        expose_gates(self.metrics.registry, gates)
         informers = Informers(client)
         self._recorder = Recorder(client, DEFAULT_NAME, self.clock)
         self._shapes = Shapes(gates)
