@@ -174,3 +174,25 @@ async def test_stages_that_the_policy_omits_are_not_written(tmp_path: Path) -> N
     async with audited(tmp_path, settings) as server:
         assert (await Asked(server.transport("tests"))("GET", MAPS)).status == 200
     assert not settings.file.exists()
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (b'{"data": 123456789012345678901234567890, "metadata": {"name": "a"}}', "application/json"),
+        (b"[" * 100_000, "application/json"),
+        (b"\xff\xfe", "application/json"),
+        (b"a: !!binary x\n", YAML),
+        (b"a: " + b"x" * 200_000, YAML),
+        (b"k8s\x00nonsense", "application/vnd.kubernetes.protobuf"),
+        (b'{"metadata": "\\ud800"}', "application/json"),
+    ],
+)
+async def test_nobody_can_keep_a_request_out_of_the_log_by_what_it_holds(
+    tmp_path: Path, body: bytes, kind: str
+) -> None:
+    settings = log(tmp_path, "RequestResponse")
+    async with audited(tmp_path, settings) as server:
+        await Asked(server.transport("tests"))("POST", MAPS, body, kind)
+    (event,) = events(settings.file, MAPS)
+    assert event["responseStatus"]["code"] >= 400

@@ -20,6 +20,8 @@ from moorage.apiserver.request import protobuf
 from moorage.apiserver.request.bodies import media_type, read_yaml
 from moorage.apiserver.request.routes import Route
 
+MOST_YAML = 128 << 10
+"""How long a YAML body may be that is written: it takes long to read, and one thread writes for all."""
 COMPLETE, STARTED = "ResponseComplete", "ResponseStarted"
 
 
@@ -82,7 +84,15 @@ def event(of: AuditedRequest) -> bytes:
         content["annotations"] = {
             "authorization.k8s.io/decision": allowed, "authorization.k8s.io/reason": of.decision.reason
         }  # fmt: skip
-    return msgspec.json.encode(content) + b"\n"
+    return _encoded(content) + b"\n"
+
+
+def _encoded(content: Data) -> bytes:
+    """The event; without the objects in it when those cannot be written."""
+    try:
+        return msgspec.json.encode(content)
+    except (ValueError, TypeError, RecursionError):
+        return msgspec.json.encode({key: value for key, value in content.items() if not key.endswith("Object")})
 
 
 def _is_needed(of: AuditedRequest) -> bool:
@@ -95,10 +105,17 @@ def _sent(request: Request) -> Any:
     kind = media_type(request)
     try:
         if kind.endswith("yaml"):
-            return read_yaml(request.body).data
+            return _yaml(request.body)
         return protobuf.decode(request.body) if kind == protobuf.MEDIA_TYPE else msgspec.json.decode(request.body)
     except (Refused, protobuf.ProtobufError, msgspec.DecodeError, UnicodeError, RecursionError):
         return None
+
+
+def _yaml(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)  # as kubectl apply --server-side sends it
+    except msgspec.DecodeError:
+        return read_yaml(body).data if len(body) <= MOST_YAML else None
 
 
 def _answered(response: Response) -> Any:
