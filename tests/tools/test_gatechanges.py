@@ -7,9 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from moorage.api import kinds
+from moorage.client import Forbidden
 from moorage.features import ALL_ON, NONE_ON, Gate, Gates
-from moorage.tools.gatechanges import LAST_GATES, GateChange, gate_changes, keep_gates, last_gates, log_changes
-from tests.plane import api_server, create, node, pod
+from moorage.tools.gatechanges import (
+    GATES_ANNOTATION,
+    LAST_GATES,
+    GateChange,
+    gate_changes,
+    keep_gates,
+    last_gates,
+    log_changes,
+    log_changes_since_leader,
+)
+from tests.plane import api_server, create, node, pod, read
 
 WILDCARD = Gates(frozenset((Gate.WILDCARD,)))
 STAR = {"key": "example.com/*", "operator": "Exists"}
@@ -70,3 +81,35 @@ async def test_the_effect_of_a_gate_that_was_turned_off_is_one_line(
     nothing = [each for each in said if 'effect="nothing for what is there"' in each]
     assert len(nothing) == 3
     assert [each.split('"')[1] for each in said[-4:]] == ["Feature gate turned on since the last start"] * 4
+
+
+async def test_the_gates_of_the_last_leader_are_on_the_lease(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "moorage.tools")
+    async with api_server(tmp_path) as server:
+        client = server.client("test")
+        lease = kinds.row("coordination.k8s.io/v1", "Lease")
+        held = {"metadata": {"name": "kube-scheduler"}, "spec": {"holderIdentity": "a"}}
+        await client.create(lease, held, "kube-system")
+        for gates in (WILDCARD, WILDCARD, NONE_ON):
+            await log_changes_since_leader("kube-scheduler", "scheduler", gates, client)
+        kept = await read(client, "Lease", "kube-scheduler", "kube-system", "coordination.k8s.io/v1")
+    assert kept["metadata"]["annotations"] == {GATES_ANNOTATION: str(NONE_ON)}
+    assert kept["spec"]["holderIdentity"] == "a"
+    assert [each.getMessage() for each in caplog.records] == [
+        '"Feature gate turned off since the last start" gate="WildcardTolerationKeys" components=["scheduler"] '
+        'effect="nothing for what is there" more="moorage rollback WildcardTolerationKeys"'
+    ]
+
+
+async def test_a_change_is_named_even_when_its_effect_is_not_known(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuses(*_: object) -> None:
+        raise Forbidden(403, "Forbidden", "you may not list jobs")
+
+    monkeypatch.setattr("moorage.tools.gatechanges.read_live", refuses)
+    keep_gates(tmp_path, {"apiserver": WILDCARD})
+    async with api_server(tmp_path / "data") as server:
+        await log_changes(tmp_path, {"apiserver": NONE_ON}, server.client("test"))
+    (record,) = caplog.records
+    assert 'effect="not known: you may not list jobs"' in record.getMessage()

@@ -6,6 +6,7 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +66,7 @@ def scheduler(config: Path | None, gates: Gates, leader_elect: bool, **connectio
         return component.metrics.registry, component.run
 
     try:
-        _serve("scheduler", start, leader_elect and configuration.leader_elect, **connection)
+        _serve("scheduler", start, gates, leader_elect and configuration.leader_elect, **connection)
     except ConfigurationError as error:
         cannot_run(f"{config}: {error}")
 
@@ -101,7 +102,7 @@ def controllers(
         component = prepare(client, gates, makers)
         return component.context.registry, component.run
 
-    _serve("controllers", start, leader_elect, kubeconfig, **connection)
+    _serve("controllers", start, gates, leader_elect, kubeconfig, **connection)
 
 
 def _root_certificate(file: Path | None, kubeconfig: Path) -> str:
@@ -126,7 +127,9 @@ def _root_certificate(file: Path | None, kubeconfig: Path) -> str:
 _LEASES = {"scheduler": "kube-scheduler", "controllers": "kube-controller-manager"}
 
 
-def _serve(component: str, start: Start, leader_elect: bool, kubeconfig: Path, metrics_port: int | None) -> None:
+def _serve(
+    component: str, start: Start, gates: Gates, leader_elect: bool, kubeconfig: Path, metrics_port: int | None
+) -> None:
     import uvloop
 
     from moorage.client.kubeconfig import KubeconfigError, load
@@ -135,12 +138,13 @@ def _serve(component: str, start: Start, leader_elect: bool, kubeconfig: Path, m
     try:
         config = load(kubeconfig)
         collect_seldom()
-        uvloop.run(_run(component, start, leader_elect, config, metrics_port))
+        uvloop.run(_run(component, start, gates if leader_elect else None, config, metrics_port))
     except KubeconfigError as error:
         cannot_run(str(error))
 
 
-async def _run(component: str, start: Start, leader_elect: bool, config: Kubeconfig, port: int | None) -> None:
+async def _run(component: str, start: Start, gates: Gates | None, config: Kubeconfig, port: int | None) -> None:
+    """Run a component; with gates, only while it leads."""
     from prometheus_client import start_http_server
 
     from moorage.client import Client
@@ -157,8 +161,9 @@ async def _run(component: str, start: Start, leader_elect: bool, config: Kubecon
             start_http_server(port, "127.0.0.1", registry)
         except OSError as error:
             cannot_run(f"port {port}: {error.strerror}: choose another one with --metrics-port")
-    if leader_elect:
-        running = asyncio.ensure_future(lead(client, _LEASES[component], identity(), Clock(), run))
+    if gates is not None:
+        leading = partial(_lead, component, gates, client, run)
+        running = asyncio.ensure_future(lead(client, _LEASES[component], identity(), Clock(), leading))
     else:
         running = asyncio.ensure_future(run())
     loop = asyncio.get_running_loop()
@@ -172,3 +177,10 @@ async def _run(component: str, start: Start, leader_elect: bool, config: Kubecon
         cannot_run(str(error))
     finally:
         await client.close()
+
+
+async def _lead(component: str, gates: Gates, client: Client, run: Callable[[], Awaitable[None]]) -> None:
+    from moorage.tools.gatechanges import log_changes_since_leader
+
+    await log_changes_since_leader(_LEASES[component], component, gates, client)
+    await run()

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
 from moorage import features
-from moorage.client import ApiError, Client
+from moorage.api import kinds
+from moorage.api.meta import Data
+from moorage.client import ApiError, Client, Conflict
 from moorage.features import Gate, GateError, Gates
 from moorage.logs import Log
 from moorage.tools.cluster import Cluster
@@ -20,6 +22,11 @@ from moorage.tools.rollback import Rollback, RollbackStep
 
 LAST_GATES = "feature-gates.json"
 """The file in the data directory that holds the gates of the last start, by component."""
+GATES_ANNOTATION = "moorage.dev/feature-gates"
+"""The annotation of a lease that holds the gates of the last leader."""
+_LEASE = kinds.row("coordination.k8s.io/v1", "Lease")
+_NAMESPACE = "kube-system"
+_ATTEMPTS = 5
 _LOG = Log(__name__)
 _EFFECTS = {
     RollbackStep.TEMPLATES: ("apiserver", "workloads that cannot create pods"),
@@ -29,6 +36,13 @@ _EFFECTS = {
     RollbackStep.PENDING: ("scheduler", "pending pods that stay pending"),
 }
 """What a finding means, and the component that does it when its gate is off."""
+
+
+_READ = {
+    "scheduler": {"Node", "Pod", "PersistentVolume"},
+    "controllers": {"Node", "Pod", "DeviceTaintRule", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"},
+}
+"""The kinds that effects in a component are about, all of which it may list; those in the API server are about all."""
 
 
 class GateChange(NamedTuple):
@@ -86,22 +100,57 @@ def keep_gates(directory: Path, gates: Mapping[str, Gates]) -> None:
 async def log_changes(directory: Path, now: Mapping[str, Gates], client: Client) -> None:
     """Log the gates that differ from the last start, with their effects, and keep those of this one."""
     before = last_gates(directory)
-    changes = gate_changes(before, now)
     if before != {**before, **now}:
         keep_gates(directory, {**before, **now})
-    if not changes:
+    await _log(gate_changes(before, now), client)
+
+
+async def log_changes_since_leader(lease: str, component: str, now: Gates, client: Client) -> None:
+    """Log the gates that differ from those of the last leader, for a component without a data directory.
+
+    They are kept on its lease, which this process holds.
+    """
+    for _ in range(_ATTEMPTS):
+        try:
+            data: Data = msgspec.json.decode(await client.get(_LEASE, _NAMESPACE, lease))
+            annotations = data["metadata"].get("annotations") or {}
+            before = annotations.get(GATES_ANNOTATION)
+            if before != str(now):
+                data["metadata"]["annotations"] = {**annotations, GATES_ANNOTATION: str(now)}
+                await client.update(_LEASE, data)
+            break
+        except Conflict:
+            continue  # the lease was renewed meanwhile
+        except ApiError as error:
+            _LOG.warning("Feature gates not kept for the next leader", lease=(_NAMESPACE, lease), err=error)
+            return
+    else:
         return
     try:
-        cluster = await read_live(client)
-    except ApiError as error:
-        _LOG.warning("Objects not read: effects of changed feature gates are not known", err=error)
-        return
+        last = {component: features.parse(before)} if before else {}
+    except GateError:
+        last = {}
+    await _log(gate_changes(last, {component: now}), client)
+
+
+def _kinds(changes: Iterable[GateChange]) -> set[str] | None:
+    components = {component for change in changes if not change.on for component in change.components}
+    return None if "apiserver" in components else {kind for component in components for kind in _READ[component]}
+
+
+async def _log(changes: Sequence[GateChange], client: Client) -> None:
+    cluster, problem = Cluster(), ""
+    if any(not change.on for change in changes):
+        try:
+            cluster = await read_live(client, _kinds(changes))
+        except ApiError as error:
+            problem = f"not known: {error}"
     for change in changes:
         components = list(change.components)
         if change.on:
             _LOG.info("Feature gate turned on since the last start", gate=change.gate.value, components=components)
         else:
-            changed = await asyncio.to_thread(effect, cluster, change)
+            changed = problem or await asyncio.to_thread(effect, cluster, change)
             _LOG.warning(
                 "Feature gate turned off since the last start", gate=change.gate.value, components=components,
                 effect=changed, more=f"moorage rollback {change.gate.value}",
