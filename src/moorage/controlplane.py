@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from moorage.api import kinds
 from moorage.apiserver.access.credentials import SharedFiles
+from moorage.apiserver.audit.log import AuditSettings
 from moorage.apiserver.run import APIServer, start
 from moorage.client import Client, Exists, Unavailable
 from moorage.client.clock import Clock
@@ -20,11 +20,12 @@ from moorage.controllers.hollow import HollowNodes, ensure_nodes
 from moorage.controllers.run import CONTROLLERS, prepare
 from moorage.controllers.storage.provisioner import PROVISIONER
 from moorage.features import NONE_ON, Gates
+from moorage.logs import COMPONENT, Log
 from moorage.scheduler.config import Configuration
 from moorage.scheduler.scheduler import Scheduler
 from moorage.store import SQLITE, EtcdFiles
 
-_LOG = logging.getLogger(__name__)
+_LOG = Log(__name__)
 _RESTART_SECONDS = 1.0
 _STORAGE_CLASS = kinds.row("storage.k8s.io/v1", "StorageClass")
 _STANDARD = {
@@ -51,6 +52,7 @@ class Settings:
     nodes: int = 3
     """How many hollow nodes there are to begin with."""
     clock: Clock = field(default_factory=Clock)
+    audit: AuditSettings | None = None
 
 
 async def furnish(client: Client, nodes: int) -> None:
@@ -68,17 +70,25 @@ class ControlPlane:
         self._tasks: list[asyncio.Task[None]] = []
 
     @classmethod
-    async def start(cls, settings: Settings) -> ControlPlane:
-        """Start everything. Raises CannotStart when the API server cannot."""
+    async def start(
+        cls, settings: Settings, before: Callable[[APIServer], Awaitable[None]] | None = None
+    ) -> ControlPlane:
+        """Start everything: the API server, then what is to be done before the others, then the others.
+
+        Raises CannotStart when the API server cannot.
+        """
         server = await start(
             settings.directory, settings.store, settings.apiserver_gates, settings.bind, settings.port,
             etcd_files=settings.etcd_files, advertise=settings.advertise, shared=settings.shared, clock=settings.clock,
+            audit=settings.audit,
         )  # fmt: skip
         plane = cls(server)
+        if before is not None:
+            await before(server)
 
         async def schedule(client: Client) -> None:
             scheduler = Scheduler(client, settings.scheduler_gates, settings.scheduling, clock=settings.clock)
-            with server.measuring(scheduler.metrics.registry):
+            with server.measuring("scheduler", scheduler.metrics.registry):
                 await scheduler.run()
 
         async def control(client: Client) -> None:
@@ -86,13 +96,13 @@ class ControlPlane:
             if server.trusted:
                 makers.append(root_ca(server.trusted))
             controllers = prepare(client, settings.controllers_gates, makers, clock=settings.clock)
-            with server.measuring(controllers.context.registry):
+            with server.measuring("controllers", controllers.context.registry):
                 await controllers.run()
 
         try:
             await furnish(server.client("moorage"), settings.nodes)
         except Unavailable as error:
-            _LOG.warning("not all hollow nodes are created: %s", error)
+            _LOG.warning("Not all hollow nodes are created", err=error)
         is_shared = settings.store != SQLITE
         plane.run("scheduler", schedule, lease="kube-scheduler" if is_shared else "")
         plane.run("controllers", control, lease="kube-controller-manager" if is_shared else "")
@@ -103,16 +113,17 @@ class ControlPlane:
         client = self.server.client(f"moorage-{component}")
 
         async def keep_running() -> None:
+            COMPONENT.set(component)
             while True:
                 try:
                     if lease:
                         await lead(client, lease, identity(), Clock(), lambda: work(client))
                     else:
                         await work(client)
-                except LeadershipLost as lost:
-                    _LOG.warning("%s: %s", component, lost)
+                except LeadershipLost:
+                    pass
                 except Exception:  # noqa: BLE001 - the log has it, and the others go on
-                    _LOG.exception("%s failed and is started again", component)
+                    _LOG.exception("Component failed and is started again")
                 await asyncio.sleep(_RESTART_SECONDS)
 
         self._tasks.append(asyncio.create_task(keep_running(), name=component))

@@ -11,6 +11,7 @@ class Stage(Enum):
     """The maturity of an enhancement. An alpha feature is off by default."""
 
     ALPHA = "ALPHA"
+    BETA = "BETA"
 
 
 class Gate(Enum):
@@ -32,7 +33,8 @@ class Gate(Enum):
         return False
 
 
-ALL_ALPHA = "AllAlpha"
+GROUPS = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
+"""Names for all gates of a stage; at present all are alpha."""
 _BOOLEANS = {"true": True, "false": False, "1": True, "0": False, "t": True, "f": False}
 
 
@@ -67,9 +69,9 @@ NONE_ON = Gates(frozenset())
 
 
 def parse(text: str) -> Gates:
-    """Read `A=true,B=false,AllAlpha=true`. A gate that is named wins over AllAlpha, whatever the order."""
+    """Read `A=true,B=false,AllAlpha=true`. A gate that is named wins over AllAlpha and AllBeta, whatever the order."""
     settings: dict[Gate, bool] = {}
-    everything: bool | None = None
+    stages: dict[Stage, bool] = {}
     for item in filter(None, map(str.strip, text.split(","))):
         name, equals, value = (part.strip() for part in item.partition("="))
         if not equals:
@@ -77,11 +79,11 @@ def parse(text: str) -> Gates:
         on = _BOOLEANS.get(value.lower())
         if on is None:
             raise GateError(f"invalid value {value!r} for feature gate {name}: must be true or false")
-        if name == ALL_ALPHA:
-            everything = on
+        if name in GROUPS:
+            stages[GROUPS[name]] = on
         else:
             settings[_gate(name)] = on
-    defaults = {gate: gate.default if everything is None else everything for gate in Gate if gate.stage is Stage.ALPHA}
+    defaults = {gate: stages.get(gate.stage, gate.default) for gate in Gate}
     return Gates(frozenset(gate for gate, on in (defaults | settings).items() if on))
 
 
@@ -89,5 +91,5 @@ def _gate(name: str) -> Gate:
     try:
         return Gate(name)
     except ValueError:
-        known = ", ".join([ALL_ALPHA, *sorted(gate.value for gate in Gate)])
+        known = ", ".join([*GROUPS, *sorted(gate.value for gate in Gate)])
         raise GateError(f"unknown feature gate {name!r}: the known ones are {known}") from None

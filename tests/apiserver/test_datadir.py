@@ -72,4 +72,4 @@ async def test_permissions_that_are_too_open_are_named_at_the_start(
         assert not caplog.records
     (tmp_path / "data" / "moorage.db").chmod(0o644)
     async with api_server(tmp_path / "data"):
-        assert f"too open: type chmod 600 {tmp_path}/data/moorage.db" in caplog.text
+        assert f'"Permissions are too open" remedy="chmod 600 {tmp_path}/data/moorage.db' in caplog.text

@@ -66,18 +66,17 @@ async def test_objects_that_would_be_refused_today_are_named_once(
         return [record.getMessage() for record in caplog.records if record.name == LOGGER]
 
     async with old_directory(tmp_path):
-        (text,) = await eventually(named)
-    first, web, nightly = text.splitlines()
-    assert first == (
-        "2 stored objects would be refused today. They stay and can be changed elsewhere; correct these fields when "
-        "you change them next:"
-    )
+        first, web, nightly = await eventually(named)
+    assert first.startswith('"Stored objects would be refused today. They stay and can be changed elsewhere; ')
+    assert first.endswith(" count=2")
     assert web.startswith(
-        '  Deployment default/web: spec.template.spec.tolerations[0].operator: Unsupported value: "Foo"'
+        '"Stored object would be refused today" kind="Deployment" object="default/web" '
+        'err="spec.template.spec.tolerations[0].operator: Unsupported value: \\"Foo\\"'
     )
     assert "spec.template.spec.tolerations[1].operator" in web
     assert nightly.startswith(
-        "  CronJob default/nightly: spec.jobTemplate.spec.template.spec.tolerations[0].expression:"
+        '"Stored object would be refused today" kind="CronJob" object="default/nightly" '
+        'err="spec.jobTemplate.spec.template.spec.tolerations[0].expression:'
     )
     caplog.clear()
     async with old_directory(tmp_path) as ask:

@@ -86,7 +86,10 @@ def table() -> Iterator[tuple[str, str]]:
     for command in COMMANDS:
         yield f"{command} --frobnicate", f"No such option '--frobnicate' (see 'moorage {command} --help')"
     for command in ("up", "apiserver", "scheduler", "controllers", "why", "lint"):
-        yield f"{command} --feature-gates Nope=true", "unknown feature gate 'Nope': the known ones are AllAlpha, Taint"
+        yield (
+            f"{command} --feature-gates Nope=true",
+            "unknown feature gate 'Nope': the known ones are AllAlpha, AllBeta, ",
+        )
         yield f"{command} --feature-gates Nope", "feature gate 'Nope' has no value: write Nope=true or Nope=false"
         yield f"{command} --feature-gates AllAlpha=maybe", "'maybe' for feature gate AllAlpha: must be true or false"
     yield "up --nodes -1", "'--nodes': -1 is not in the range 0<=x<=100000"

@@ -307,7 +307,10 @@ async def test_an_object_that_cannot_be_read_is_left_out_and_the_others_go_on(
     server.objects = [_object("bad", 5, **_UNREADABLE), _object("fine", 6)]
     pods, heard = await _played(server)
     assert heard == [(None, "fine"), (None, "good")]
-    assert "pods: default/bad cannot be read: spec.nodeName: expected a string" in caplog.text
+    assert (
+        '"Object cannot be read" resource="pods" object="default/bad" err="spec.nodeName: expected a string'
+        in caplog.text
+    )
     assert await pods.caught_up("12")
 
 
@@ -337,7 +340,7 @@ async def test_an_event_that_is_no_object_at_all_is_passed_over(caplog: pytest.L
     strange = {"type": "ADDED", "object": {"metadata": "strange"}}
     _, heard = await _played(Played([strange, _event("ADDED", "a", 11)]))
     assert heard == [(None, "a")]
-    assert "an object cannot be read" in caplog.text
+    assert "Object cannot be read" in caplog.text
 
 
 async def test_fields_that_are_null_count_as_absent() -> None:

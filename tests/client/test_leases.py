@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import re
 from collections.abc import AsyncIterator
@@ -180,7 +181,10 @@ async def test_who_stops_cleanly_is_followed_at_once(tmp_path: Path, connect: Co
         assert (await election.lease())["leaseTransitions"] == 1
 
 
-async def test_who_vanishes_is_followed_when_the_lease_has_expired(tmp_path: Path) -> None:
+async def test_who_vanishes_is_followed_when_the_lease_has_expired(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "moorage.client.leases")
     async with api_server(tmp_path) as server, _election(server.client("test")) as election:
         first = election.stand("a")
         await election.passes(1)
@@ -196,6 +200,13 @@ async def test_who_vanishes_is_followed_when_the_lease_has_expired(tmp_path: Pat
         await election.passes(13)
         assert second.leads
         assert (await election.lease())["leaseTransitions"] == 1
+    lease = 'lease="kube-system/kube-scheduler"'
+    said = [each.getMessage() for each in caplog.records if "leader" in each.getMessage()]
+    assert said == [
+        f'"Became leader" {lease} identity="a"',
+        f'"Lost leadership" {lease} identity="a"',
+        f'"Became leader" {lease} identity="b"',
+    ]
 
 
 async def test_a_server_that_is_away_too_long_ends_leadership(tmp_path: Path, connect: Connect) -> None:

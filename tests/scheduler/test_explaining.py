@@ -22,6 +22,8 @@ from tests.scheduler.test_gates import PREFERRED, REQUIRED, stored
 from tests.scheduler.test_metrics import evaluations, sample
 
 Data = dict[str, Any]
+VERBOSE = logging.INFO - 2
+"""The level of what is logged with -v 2."""
 GT = {"key": "sla", "operator": "Gt", "value": "950"}
 NEWER = {"matchExpressions": [{"key": "kernel", "operator": "SemverGt", "values": ["5.15"]}]}
 
@@ -138,7 +140,7 @@ def test_a_plugin_that_cannot_explain_keeps_nobody_waiting(
     here = Told(node("a", {}, sla("900")), node("b"))
     monkeypatch.setattr(TaintToleration, "explain", lambda *_: 1 / 0)
     assert here.why(tolerations=[GT], nodeSelector={"disk": "ssd"}).startswith("node affinity: ")
-    assert 'not explained plugin="TaintToleration"' in caplog.text
+    assert '"Rejection not explained" plugin="TaintToleration"' in caplog.text
 
 
 def test_expressions_are_evaluated_again_for_few_nodes_or_none() -> None:
@@ -154,7 +156,7 @@ def test_expressions_are_evaluated_again_for_few_nodes_or_none() -> None:
 async def test_labels_that_cannot_be_compared_are_logged_counted_and_told_apart(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "moorage.scheduler")
+    caplog.set_level(VERBOSE, "moorage.scheduler")
     async with stage(tmp_path) as here:
         for name in ("a", "b"):
             await here.node(name, {"kernel": "unknown"})
@@ -166,15 +168,15 @@ async def test_labels_that_cannot_be_compared_are_logged_counted_and_told_apart(
     lines = [each.getMessage() for each in caplog.records if "Parse semver" in each.getMessage()]
     assert len(lines) == 1
     assert lines[0].startswith(
-        'Parse semver failed for value unknown in label kernel expression="kernel SemverGt [5.15]": '
-        "label kernel=unknown is not a semantic version"
+        '"Parse semver failed for value unknown in label kernel" expression="kernel SemverGt [5.15]" '
+        'err="label kernel=unknown is not a semantic version'
     )
 
 
 async def test_two_expressions_that_fail_on_the_same_value_are_two_lines(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "moorage.scheduler")
+    caplog.set_level(VERBOSE, "moorage.scheduler")
     terms = [{"matchCELExpressions": [f"int(node.labels['kernel']) > {number}"]} for number in (1, 2)]
     tolerations = [{"expression": f"int(taint.value) > {number}"} for number in (3, 4)]
     async with stage(tmp_path) as here:
@@ -183,11 +185,11 @@ async def test_two_expressions_that_fail_on_the_same_value_are_two_lines(
         await here.pod("web", tolerations=tolerations, **requiring(*terms))
         await here.unschedulable("web")
     lines = [each.getMessage() for each in caplog.records if "failed to evaluate" in each.getMessage()]
-    failed = "CEL expression failed to evaluate expression="
-    why = "type conversion error from 'string' to 'int'"
+    failed = '"CEL expression failed to evaluate" expression='
+    why = "err=\"type conversion error from 'string' to 'int'\""
     assert sorted(line for line in lines if "not-ready" not in line) == [
-        *(f'{failed}"int(node.labels[\'kernel\']) > {number}" labels="kernel=x": {why}' for number in (1, 2)),
-        *(f'{failed}"int(taint.value) > {number}" taint="sla=high:NoSchedule": {why}' for number in (3, 4)),
+        *(f'{failed}"int(node.labels[\'kernel\']) > {number}" labels="kernel=x" {why}' for number in (1, 2)),
+        *(f'{failed}"int(taint.value) > {number}" taint="sla=high:NoSchedule" {why}' for number in (3, 4)),
     ]
 
 
@@ -206,7 +208,7 @@ async def test_a_preferred_term_that_cannot_be_evaluated_is_counted(tmp_path: Pa
 async def test_a_volume_whose_reach_cannot_be_evaluated_is_logged_counted_and_told_apart(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "moorage.scheduler")
+    caplog.set_level(VERBOSE, "moorage.scheduler")
     case = stored(Gate.SEMVER, NEWER, "")
     async with stage(tmp_path) as here:
         await here.node("a", {"kernel": "unknown"})

@@ -105,7 +105,7 @@ async def test_an_error_is_told_apart_from_a_mismatch(tmp_path: Path, caplog: py
             await here.pod("again", requests={"cpu": "1"}, tolerations=gt)
             await here.unschedulable("again", "2 node(s) had untolerated taint(s)")
         logged = [each.getMessage() for each in caplog.records if message in each.getMessage()]
-        assert logged == [f'{message} taint="sla=high:NoSchedule": "high" is not a decimal integer']
+        assert logged == [f'"{message}" taint="sla=high:NoSchedule" err="\\"high\\" is not a decimal integer"']
 
 
 @pytest.mark.parametrize(

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from contextlib import suppress
 
 from moorage.api import kinds
 from moorage.apiserver.access.rbac import Rbac
 from moorage.apiserver.base.objects import decoded, prefix
+from moorage.logs import Log
 from moorage.store.protocol import Change, Compacted, Item, Store, StoreError
 
-_LOG = logging.getLogger(__name__)
+_LOG = Log(__name__)
 _RBAC = "rbac.authorization.k8s.io/v1"
 _FOLLOWED = (
     *(kinds.row(_RBAC, name) for name in ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")),
@@ -68,7 +68,7 @@ class AccessIndex:
             except Compacted:
                 revision = await self._fill(kind)
             except StoreError as error:
-                _LOG.warning("following %s: %s", kind.plural, error)
+                _LOG.warning("Watch of the store failed", resource=kind.plural, err=error)
                 await asyncio.sleep(_RETRY_SECONDS)
 
     def _put(self, kind: kinds.Kind, item: Item) -> None:

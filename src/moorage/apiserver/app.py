@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import logging
+import asyncio
 import time
 
 from moorage.apiserver.access.accounttokens import ServiceAccountTokens
 from moorage.apiserver.access.authentication import Authenticator, impersonate
-from moorage.apiserver.access.rbac import Attributes, Rbac, forbidden
-from moorage.apiserver.base.users import User
+from moorage.apiserver.access.rbac import Attributes, Decision, Rbac, forbidden
+from moorage.apiserver.audit.log import NOBODY, AuditLog
+from moorage.apiserver.base.users import ANONYMOUS, User
 from moorage.apiserver.describe.yamlanswers import in_yaml
 from moorage.apiserver.http.media import prefers_yaml
 from moorage.apiserver.http.messages import Reason, Refused, Request, Response, status
@@ -22,9 +23,10 @@ from moorage.apiserver.verbs.handlers import handler_of
 from moorage.client.clock import Clock
 from moorage.client.priority import urgent
 from moorage.features import Gates
+from moorage.logs import Log
 from moorage.store.protocol import Store, StoreFull, StoreUnavailable
 
-_LOG = logging.getLogger(__name__)
+_LOG = Log(__name__)
 _COUNTED = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
 """Methods that are counted by their names: clients may not add to the metrics by inventing some."""
 
@@ -40,8 +42,12 @@ class App:
         accounts: ServiceAccountTokens,
         rbac: Rbac,
         clock: Clock | None = None,
+        audit: AuditLog | None = None,
     ) -> None:
-        self.metrics = ApiServerMetrics()
+        self.metrics = ApiServerMetrics(gates)
+        self._audit = audit
+        if audit is not None:
+            self.metrics.serve(audit)
         self._authenticator = authenticator
         self._rbac = rbac
         self._backend = Backend(
@@ -59,7 +65,10 @@ class App:
         try:
             return self._authenticator.authenticate(request)
         except Refused as refused:
-            self._measure(find(request), request, refused.response, time.perf_counter())
+            route, start = find(request), time.perf_counter()
+            self._measure(route, request, refused.response, start)
+            if self._audit is not None:
+                self._audit.note(route, request, refused.response, NOBODY, None, start)
             raise
 
     async def handle(self, request: Request) -> Response:
@@ -73,25 +82,26 @@ class App:
 
     async def _handle(self, request: Request, known: User | None) -> Response:
         start = time.perf_counter()
-        route = find(request)
+        route, sender, decision = find(request), known or request.user or ANONYMOUS, None
         try:
             user = request.user = impersonate(request, self._rbac) if known is None else known
             check_timeout(request)
-            self._authorize(user, route)
+            asked = _attributes(route)
+            decision = self._rbac.decide(user, asked)
+            _require(decision, user, asked)
             response = await handler_of(route, request)(self._backend, route, request)
         except Exception as error:  # noqa: BLE001 - the client gets an answer, the log the rest
             response = _failure(request, error)
+        except asyncio.CancelledError:
+            if self._audit is not None:
+                self._audit.note(route, request, _cancelled(), sender, decision, start)
+            raise
+        if self._audit is not None:
+            self._audit.note(route, request, response, sender, decision, start)
         if prefers_yaml(request.headers.get("accept")):
             response = await in_yaml(response)
         self._measure(route, request, response, start)
         return response
-
-    def _authorize(self, user: User, route: Route) -> None:
-        verb, kind, _, namespace, name, subresource, _, path = route
-        attributes = Attributes(verb, kind.plural, kind.group, subresource, namespace, name, path)
-        decision = self._rbac.decide(user, attributes)
-        if not decision.allowed:
-            raise Refused(forbidden(user, attributes, decision.reason))
 
     def _measure(self, route: Route, request: Request, response: Response, start: float) -> None:
         """Count a request: one for objects by what was asked for, others by the first part of their path."""
@@ -106,6 +116,21 @@ class App:
         self.metrics.request(labels, response.status, seconds, dry_run="dryRun" in request.query)
 
 
+def _attributes(route: Route) -> Attributes:
+    verb, kind, _, namespace, name, subresource, _, path = route
+    return Attributes(verb, kind.plural, kind.group, subresource, namespace, name, path)
+
+
+def _require(decision: Decision, user: User, asked: Attributes) -> None:
+    if not decision.allowed:
+        raise Refused(forbidden(user, asked, decision.reason))
+
+
+def _cancelled() -> Response:
+    """What the audit log says of a request without an answer."""
+    return status(504, Reason.TIMEOUT, "the request took too long, or the client has disconnected")
+
+
 def _failure(request: Request, error: Exception) -> Response:
     if isinstance(error, Refused):
         return error.response
@@ -114,5 +139,5 @@ def _failure(request: Request, error: Exception) -> Response:
     if isinstance(error, StoreUnavailable):
         details = {"retryAfterSeconds": 1}
         return status(503, Reason.SERVICE_UNAVAILABLE, f"the store is not available: {error}", details)
-    _LOG.error("request failed: %s %s", request.method, request.path, exc_info=error)
+    _LOG.exception("Request failed", trace=error, verb=request.method, URI=request.path)
     return status(500, Reason.INTERNAL_ERROR, "an internal error occurred; the server's log has the details")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import suppress
 from copy import deepcopy
 from datetime import UTC, datetime
@@ -14,12 +13,13 @@ from moorage.apiserver.access.defaultroles import DEFAULTS
 from moorage.apiserver.base.objects import encode, key
 from moorage.apiserver.verbs.writing import new_uid
 from moorage.client.clock import timestamp
+from moorage.logs import Log
 from moorage.registry.prepare import prepare_create
 from moorage.registry.state import State
 from moorage.registry.table import strategy_of
 from moorage.store.protocol import KeyExists, Store, StoreFull
 
-_LOG = logging.getLogger(__name__)
+_LOG = Log(__name__)
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 _OWN_SERVICE: Data = {
@@ -73,7 +73,7 @@ async def bootstrap(store: Store) -> None:
         except StoreFull as error:
             if is_new:
                 raise
-            _LOG.warning("%s %s is not created: %s", data["kind"], data["metadata"]["name"], error)
+            _LOG.warning("Default object not created", kind=data["kind"], name=data["metadata"]["name"], err=error)
 
 
 async def keep_own_service(store: Store) -> None:

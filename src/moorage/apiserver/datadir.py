@@ -6,7 +6,7 @@ import errno
 import shlex
 from pathlib import Path
 
-_OURS = ("ca.", "apiserver.", "service-account.", "tokens.csv", "kubeconfig", "moorage.db")
+_OURS = ("ca.", "apiserver.", "service-account.", "tokens.csv", "kubeconfig", "moorage.db", "feature-gates.json")
 _MARK = "ca.key"
 """The file that exists after every start."""
 _PRIVATE = ("*.key", "tokens.csv", "kubeconfig", "moorage.db*")

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client import CollectorRegistry, Counter, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from moorage.apiserver.base.offload import LARGE, offload
 from moorage.apiserver.http.flowcontrol import FlowControl
+from moorage.componentmetrics import expose_gates, expose_process
+from moorage.features import Gates
 from moorage.histogram import Histogram
-from moorage.match.expressions import cache_counters
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)
 
@@ -21,9 +22,9 @@ _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2
 class ApiServerMetrics:
     """The counters of one server."""
 
-    def __init__(self) -> None:
+    def __init__(self, gates: Gates) -> None:
         self._registry = CollectorRegistry()
-        self.others: list[CollectorRegistry] = []
+        self.others: dict[str, CollectorRegistry] = {}
         """The metrics of other components in the same process."""
         labels = ("verb", "group", "version", "resource", "subresource", "scope")
         self._requests = Counter(
@@ -34,10 +35,8 @@ class ApiServerMetrics:
             self._registry, "apiserver_request_duration_seconds", "How long requests other than watches took.",
             _BUCKETS, *labels,
         )  # fmt: skip
-        self._expressions = Gauge(
-            "moorage_cel_cache_total", "Look-ups of compiled CEL expressions.", ("cache", "result"),
-            registry=self._registry,
-        )  # fmt: skip
+        expose_gates(self._registry, gates)
+        expose_process(self._registry)
         self._count = lru_cache(maxsize=4096)(self._requests.labels)
 
     def request(self, labels: tuple[str, ...], code: int, seconds: float | None, *, dry_run: bool) -> None:
@@ -49,31 +48,37 @@ class ApiServerMetrics:
 
     def follow(self, control: FlowControl) -> None:
         """Serve what a server's flow control has counted."""
-        self._registry.register(_FlowControlCollector(control))
+        self.serve(_FlowControlCollector(control))
+
+    def serve(self, collector: Collector) -> None:
+        """Serve more metrics."""
+        self._registry.register(collector)
 
     async def text(self) -> bytes:
         """All metrics in Prometheus' text form: tens of thousands of lines, which are written in a thread."""
-        for cache, counters in cache_counters().items():
-            for result, count in counters._asdict().items():
-                self._expressions.labels(cache, result).set(count)
         # Those of other components are few, and may only be asked by the thread that changes them.
-        others = [_Collected(tuple(registry.collect())) for registry in self.others]
-        return await offload(LARGE, _written, (self._registry, *others))
+        others = {component: tuple(registry.collect()) for component, registry in self.others.items()}
+        return await offload(LARGE, generate_latest, _Together(self._registry, others))
 
 
-def _written(collectors: Iterable[Collector]) -> bytes:
-    return b"".join(map(generate_latest, collectors))
+class _Together(Collector):
+    """The metrics of a process as one text: what two components expose has the name of the other one as a label."""
 
+    def __init__(self, own: CollectorRegistry, others: Mapping[str, Sequence[Metric]]) -> None:
+        self._own = own
+        self._others = others
 
-class _Collected(Collector):
-    """Metrics as they were at a moment."""
-
-    def __init__(self, metrics: Sequence[Metric]) -> None:
-        self._metrics = metrics
-
-    def collect(self) -> Sequence[Metric]:
-        """The same metrics."""
-        return self._metrics
+    def collect(self) -> Iterator[Metric]:
+        """All metrics, each name once."""
+        families = {family.name: family for family in self._own.collect()}
+        for component, collected in self._others.items():
+            for family in collected:
+                shared = families.setdefault(family.name, family)
+                if shared is not family:
+                    shared.samples += [
+                        sample._replace(labels={**sample.labels, "component": component}) for sample in family.samples
+                    ]
+        yield from families.values()
 
 
 class _FlowControlCollector(Collector):

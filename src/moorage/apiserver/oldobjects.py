@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -12,15 +11,18 @@ from moorage.api.decode import DecodeError
 from moorage.api.kinds import Kind
 from moorage.apiserver.base.objects import decode, encode, prefix
 from moorage.features import Gates
+from moorage.logs import Log
 from moorage.registry.judge import RULES, stored_errors
 from moorage.registry.table import strategy_of
 from moorage.store.protocol import Item, KeyExists, KeyMissing, RevisionConflict, Store
 
-_LOG = logging.getLogger(__name__)
+_LOG = Log(__name__)
 _SEEN = "/moorage/rules"
 """Where the store says by which edition of the rules its objects were looked at."""
 _AT_ONCE = 200
 _MOST = 20
+_Wrong = tuple[str, tuple[str, str], str]
+"""An object that would be refused: its kind, its namespace and name, and why."""
 
 
 async def name_old_objects(store: Store, gates: Gates) -> None:
@@ -28,23 +30,23 @@ async def name_old_objects(store: Store, gates: Gates) -> None:
     seen = await store.get(_SEEN)
     if seen is not None and decode(seen).get("rules") == RULES:
         return
-    found = [problem for kind in kinds.KINDS for problem in await _problems(store, kind, gates)]
+    found = [wrong for kind in kinds.KINDS for wrong in await _problems(store, kind, gates)]
     if found:
         _LOG.warning(
-            "%d stored objects would be refused today. They stay and can be changed elsewhere; correct these fields "
-            "when you change them next:\n  %s%s",
-            len(found),
-            "\n  ".join(found[:_MOST]),
-            f"\n  and {len(found) - _MOST} more" if len(found) > _MOST else "",
+            "Stored objects would be refused today. They stay and can be changed elsewhere; correct these fields when "
+            "you change them next",
+            count=len(found),
         )
+    for kind, place, error in found[:_MOST]:
+        _LOG.warning("Stored object would be refused today", kind=kind, object=place, err=error)
     value = encode({"metadata": {}, "rules": RULES})
     with suppress(KeyExists, KeyMissing, RevisionConflict):  # another server may have been faster
         await (store.update(_SEEN, value, seen.revision) if seen else store.create(_SEEN, value))
 
 
-async def _problems(store: Store, kind: Kind, gates: Gates) -> list[str]:
+async def _problems(store: Store, kind: Kind, gates: Gates) -> list[_Wrong]:
     """What is wrong with the objects of a kind, one line for each; looked at in a thread, a page at a time."""
-    found, after, remaining = list[str](), "", 1
+    found, after, remaining = list[_Wrong](), "", 1
     while remaining:
         page = await store.list(prefix(kind), limit=_AT_ONCE, after=after)
         found += await asyncio.to_thread(_wrong, kind, page.items, gates)
@@ -52,7 +54,7 @@ async def _problems(store: Store, kind: Kind, gates: Gates) -> list[str]:
     return found
 
 
-def _wrong(kind: Kind, items: Sequence[Item], gates: Gates) -> list[str]:
+def _wrong(kind: Kind, items: Sequence[Item], gates: Gates) -> list[_Wrong]:
     found, strategy = [], strategy_of(kind)
     for item in items:
         data = decode(item)
@@ -62,6 +64,6 @@ def _wrong(kind: Kind, items: Sequence[Item], gates: Gates) -> list[str]:
         except DecodeError as error:
             errors = [str(error)]
         if errors:
-            place = "/".join(filter(None, (data["metadata"].get("namespace"), data["metadata"]["name"])))
-            found.append(f"{kind.kind} {place}: {'; '.join(errors)}")
+            place = data["metadata"].get("namespace", ""), data["metadata"]["name"]
+            found.append((kind.kind, place, "; ".join(errors)))
     return found

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from moorage.client.clock import Clock
+from moorage.logs import Log
 from moorage.store.protocol import StoreError
 
-_LOG = logging.getLogger(__name__)
+_LOG = Log(__name__)
 
 
 class PeriodicTasks:
@@ -37,5 +37,5 @@ class PeriodicTasks:
             try:
                 await task()
             except StoreError as error:
-                _LOG.warning("%s: %s", name, error)
+                _LOG.warning("Periodic task failed", task=name, err=error)
             await self._clock.sleep(every)

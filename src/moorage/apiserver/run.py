@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
-import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +23,7 @@ from moorage.apiserver.access.rbac import Rbac
 from moorage.apiserver.access.tokens import TokenError, Tokens
 from moorage.apiserver.accessindex import AccessIndex
 from moorage.apiserver.app import App
+from moorage.apiserver.audit.log import AuditLog, AuditSettings
 from moorage.apiserver.base.users import MASTERS, User
 from moorage.apiserver.bootstrap import bootstrap, keep_own_service
 from moorage.apiserver.datadir import claim, exposed
@@ -34,12 +35,13 @@ from moorage.apiserver.periodic import PeriodicTasks
 from moorage.client import Client
 from moorage.client.clock import Clock
 from moorage.features import Gates
+from moorage.logs import Log
 from moorage.store import EtcdFiles, open_store
 from moorage.store.protocol import Store, StoreError
 
 KUBECONFIG = "kubeconfig"
 """The file in the data directory that says how to reach the server."""
-_LOG = logging.getLogger(__name__)
+_LOG = Log(__name__)
 _EXPIRY_SECONDS, _SERVICE_SECONDS, _OLD_OBJECTS_SECONDS = 60.0, 10.0, 3600.0
 _NOTHING_SHARED = SharedFiles()
 
@@ -59,6 +61,7 @@ class APIServer:
     _index: AccessIndex
     _tasks: PeriodicTasks
     _app: App
+    _audit: AuditLog | None
 
     def client(self, component: str) -> Client:
         """A client for a component in the same process, which may do everything."""
@@ -69,14 +72,14 @@ class APIServer:
         return LocalTransport(self._app, User(component, (MASTERS,)), component)
 
     @contextmanager
-    def measuring(self, registry: CollectorRegistry) -> Iterator[None]:
+    def measuring(self, component: str, registry: CollectorRegistry) -> Iterator[None]:
         """Serve the metrics of a component in the same process, while it runs."""
         others = self._app.metrics.others
-        others.append(registry)
+        others[component] = registry
         try:
             yield
         finally:
-            others.remove(registry)
+            del others[component]
 
     async def stop(self, grace: float = 10) -> None:
         """Finish the requests that have begun, then close the store."""
@@ -84,6 +87,8 @@ class APIServer:
         await self._tasks.stop()
         await self._index.stop()
         await self.store.close()
+        if self._audit is not None:
+            await asyncio.to_thread(self._audit.close)
 
 
 class CannotStart(Exception):
@@ -101,6 +106,7 @@ async def start(
     advertise: str = "",
     shared: SharedFiles = _NOTHING_SHARED,
     clock: Clock | None = None,
+    audit: AuditSettings | None = None,
 ) -> APIServer:
     """Start a server on a data directory and the store at an address. Raises CannotStart."""
     try:
@@ -109,7 +115,7 @@ async def start(
     except (StoreError, OSError) as error:
         raise CannotStart(_sentence(error, str(directory))) from None
     try:
-        return await _started(directory, store, gates, Endpoint(bind, port, advertise), shared, clock)
+        return await _started(directory, store, gates, Endpoint(bind, port, advertise), shared, clock, audit)
     except (StoreError, CertificateError, TokenError, OSError) as error:
         await store.close()
         raise CannotStart(_sentence(error, f"{bind}:{port}")) from None
@@ -140,16 +146,23 @@ class Endpoint(NamedTuple):
 
 
 async def _started(
-    directory: Path, store: Store, gates: Gates, place: Endpoint, shared: SharedFiles, clock: Clock | None
+    directory: Path,
+    store: Store,
+    gates: Gates,
+    place: Endpoint,
+    shared: SharedFiles,
+    clock: Clock | None,
+    audit: AuditSettings | None,
 ) -> APIServer:
     own = credentials.prepare(directory, place.bind, place.advertise, shared)
     if remedy := exposed(directory):
-        _LOG.warning("permissions are too open: type %s", remedy)
+        _LOG.warning("Permissions are too open", remedy=remedy)
     rbac = Rbac()
     index = AccessIndex(store, rbac)
     accounts = ServiceAccountTokens(own.signing_key, index.exists, others=own.verifying_keys)
     authenticator = Authenticator(Tokens(own.users), accounts, own.client_authorities)
-    app = App(store, gates, authenticator, accounts, rbac, clock)
+    audit_log = AuditLog(audit) if audit else None
+    app = App(store, gates, authenticator, accounts, rbac, clock, audit_log)
     server = Server(app.handle, app.authenticate, own.tls, place.bind, place.port)
     app.metrics.follow(server.control)
     await bootstrap(store)
@@ -163,12 +176,13 @@ async def _started(
         await server.stop(0)
         await index.stop()
         raise
+    _LOG.info("Serving securely", url=url, gates=str(gates))
     clock = clock or Clock()
     tasks = PeriodicTasks(clock)
     tasks.start("removing old events", Expiry(store, clock).look, _EXPIRY_SECONDS)
     tasks.start("looking for old objects", partial(name_old_objects, store, gates), _OLD_OBJECTS_SECONDS)
     tasks.start("keeping the service of the API server", partial(keep_own_service, store), _SERVICE_SECONDS)
-    return APIServer(url, file, admin, own.trusted, store, server, index, tasks, app)
+    return APIServer(url, file, admin, own.trusted, store, server, index, tasks, app, audit_log)
 
 
 def _write_kubeconfig(file: Path, content: bytes) -> None:
@@ -180,4 +194,4 @@ def _write_kubeconfig(file: Path, content: bytes) -> None:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not file.exists():
             raise
-        _LOG.warning("%s: %s: it may name another address than this server's", file, error.strerror)
+        _LOG.warning("Kubeconfig not written: it may name another address", file=file, err=error.strerror)

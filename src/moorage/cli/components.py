@@ -6,11 +6,13 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from moorage.cli.logs import log_options
 from moorage.cli.options import cannot_run, feature_gates
 from moorage.features import Gates
 
@@ -40,6 +42,7 @@ def _component_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command()
+@log_options("scheduler")
 @_component_options
 @click.option("--config", type=_FILE, help="A KubeSchedulerConfiguration: profiles, plugins, weights.")
 def scheduler(config: Path | None, gates: Gates, leader_elect: bool, **connection: Any) -> None:
@@ -63,12 +66,13 @@ def scheduler(config: Path | None, gates: Gates, leader_elect: bool, **connectio
         return component.metrics.registry, component.run
 
     try:
-        _serve("scheduler", start, leader_elect and configuration.leader_elect, **connection)
+        _serve("scheduler", start, gates, leader_elect and configuration.leader_elect, **connection)
     except ConfigurationError as error:
         cannot_run(f"{config}: {error}")
 
 
 @click.command()
+@log_options("controllers")
 @_component_options
 @click.option("--hollow-nodes", is_flag=True, help="Play the kubelet of every node that has no real one.")
 @click.option("--root-ca-file", type=_FILE,
@@ -98,7 +102,7 @@ def controllers(
         component = prepare(client, gates, makers)
         return component.context.registry, component.run
 
-    _serve("controllers", start, leader_elect, kubeconfig, **connection)
+    _serve("controllers", start, gates, leader_elect, kubeconfig, **connection)
 
 
 def _root_certificate(file: Path | None, kubeconfig: Path) -> str:
@@ -123,7 +127,9 @@ def _root_certificate(file: Path | None, kubeconfig: Path) -> str:
 _LEASES = {"scheduler": "kube-scheduler", "controllers": "kube-controller-manager"}
 
 
-def _serve(component: str, start: Start, leader_elect: bool, kubeconfig: Path, metrics_port: int | None) -> None:
+def _serve(
+    component: str, start: Start, gates: Gates, leader_elect: bool, kubeconfig: Path, metrics_port: int | None
+) -> None:
     import uvloop
 
     from moorage.client.kubeconfig import KubeconfigError, load
@@ -132,28 +138,32 @@ def _serve(component: str, start: Start, leader_elect: bool, kubeconfig: Path, m
     try:
         config = load(kubeconfig)
         collect_seldom()
-        uvloop.run(_run(component, start, leader_elect, config, metrics_port))
+        uvloop.run(_run(component, start, gates if leader_elect else None, config, metrics_port))
     except KubeconfigError as error:
         cannot_run(str(error))
 
 
-async def _run(component: str, start: Start, leader_elect: bool, config: Kubeconfig, port: int | None) -> None:
+async def _run(component: str, start: Start, gates: Gates | None, config: Kubeconfig, port: int | None) -> None:
+    """Run a component; with gates, only while it leads."""
     from prometheus_client import start_http_server
 
     from moorage.client import Client
     from moorage.client.clock import Clock
     from moorage.client.https import HTTPSTransport
     from moorage.client.leases import LeadershipLost, identity, lead
+    from moorage.componentmetrics import expose_process
 
     client = Client(HTTPSTransport(config, f"moorage-{component}"))
     registry, run = start(client)
+    expose_process(registry)
     if port:
         try:
             start_http_server(port, "127.0.0.1", registry)
         except OSError as error:
             cannot_run(f"port {port}: {error.strerror}: choose another one with --metrics-port")
-    if leader_elect:
-        running = asyncio.ensure_future(lead(client, _LEASES[component], identity(), Clock(), run))
+    if gates is not None:
+        leading = partial(_lead, component, gates, client, run)
+        running = asyncio.ensure_future(lead(client, _LEASES[component], identity(), Clock(), leading))
     else:
         running = asyncio.ensure_future(run())
     loop = asyncio.get_running_loop()
@@ -167,3 +177,10 @@ async def _run(component: str, start: Start, leader_elect: bool, config: Kubecon
         cannot_run(str(error))
     finally:
         await client.close()
+
+
+async def _lead(component: str, gates: Gates, client: Client, run: Callable[[], Awaitable[None]]) -> None:
+    from moorage.tools.gatechanges import log_changes_since_leader
+
+    await log_changes_since_leader(_LEASES[component], component, gates, client)
+    await run()

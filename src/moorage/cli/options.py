@@ -54,8 +54,8 @@ def parse_gates(text: str) -> features.Gates:
 
 def gates_option(flag: str, name: str, what: str, **more: Any) -> Callable[[Any], Any]:
     """An option for feature gates, passed on as text unless a callback parses it."""
-    known = ", ".join(gate.value for gate in features.Gate)
-    text = f"{what}, as A=true,B=false: {known}, or {features.ALL_ALPHA}. All are off by default, as in Kubernetes."
+    known = ", ".join((*(gate.value for gate in features.Gate), *features.GROUPS))
+    text = f"{what}, as A=true,B=false: {known}. All are off by default, as in Kubernetes."
     return click.option(flag, name, default="", metavar="GATES", help=text, **more)
 
 

@@ -6,12 +6,15 @@ import asyncio
 import ipaddress
 import signal
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from moorage.cli.audit import AUDIT_OPTIONS, audit_settings
+from moorage.cli.logs import log_options
 from moorage.cli.options import cannot_run, gates_option, parse_gates
 from moorage.features import Gates
 
@@ -64,6 +67,7 @@ def _server_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--etcd-certfile", type=_FILE, help="Who this server is to etcd."),
         click.option("--etcd-keyfile", type=_FILE, help="The key of that certificate."),
         *_SHARED_OPTIONS,
+        *AUDIT_OPTIONS,
         gates_option("--feature-gates", "gates", "Gates of all components"),
         gates_option("--apiserver-feature-gates", "apiserver_gates", "Gates of the API server, in place of those"),
     )):  # fmt: skip
@@ -72,6 +76,7 @@ def _server_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command()
+@log_options("moorage")
 @_server_options
 @gates_option("--scheduler-feature-gates", "scheduler_gates", "Gates of the scheduler, in place of those")
 @gates_option("--controllers-feature-gates", "controllers_gates", "Gates of the controllers, in place of those")
@@ -100,14 +105,20 @@ def up(
         nodes=nodes,
     )
 
+    by_component = {
+        "apiserver": settings.apiserver_gates, "scheduler": settings.scheduler_gates,
+        "controllers": settings.controllers_gates,
+    }  # fmt: skip
+
     async def start() -> Running:
-        plane = await ControlPlane.start(settings)
+        plane = await ControlPlane.start(settings, partial(_compare_gates, settings.directory, by_component))
         return Running(plane.server, plane.stop)
 
-    _serve(start, settings.apiserver_gates)
+    _serve(start, by_component)
 
 
 @click.command()
+@log_options("apiserver")
 @_server_options
 def apiserver(gates: str, apiserver_gates: str, **server: Any) -> None:
     """Start the API server alone.
@@ -124,9 +135,16 @@ def apiserver(gates: str, apiserver_gates: str, **server: Any) -> None:
 
     async def start() -> Running:
         api_server = await run.start(gates=enabled, **settings)
+        await _compare_gates(settings["directory"], {"apiserver": enabled}, api_server)
         return Running(api_server, api_server.stop)
 
-    _serve(start, enabled)
+    _serve(start, {"apiserver": enabled})
+
+
+async def _compare_gates(directory: Path, gates: Mapping[str, Gates], server: APIServer) -> None:
+    from moorage.tools.gatechanges import log_changes
+
+    await log_changes(directory, gates, server.client("moorage"))
 
 
 class Running(NamedTuple):
@@ -142,9 +160,11 @@ def _settings(server: dict[str, Any]) -> dict[str, Any]:
         raise click.UsageError("--etcd-cafile, --etcd-certfile and --etcd-keyfile are for --store etcd://HOST:PORT,…")
     _check_etcd_files(*files)
     shared = _shared_files(*(server.pop(name) for name in _SHARED_FILES))
-    return {**server, "etcd_files": files, "shared": shared}
+    audit = audit_settings(*(server.pop(f"audit_{name}") for name in _AUDIT))
+    return {**server, "etcd_files": files, "shared": shared, "audit": audit}
 
 
+_AUDIT = ("log_path", "policy_file", "log_maxsize", "log_maxbackup")
 _SHARED_FILES = (
     "tls_cert_file", "tls_private_key_file", "client_ca_file", "service_account_signing_key_file",
     "service_account_key_files", "token_auth_file",
@@ -190,7 +210,7 @@ def _check_etcd_files(authority: Path | None, certificate: Path | None, key: Pat
         cannot_run(f"{certificate} and {key}: hold no certificate and its key in PEM form")
 
 
-def _serve(start: Callable[[], Awaitable[Running]], gates: Gates) -> None:
+def _serve(start: Callable[[], Awaitable[Running]], gates: Mapping[str, Gates]) -> None:
     import uvloop
 
     from moorage.apiserver.run import CannotStart
@@ -203,7 +223,7 @@ def _serve(start: Callable[[], Awaitable[Running]], gates: Gates) -> None:
         cannot_run(str(error))
 
 
-async def _run(start: Callable[[], Awaitable[Running]], gates: Gates) -> None:
+async def _run(start: Callable[[], Awaitable[Running]], gates: Mapping[str, Gates]) -> None:
     running = await start()
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -215,11 +235,14 @@ async def _run(start: Callable[[], Awaitable[Running]], gates: Gates) -> None:
     await running.stop()
 
 
-def _welcome(url: str, kubeconfig: Path, gates: Gates) -> str:
-    on = ", ".join(sorted(gate.value for gate in gates.on)) or "none"
+def _welcome(url: str, kubeconfig: Path, gates: Mapping[str, Gates]) -> str:
+    on = {component: ", ".join(sorted(gate.value for gate in each.on)) or "none" for component, each in gates.items()}
+    same = next(iter(on.values()))
+    if {*on.values()} != {same}:
+        same = "".join(f"\n  {component + ':':12} {names}" for component, names in on.items())
     return (
         f"Moorage serves the Kubernetes API at {url}\n"
-        f"feature gates on: {on}\n\n"
+        f"feature gates on: {same}\n\n"
         f"  export KUBECONFIG={kubeconfig.resolve()}\n"
         f"  kubectl get namespaces\n"
         f"  kubectl apply -f examples/thresholds-1-spot-nodes\n\n"

@@ -50,6 +50,11 @@ class Conflict(ApiError):
     """The object has changed since it was read."""
 
 
+def is_race(error: Exception) -> bool:
+    """Whether somebody else was faster, which is no reason to warn: the next attempt sees the newer state."""
+    return isinstance(error, Conflict | Exists | Missing)
+
+
 class Invalid(ApiError):
     """The object is not valid."""
 

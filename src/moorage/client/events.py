@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 import time
 from contextlib import suppress
@@ -21,8 +20,9 @@ from moorage.client.clock import Clock, timestamp
 from moorage.client.errors import ApiError, Exists, Missing, TooManyRequests, Unavailable
 from moorage.client.priority import let_others_go_first
 from moorage.client.workqueue import WorkQueue
+from moorage.logs import Log
 
-_LOG = logging.getLogger(__name__)
+_LOG = Log(__name__)
 _EVENT = kinds.row("v1", "Event")
 _KEPT = 4096
 _WAITING = 20_000
@@ -199,7 +199,8 @@ class _Outbox:
             except (Unavailable, TooManyRequests) as error:
                 await self._clock.sleep(max(_BACKOFF.delay(attempt), error.retry_after) * random.uniform(0.5, 1.5))
             except ApiError as error:
-                _LOG.debug("event about %s not recorded: %s", event.data["involvedObject"], error)
+                about = event.data["involvedObject"]
+                _LOG.info("Event not recorded", v=4, kind=about.get("kind"), name=about.get("name"), err=error)
                 return
             else:
                 return

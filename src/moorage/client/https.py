@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, cast
@@ -13,8 +12,9 @@ from moorage.client.clock import Clock, Timer
 from moorage.client.connection import ClientConnection, Unanswered, unavailable
 from moorage.client.kubeconfig import Kubeconfig, KubeconfigError
 from moorage.client.transport import Answer
+from moorage.logs import Log
 
-_LOG = logging.getLogger(__name__)
+_LOG = Log(__name__)
 _CONNECTIONS = 64
 _CONNECT_TIME, _GOODBYE_TIME = 10.0, 1.0
 _SILENCE = 30.0
@@ -178,4 +178,4 @@ class HTTPSTransport:
         try:
             self._headers = self._with_token(self._config.token())
         except KubeconfigError as error:
-            _LOG.warning("the token from before is used on: %s", error)
+            _LOG.warning("Token not read again, the old one is used", err=error)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing
@@ -21,9 +20,10 @@ from moorage.client.backoff import Backoff
 from moorage.client.client import Client, ObjectEvent
 from moorage.client.clock import Clock
 from moorage.client.errors import ApiError, Expired, Missing
+from moorage.logs import Log
 from moorage.names import canonical_int64
 
-_LOG = logging.getLogger(__name__)
+_LOG = Log(__name__)
 _BACKOFF = Backoff(first=0.1, last=10.0)
 _UNKNOWN_RETRY = 30.0
 """How many seconds until a server that does not know the kind is asked again."""
@@ -157,9 +157,9 @@ class Informer(Generic[T]):
                 self._become_empty(error)
             except ApiError as error:
                 pause = error.retry_after
-                _LOG.warning("watching %s: %s", self.kind.resource, error)
+                _LOG.warning("Watch failed", resource=self.kind.resource, err=error)
             except Exception:  # noqa: BLE001 - an informer that ends leaves everybody with stale objects
-                _LOG.exception("watching %s failed", self.kind.resource)
+                _LOG.exception("Watch failed", resource=self.kind.resource)
             if self._clock.monotonic() - begun > _BACKOFF.last:
                 self._failures = 0
             if self._failures > 1:
@@ -169,7 +169,7 @@ class Informer(Generic[T]):
     def _become_empty(self, why: Missing) -> None:
         """The server does not know the kind: there are no objects, until somebody enables it."""
         if not self.synced.is_set() or self._objects:
-            _LOG.warning("%s: taken for none: %s", self.kind.resource, why)
+            _LOG.warning("Resource not served, taken for empty", resource=self.kind.resource, err=why)
         for old in list(self._objects.values()):
             self.remove(old)
         self._revision, self._failures = "", 0
@@ -237,8 +237,8 @@ class Informer(Generic[T]):
             head = decode(bytes(raw), Object)
         except DecodeError:
             head = None
-        name = f"{head.metadata.namespace}/{head.metadata.name}" if head else "an object"
-        _LOG.warning("%s: %s cannot be read: %s", self.kind.resource, name, problem)
+        name = (head.metadata.namespace, head.metadata.name) if head else ("", "")
+        _LOG.warning("Object cannot be read", resource=self.kind.resource, object=name, err=problem)
         return head
 
     def put(self, item: Object) -> None:
@@ -276,7 +276,7 @@ class Informer(Generic[T]):
         try:
             handler(*states)
         except Exception:  # noqa: BLE001 - an error of one handler must not keep the others from being called
-            _LOG.exception("what should follow a change of %s failed", self.kind.resource)
+            _LOG.exception("Handler of a change failed", resource=self.kind.resource)
 
 
 class Informers:

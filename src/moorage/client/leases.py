@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 import socket
 from collections.abc import Awaitable, Callable
@@ -18,8 +17,9 @@ from moorage.api.meta import Data, ObjectMeta, Wire
 from moorage.client.client import Client
 from moorage.client.clock import Clock, timestamp
 from moorage.client.errors import ApiError, Conflict, Exists, Missing, Unavailable
+from moorage.logs import Log
 
-_LOG = logging.getLogger(__name__)
+_LOG = Log(__name__)
 _LEASE = kinds.row("coordination.k8s.io/v1", "Lease")
 _NAMESPACE = "kube-system"
 LEASE_DURATION = 15
@@ -46,7 +46,7 @@ async def lead(client: Client, name: str, identity: str, clock: Clock, run: Call
     """
     candidacy = _Candidacy(client, name, identity, clock)
     await candidacy.acquire()
-    _LOG.info("%s leads as %s", identity, name)
+    _LOG.info("Became leader", lease=(_NAMESPACE, name), identity=identity)
     keeping = asyncio.create_task(candidacy.keep(), name=f"lease {name}")
     losing = asyncio.create_task(candidacy.lost.wait())
     working = asyncio.ensure_future(run())
@@ -66,6 +66,7 @@ async def lead(client: Client, name: str, identity: str, clock: Clock, run: Call
     if not working.cancelled():
         working.result()
     if candidacy.lost.is_set():
+        _LOG.warning("Lost leadership", lease=(_NAMESPACE, name), identity=identity)
         raise LeadershipLost(f"{identity} leads no longer as {name}")
 
 
@@ -96,7 +97,7 @@ class _Candidacy:
                 if await self._try():
                     return
             except ApiError as error:
-                _LOG.warning("lease %s: %s", self._name, error)
+                _LOG.warning("Lease not acquired", lease=(_NAMESPACE, self._name), err=error)
             await self._clock.sleep(RETRY_PERIOD * random.uniform(1, 1 + _JITTER))
 
     async def keep(self) -> None:
@@ -107,7 +108,7 @@ class _Candidacy:
                 await self._clock.sleep(RETRY_PERIOD)
                 await self._renew()
             except ApiError as error:
-                _LOG.warning("lease %s is not renewed: %s", self._name, error)
+                _LOG.warning("Lease not renewed", lease=(_NAMESPACE, self._name), err=error)
             finally:
                 timer.cancel()
 
@@ -124,7 +125,7 @@ class _Candidacy:
                     if self._holder != self._identity:
                         return None
         except (ApiError, TimeoutError) as error:
-            _LOG.warning("lease %s is not released: %s", self._name, error)
+            _LOG.warning("Lease not released", lease=(_NAMESPACE, self._name), err=error)
 
     @property
     def _spec(self) -> Data:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from moorage.client import Client, Informers
 from moorage.client.clock import Clock
 from moorage.client.events import Recorder
+from moorage.componentmetrics import expose_gates
 from moorage.controllers.cluster.disruption import Disruption
 from moorage.controllers.cluster.garbage import GarbageCollector
 from moorage.controllers.cluster.namespaces import Namespaces
@@ -88,4 +89,5 @@ def prepare(
     """Controllers that are ready to be started."""
     clock = clock or Clock()
     context = Context(client, Informers(client), Recorder(client, "moorage-controllers", clock), gates, clock)
+    expose_gates(context.registry, gates)
     return Controllers(context, [make(context) for make in constructors])

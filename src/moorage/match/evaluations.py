@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import sys
 import threading
 import time
@@ -12,11 +11,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from moorage.logs import Log
 from moorage.match.deferral import Deferred, set_pace
 
 K = TypeVar("K", bound=Hashable)
 
-_LOG = logging.getLogger(__name__)
+_LOG = Log(__name__)
 _FAILED_SECONDS = 1.0
 
 REST = 4.0
@@ -151,5 +151,5 @@ async def _worked_out(work: Deferred) -> None:
     try:
         await EVALUATIONS.run(work)
     except Exception:  # noqa: BLE001 - it is decided again, and fails or waits again, but not in a hot loop
-        _LOG.exception("not worked out")
+        _LOG.exception("Evaluation failed")
         await asyncio.sleep(_FAILED_SECONDS)

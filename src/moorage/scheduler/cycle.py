@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from moorage.api import kinds
 from moorage.api.pod import Pod
 from moorage.client import ApiError, Unavailable
 from moorage.client.backoff import Backoff
+from moorage.logs import Log
 from moorage.scheduler.decisions import REJECTED, Decisions, Known
 from moorage.scheduler.framework import (
     Cycle,
@@ -33,7 +33,7 @@ from moorage.scheduler.profile import Profile, Weighted
 from moorage.scheduler.table.nodes import Index, NodeTable, Scores
 from moorage.scheduler.table.shape import PodInfo
 
-_LOG = logging.getLogger(__name__)
+_LOG = Log(__name__)
 _POD = kinds.row("v1", "Pod")
 _BIND_BACKOFF = Backoff(0.1, 5.0)
 """How long to wait when the API server did not answer to a binding, before the pod is read."""
@@ -369,7 +369,7 @@ class CycleRunner:
             try:
                 await self.profile.binder.bind(cycle, node)
             except Unavailable as error:
-                _LOG.warning('no answer to a binding pod="%s/%s": %s', *cycle.pod.key, error)
+                _LOG.warning("No answer to a binding", pod=cycle.pod.key, node=node, err=error)
             else:
                 return
             failures += 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import partial
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from moorage.api.node import Node
 from moorage.bounded import Bounded
+from moorage.logs import Log
 from moorage.match.reasons import EXPLAINED_COST, Lack, selector_lacks
 from moorage.match.selector import Selector
 from moorage.scheduler.framework import Cycle, Explained, Plugin, Rejection, Scope, overrides
@@ -21,7 +21,7 @@ from moorage.scheduler.table.columns import Column
 from moorage.scheduler.table.nodes import Index, NodeTable
 from moorage.scheduler.table.shape import Shape
 
-_LOG = logging.getLogger(__name__)
+_LOG = Log(__name__)
 EXAMINED = 64
 """How many different values are looked at for one pod: those that most nodes have."""
 _REASONS, _REASON, _SENTENCE = 4, 160, 480
@@ -72,7 +72,7 @@ class Explaining:
                 for kind, text, nodes in plugin.explain(cycle, rows):
                     groups.setdefault((plugin.name, kind), Counter())[text] += nodes
             except Exception:  # noqa: BLE001 - what cannot be put into words must not keep other pods waiting
-                _LOG.exception('not explained plugin="%s" pod="%s/%s"', plugin.name, *cycle.pod.key)
+                _LOG.exception("Rejection not explained", plugin=plugin.name, pod=cycle.pod.key)
         sentence = self._composed(shape, groups)
         if all(plugin.scope is not Scope.CLUSTER for plugin, _ in asked):
             self._said[shape] = state, sentence

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Hashable, Iterable
 
 from moorage.api.labels import Labels
 from moorage.api.node import Taint
+from moorage.logs import Log
 from moorage.match.selector import Term
 from moorage.match.tolerations import Tolerations
 from moorage.scheduler.metrics import SchedulerMetrics
 
-_LOG = logging.getLogger(__name__)
+_LOG = Log(__name__)
 _LOGGED_MAX = 10_000
 _DEVICE = "device selector failed to evaluate"
 
@@ -30,31 +30,31 @@ class ParseErrors:
     def note(self, tolerations: Tolerations, taint: Taint) -> None:
         """Note a taint that was not tolerated: nothing happens unless a toleration had no answer."""
         for toleration, verdict in tolerations.unanswered(taint):
-            expression = f' expression="{toleration.expression}"' if toleration.expression else ""
-            key = verdict.log, expression, taint.key, taint.value
+            key = verdict.log, toleration.expression, taint.key, taint.value
             if self._is_new(verdict.log, key):
-                _LOG.warning('%s%s taint="%s": %s', verdict.log, expression, taint, verdict.error)
+                _LOG.warning(verdict.log, expression=toleration.expression or None, taint=taint, err=verdict.error)
 
     def note_labels(self, terms: Iterable[Term], labels: Labels, name: str) -> None:
         """Note labels that terms do not match: nothing happens unless a condition had no answer."""
         for term in terms:
             if term.errors:
-                message, text, error = "node selector term does not parse", "; ".join(term.errors), ""
+                pairs = {"expression": "; ".join(term.errors)}
+                message = "node selector term does not parse"
             elif (unmet := term.unmet(labels, name)) and unmet[1].error:
                 condition, verdict = unmet
                 read = [f"{key}={labels[key]}" for key in sorted(condition.keys or ()) if key in labels]
-                values = f' labels="{",".join(read)}"' if condition.expression else ""
-                message, text, error = verdict.log, condition.text, f"{values}: {verdict.error}"
+                values = {"labels": ",".join(read)} if condition.expression else {}
+                message, pairs = verdict.log, {"expression": condition.text, **values, "err": str(verdict.error)}
             else:
                 continue
             # The message of a label names the value, as the enhancement words it; a metric must not.
-            if self._is_new(message.partition(" for value ")[0], (message, text, error)):
-                _LOG.info('%s expression="%s"%s', message, text, error)
+            if self._is_new(message.partition(" for value ")[0], (message, *pairs.values())):
+                _LOG.info(message, v=2, **pairs)
 
     def note_device(self, sentence: str) -> None:
         """Note that a selector had no answer for a device."""
         if self._is_new(_DEVICE, sentence):
-            _LOG.warning("%s: %s", _DEVICE, sentence)
+            _LOG.warning(_DEVICE, err=sentence)
 
     def _is_new(self, message: str, key: Hashable) -> bool:
         """Count an error. Whether it is to be logged."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
@@ -16,8 +15,11 @@ from moorage.client import ApiError, Client, Informers, Missing
 from moorage.client.backoff import Backoff
 from moorage.client.client import STRATEGIC
 from moorage.client.clock import Clock
+from moorage.client.errors import is_race
 from moorage.client.events import NORMAL, WARNING, Recorder
+from moorage.componentmetrics import expose_gates
 from moorage.features import Gates
+from moorage.logs import Log
 from moorage.match.deferral import NotReady, deferring
 from moorage.scheduler.config import Configuration
 from moorage.scheduler.cycle import CycleRunner, NotPermitted, Placement
@@ -33,7 +35,7 @@ from moorage.scheduler.table.nodes import NodeTable
 from moorage.scheduler.table.shape import FINISHED, PodInfo, Shapes
 from moorage.scheduler.waking import Waking
 
-_LOG = logging.getLogger(__name__)
+_LOG = Log(__name__)
 _POD = kinds.row("v1", "Pod")
 SLICE_SECONDS = 0.004
 """Seconds of decisions after which others in the same process have their turn."""
@@ -58,6 +60,7 @@ class Scheduler:
         self.table = NodeTable()
         self.clock: Clock = clock or Clock()
         self.metrics = SchedulerMetrics()
+        expose_gates(self.metrics.registry, gates)
         informers = Informers(client)
         self._recorder = Recorder(client, DEFAULT_NAME, self.clock)
         self._shapes = Shapes(gates)
@@ -149,7 +152,7 @@ class Scheduler:
         except NotReady as later:
             self.preparing.park(entry, later.work)
         except Exception:  # noqa: BLE001 - a plugin that fails here is asked again when the pod is tried
-            _LOG.exception('not prepared pod="%s/%s"', *entry.info.key)
+            _LOG.exception("Pod not prepared", pod=entry.info.key)
 
     async def _idle(self) -> None:
         self._work.clear()
@@ -185,7 +188,7 @@ class Scheduler:
             self.preparing.park(entry, later.work)
             return False
         except Exception:  # noqa: BLE001 - one pod that a plugin fails on must not keep all others waiting
-            _LOG.exception('no decision pod="%s/%s"', *entry.info.key)
+            _LOG.exception("No decision about a pod", pod=entry.info.key)
             self.queue.retry(entry)
             self.metrics.attempted(runner.name, "error", start)
             return False
@@ -212,14 +215,14 @@ class Scheduler:
             await self._permit(runner, cycle, node)
             await runner.bind(cycle, node)
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises, what was reserved is given back
-            expected = isinstance(error, ApiError | NotPermitted)
-            _LOG.warning('binding failed pod="%s/%s" node="%s": %s', *info.key, node, error, exc_info=not expected)
+            trace, benign = not isinstance(error, ApiError | NotPermitted), is_race(error)
+            _LOG.warning("Binding failed", trace=trace, benign=benign, pod=info.key, node=node, err=error)
             self._forget(entry, runner, cycle, node)
             self.metrics.attempted(runner.name, "error", start)
             message = str(error) if isinstance(error, NotPermitted) else f"running Bind plugin: {error}"
             self._recorder.event(info.pod, WARNING, "FailedScheduling", message, "Scheduling")
         else:
-            _LOG.debug('bound pod="%s/%s" node="%s"', *info.key, node)
+            _LOG.info("Bound pod", v=2, pod=info.key, node=node)
             self.queue.remove(info.uid)
             self.metrics.attempted(runner.name, "scheduled", start)
             self.metrics.bound(entry, self.queue.now())
@@ -267,7 +270,7 @@ class Scheduler:
         why = self._explaining.sentence(cycle, runner.profile.filters, placement.rejections)
         message = message_of(self.table.count, placement, afterthought, why)
         info = entry.info
-        _LOG.debug('unschedulable pod="%s/%s": %s', *info.key, message)
+        _LOG.info("Unable to schedule pod", v=2, pod=info.key, err=message)
         self.queue.failed(entry, placement.plugins or {cycle.rejected_by} - {""})
         self._recorder.event(info.pod, WARNING, "FailedScheduling", message, "Scheduling")
         if nominations and nominations[-1].node:
@@ -281,7 +284,7 @@ class Scheduler:
         try:
             await act()
         except ApiError as error:
-            _LOG.warning('making room failed pod="%s/%s": %s', *entry.info.key, error)
+            _LOG.warning("Preemption failed", benign=is_race(error), pod=entry.info.key, err=error)
             await self.clock.sleep(_PREEMPTION_RETRY_SECONDS)
             self.queue.wake(entry)
         else:
@@ -300,7 +303,7 @@ class Scheduler:
         except Missing:
             return
         except ApiError as error:
-            _LOG.warning('status not written pod="%s/%s": %s', *info.key, error)
+            _LOG.warning("Pod status not written", benign=is_race(error), pod=info.key, err=error)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

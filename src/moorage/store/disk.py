@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from operator import itemgetter
 from pathlib import Path
 
+from moorage.logs import Log
 from moorage.store.database import FIRST_REVISION, PAGE, Database, Row
 from moorage.store.mark import Mark
 from moorage.store.protocol import Damaged, StoreFull, StoreUnavailable
@@ -20,7 +20,7 @@ MAX_LOG_BYTES = 1024 * 1024 * 1024
 """How far the write-ahead log may grow while the database is copied."""
 
 _value = itemgetter(2)
-_LOG = logging.getLogger(__name__)
+_LOG = Log(__name__)
 _FULL = f"its disk is full, so that objects can only be deleted: free {(SIZE + SPARE) // 2**20} MiB there"
 _NO_SPACE = frozenset((sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE))
 """SQLite calls a full disk full, and a quota or a limit that is used up an error of writing."""
@@ -115,7 +115,7 @@ class Disk:
             return self._database.free_bytes() >= SIZE
         if self._is_full:
             self._is_full = False
-            _LOG.warning("%s can be written again", self._path)
+            _LOG.info("Database can be written again", file=self._path)
         return True
 
     def _full(self) -> StoreFull:
@@ -123,7 +123,7 @@ class Disk:
         error = StoreFull(f"{self._path} cannot be written: {_FULL}")
         if not self._is_full:
             self._is_full = True
-            _LOG.warning("%s", error)
+            _LOG.warning("Database cannot be written", file=self._path, err=error)
         return error
 
     def _checkpoint(self) -> None:

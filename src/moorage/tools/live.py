@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 import msgspec
 
 from moorage.api import kinds
@@ -17,11 +19,14 @@ _READ = (
 )  # fmt: skip
 
 
-async def read_live(client: Client) -> Cluster:
-    """List every kind that has tolerations, node selectors, taints or labels; a kind that is not served is left out."""
+async def read_live(client: Client, only: Container[str] | None = None) -> Cluster:
+    """List every kind that has tolerations, node selectors, taints or labels, or only some of them.
+
+    A kind that is not served is left out.
+    """
     cluster = Cluster()
     for kind in kinds.KINDS:
-        if not kind.pod_spec and kind.kind not in _READ:
+        if not (kind.pod_spec or kind.kind in _READ) or (only is not None and kind.kind not in only):
             continue
         try:
             listing = await client.list(kind)

@@ -1,4 +1,4 @@
-"""Requests that arrive at the same moment begin a few in each turn of the event loop, so that others are served between."""
+"""Requests that arrive at the same moment begin a few in each turn of the event loop: others are served between."""
 
 from __future__ import annotations
 

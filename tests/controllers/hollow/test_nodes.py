@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from moorage.api.meta import Data
-from moorage.apiserver.describe.version import git_version
 from moorage.client import Client
 from moorage.client.clock import ManualClock
+from moorage.componentmetrics import git_version
 from moorage.controllers.hollow import HollowNodes, ensure_nodes
 from tests.controllers.small_cluster import becomes, change, cluster, gone, remove
 from tests.controllers.waiting import eventually, read, read_all

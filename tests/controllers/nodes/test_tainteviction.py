@@ -309,7 +309,7 @@ async def test_a_value_that_cannot_be_read_evicts_is_counted_and_logged_once(
         assert errors == 2
         lines = [each.getMessage() for each in caplog.records if "failed to parse" in each.getMessage()]
         assert len(lines) == 1
-        assert lines[0].startswith("failed to parse taint value as int64: taint sla=high:NoExecute")
+        assert lines[0].startswith('"failed to parse taint value as int64" taint="sla=high:NoExecute"')
 
 
 async def test_two_expressions_that_fail_on_the_same_taint_are_two_lines(
@@ -323,9 +323,9 @@ async def test_two_expressions_that_fail_on_the_same_taint_are_two_lines(
         await set_taints(client, "a", taint("high", "sla"))
         await evicted(client, "web")
     lines = [each.getMessage() for each in caplog.records if "failed to evaluate" in each.getMessage()]
-    why = "taint sla=high:NoExecute: type conversion error from 'string' to 'int'"
+    why = "taint=\"sla=high:NoExecute\" err=\"type conversion error from 'string' to 'int'\""
     assert lines == [
-        f'CEL expression failed to evaluate expression="int(taint.value) > {number}": {why}' for number in (1, 2)
+        f'"CEL expression failed to evaluate" expression="int(taint.value) > {number}" {why}' for number in (1, 2)
     ]
 
 

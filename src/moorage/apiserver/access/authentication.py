@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -26,6 +25,7 @@ from moorage.apiserver.base.users import (
 from moorage.apiserver.http.failures import bad_request
 from moorage.apiserver.http.messages import Reason, Refused, Request, TargetError, decoded, status
 from moorage.bounded import Bounded
+from moorage.logs import Log
 
 FOR_EVERYBODY = frozenset(("/healthz", "/livez", "/readyz", "/version", "/version/"))
 """Paths that may be read anonymously."""
@@ -33,7 +33,7 @@ MOST_CERTIFICATES = 10_000
 """How many verified certificates are cached."""
 _EXTRA_PREFIX = "impersonate-extra-"
 
-log = logging.getLogger(__name__)
+_LOG = Log(__name__)
 
 
 class _CertifiedUser(NamedTuple):
@@ -118,7 +118,9 @@ def impersonate(request: Request, rbac: Rbac) -> User:
         if not decision.allowed:
             raise Refused(forbidden(user, asked, decision.reason))
     request.user = _impersonated(permissions)
-    log.info("%s acts as %s: %s %s", user.name, request.user.name, request.method, request.path)
+    _LOG.info(
+        "Impersonated", v=2, user=user.name, impersonated=request.user.name, verb=request.method, URI=request.path
+    )
     return request.user
 
 
@@ -181,5 +183,5 @@ def _values(certificate: x509.Certificate, kind: x509.ObjectIdentifier) -> list[
 
 def _unauthorized(why: str) -> Refused:
     """The reason goes to the log only: the client must not learn from it."""
-    log.info("a request is not authenticated: %s", why)
+    _LOG.info("Unable to authenticate the request", v=2, err=why)
     return Refused(status(401, Reason.UNAUTHORIZED, "Unauthorized", headers=[("WWW-Authenticate", "Bearer")]))

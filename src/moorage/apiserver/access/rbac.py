@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -16,13 +15,14 @@ from moorage.apiserver.base.users import User, service_account_name
 from moorage.apiserver.http.messages import Reason, Response, status
 from moorage.bounded import Bounded
 from moorage.gotext import quote
+from moorage.logs import Log
 
 MOST_DECISIONS, MOST_BYTES = 50_000, 32 << 20
 """How many decisions are cached, and how large they may be together."""
 _ENTRY = 200
 """About how many bytes a decision or a rule takes besides its texts."""
 
-log = logging.getLogger(__name__)
+_LOG = Log(__name__)
 
 
 class Attributes(NamedTuple):
@@ -128,7 +128,7 @@ class Rbac:
             else:
                 self._cluster_roles[name] = _cluster_role(read_role(data))
         except msgspec.ValidationError as error:
-            log.warning("%s %s gives no rights: %s", kind, f"{namespace}/{name}" if namespace else name, error)
+            _LOG.warning("Object cannot be read and gives no rights", kind=kind, object=(namespace, name), err=error)
 
     def remove(self, kind: str, namespace: str, name: str) -> None:
         """Remove a role or a binding."""

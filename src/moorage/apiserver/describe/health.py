@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 
 from moorage.apiserver.http.messages import Request, Response
 from moorage.gotext import quote
+from moorage.logs import Log
 from moorage.store.protocol import Store, StoreError
 
 PATHS = ("healthz", "livez", "readyz")
-_LOG = logging.getLogger(__name__)
+_LOG = Log(__name__)
 _TEXT = (("Content-Type", "text/plain; charset=utf-8"), ("X-Content-Type-Options", "nosniff"))
 
 HealthCheck = Callable[[Store], Awaitable[object]]
@@ -40,7 +40,7 @@ async def answer(store: Store, request: Request) -> Response | None:
         if name in excluded:
             lines.append(f"[+]{name} excluded: ok")
         elif error := await _failure(store, check):
-            _LOG.warning("%s check failed: %s: %s", path, name, error)
+            _LOG.warning("Health check failed", path=path, check=name, err=error)
             lines.append(f"[-]{name} failed: reason withheld")
             is_well = False
         else:

@@ -12,9 +12,9 @@ from moorage.apiserver.describe.documents import StaticDocument, not_acceptable
 from moorage.apiserver.describe.models import Models, mentioned, name_of
 from moorage.apiserver.describe.operations import paths
 from moorage.apiserver.describe.swagger import downgraded
-from moorage.apiserver.describe.version import git_version
 from moorage.apiserver.http.media import JSON, YAML, choose, negotiate
 from moorage.apiserver.http.messages import Request, Response
+from moorage.componentmetrics import git_version
 
 _ROOT = "/openapi/v3"
 _FOR_EVER = (("Cache-Control", "public, immutable, max-age=31536000"),)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 from collections.abc import AsyncIterator, Iterable
 from typing import cast
@@ -27,6 +26,7 @@ from moorage.apiserver.http.wire import (
     chunk,
     head,
 )
+from moorage.logs import Log
 
 BACKLOG = 64 << 10
 """How many unparsed bytes a client may send ahead before reading from it pauses."""
@@ -37,16 +37,16 @@ _CHUNKED = "Transfer-Encoding: chunked\r\n"
 _WAITING = "too many of yours are waiting"
 _BODILESS = frozenset((204, 304))
 
-log = logging.getLogger(__name__)
+_LOG = Log(__name__)
 
 
 class Connection(asyncio.Protocol):
     """A client connection. `deadline` ends what it does now, `stalled` ends waiting for the client to read."""
 
     __slots__ = (
-        "_answered", "_begun", "_closing", "_counted", "_disconnected", "_drained", "_ending", "_exempt", "_flow",
-        "_handled", "_number", "_peer", "_reader", "_reading", "_request", "_resting", "_server", "_streaming", "_task",
-        "_transport", "_unread", "deadline", "stalled",
+        "_address", "_answered", "_begun", "_closing", "_counted", "_disconnected", "_drained", "_ending", "_exempt",
+        "_flow", "_handled", "_number", "_peer", "_reader", "_reading", "_request", "_resting", "_server", "_streaming",
+        "_task", "_transport", "_unread", "deadline", "stalled",
     )  # fmt: skip
 
     def __init__(self, server: ServerState, number: int) -> None:
@@ -61,6 +61,7 @@ class Connection(asyncio.Protocol):
         """Bytes of requests and of unread responses that are counted for the flow."""
         self._transport: asyncio.Transport | None = None
         self._peer: bytes | None = None
+        self._address = ""
         self._disconnected = asyncio.Event()
         self._request: Request | None = None
         self._task: asyncio.Task[None] | None = None
@@ -87,6 +88,7 @@ class Connection(asyncio.Protocol):
         """TLS is established."""
         self._transport = cast("asyncio.Transport", transport)
         self._peer = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        self._address = transport.get_extra_info("peername")[0]
         self._transport.set_write_buffer_limits(high=UNREAD)
         self._server.connections.add(self)
         self._server.strangers[self._number] = self.abort
@@ -188,6 +190,7 @@ class Connection(asyncio.Protocol):
     def _admit(self, request: Request) -> Response | None:
         """Authenticate a request whose head is complete; the response when it is refused."""
         request.certificate = self._peer
+        request.address = self._address
         request.disconnected = self._disconnected
         try:
             request.user = self._server.authenticate(request)
@@ -290,8 +293,8 @@ class Connection(asyncio.Protocol):
                 await self._send(request, response)
             finally:
                 await _discard(response)
-        except Exception:
-            log.exception("%s %s: the response could not be sent", request.method, request.path)
+        except Exception:  # noqa: BLE001 - the log has it
+            _LOG.exception("Response not sent", verb=request.method, URI=request.path)
             self._fail()
         except asyncio.CancelledError:
             self._fail()
@@ -323,8 +326,8 @@ class Connection(asyncio.Protocol):
             response = await self._server.handler(request)
         except Refused as refused:
             return refused.response
-        except Exception:
-            log.exception("%s %s failed", request.method, request.path)
+        except Exception:  # noqa: BLE001 - the log has it
+            _LOG.exception("Request failed", verb=request.method, URI=request.path)
             return _internal_error()
         if response.stream is not None and not place.watch():
             await _discard(response)

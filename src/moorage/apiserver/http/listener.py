@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import resource
 import socket
 import ssl
@@ -19,6 +18,7 @@ from moorage.apiserver.http.limits import Limits
 from moorage.apiserver.http.messages import Handler
 from moorage.apiserver.http.state import Authenticate, ServerState
 from moorage.garbage import give_back
+from moorage.logs import Log
 
 SPARE_FILES = 128
 """File descriptors that are kept from clients, for the store, the log and the rest of the process."""
@@ -31,7 +31,7 @@ SHUTDOWN_TIME = 10
 _PAUSE = 0.1
 """How long accepting pauses after it failed: a cause such as too many open files seldom ends at once."""
 
-log = logging.getLogger(__name__)
+_LOG = Log(__name__)
 
 
 class Server:
@@ -95,7 +95,7 @@ class Server:
         if not state.connections:
             state.deserted.set()
         if not await _happens(state.deserted, grace):
-            log.warning("%d connections did not end within %s s and are cut", len(state.connections), grace)
+            _LOG.warning("Connections cut after the grace period", connections=len(state.connections), seconds=grace)
             for connection in list(state.connections):
                 connection.abort()
             await _happens(state.deserted, 1)
@@ -128,7 +128,7 @@ class Server:
         except BlockingIOError:
             return
         except OSError as error:
-            log.warning("a connection could not be accepted: %s", error)
+            _LOG.warning("Connection not accepted", err=error)
             state.loop.remove_reader(listener)
             state.loop.call_later(_PAUSE, self._listen, listener, state)
             return
@@ -155,7 +155,7 @@ class Server:
                 ssl_shutdown_timeout=SHUTDOWN_TIME,
             )
         except OSError as error:
-            log.debug("a TLS handshake failed: %s", error)
+            _LOG.info("TLS handshake failed", v=4, err=error)
             state.strangers.pop(number, None)
         finally:
             self._arriving.discard(client)

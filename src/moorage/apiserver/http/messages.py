@@ -172,6 +172,8 @@ class Request:
     """Whose share of the server it counts against."""
     certificate: bytes | None = None
     """The client's certificate (DER); TLS has verified that the cluster's authority issued it."""
+    address: str = "127.0.0.1"
+    """Where it came from; components of this process are on this machine."""
     disconnected: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the client has disconnected."""
     keep_alive: bool = True

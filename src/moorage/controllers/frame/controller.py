@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -11,14 +10,16 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from moorage.api.meta import Object
-from moorage.client import Client, Conflict, Informers
+from moorage.client import Client, Informers
 from moorage.client.clock import Clock
+from moorage.client.errors import is_race
 from moorage.client.events import Recorder
 from moorage.client.informer import Key
 from moorage.client.workqueue import RETRIES, WorkQueue, work
 from moorage.features import Gates
+from moorage.logs import Log
 
-_LOG = logging.getLogger(__name__)
+_LOG = Log(__name__)
 
 
 @dataclass(slots=True)
@@ -84,7 +85,5 @@ class Controller:
 
     def failed(self, key: Key, error: Exception) -> None:
         """Log that a key could not be reconciled; a conflict is no reason to warn: the retry has the newer object."""
-        if isinstance(error, Conflict):
-            _LOG.debug("%s: %s/%s: %s", self.name, *key, error)
-        else:
-            _LOG.warning("%s: %s/%s: %s", self.name, *key, error, exc_info=not hasattr(error, "code"))
+        trace, benign = not hasattr(error, "code"), is_race(error)
+        _LOG.warning("Reconciling failed", trace=trace, benign=benign, controller=self.name, object=key, err=error)

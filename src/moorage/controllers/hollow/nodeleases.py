@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import OrderedDict
 from itertools import islice
 from math import ceil
@@ -13,8 +12,10 @@ from moorage.api.meta import Data
 from moorage.api.node import Node
 from moorage.client import ApiError, Client, Missing
 from moorage.client.clock import Clock, timestamp
+from moorage.client.errors import is_race
+from moorage.logs import Log
 
-_LOG = logging.getLogger(__name__)
+_LOG = Log(__name__)
 _LEASE, _NAMESPACE = kinds.row("coordination.k8s.io/v1", "Lease"), "kube-node-lease"
 _LEASE_SECONDS = 40
 
@@ -74,7 +75,7 @@ class NodeLeases:
             await self._renew(name, lease)
         except ApiError as error:
             # It keeps its place, and so is tried again after the next pause.
-            _LOG.warning("lease of node %s: %s", name, error)
+            _LOG.warning("Node lease not renewed", benign=is_race(error), node=name, err=error)
 
     async def _renew(self, name: str, lease: Data) -> None:
         spec = {

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from datetime import UTC, datetime
 
 import msgspec
 
 from moorage.api.pod import Pod
-from moorage.client import ApiError, Conflict, Missing
+from moorage.client import ApiError, Missing
+from moorage.client.errors import is_race
 from moorage.client.informer import Key
 from moorage.client.workqueue import WorkQueue, work
 from moorage.controllers.frame.controller import Context, resource_version
 from moorage.controllers.frame.pods import POD
 from moorage.controllers.frame.ratelimit import TokenBucket
 from moorage.controllers.nodes.nodepods import bound_at
+from moorage.logs import Log
 
 EVICT_AT = "moorage.dev/evict-at"
 """The annotation of a pod whose eviction is pending: when it is due, in RFC 3339."""
 
-_LOG = logging.getLogger(__name__)
+_LOG = Log(__name__)
 _AT_ONCE = 4
 _RATE, _BURST = 100.0, 400
 
@@ -140,13 +141,10 @@ class Deadlines:
     def _failed(self, key: Key, error: Exception) -> None:
         """Warn once of each sort of failure, however many pods it concerns."""
         code = error.code if isinstance(error, ApiError) else 0
-        expected = isinstance(error, Conflict) or code in self._complained
+        expected = is_race(error) or code in self._complained
         self._complained.add(code)
-        _LOG.log(
-            logging.DEBUG if expected else logging.WARNING,
-            "annotation %s of pod %s/%s not written, so a restart would not know when the pod must leave: %s",
-            EVICT_AT, *key, error, exc_info=not code,
-        )  # fmt: skip
+        message = "Deadline not written on a pod: after a restart its grace period begins again"
+        _LOG.warning(message, trace=not code, benign=expected, pod=key, annotation=EVICT_AT, err=error)
 
 
 def _key(pod: Pod) -> Key:

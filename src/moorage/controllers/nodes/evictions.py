@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from prometheus_client import Counter
 from moorage.api.pod import Pod
 from moorage.client import ApiError, Missing
 from moorage.client.backoff import Backoff
+from moorage.client.errors import is_race
 from moorage.client.events import NORMAL, Recorder
 from moorage.client.informer import Key
 from moorage.client.timers import Timers
@@ -24,12 +24,13 @@ from moorage.controllers.frame.ratelimit import TokenBucket
 from moorage.controllers.nodes.deadlines import EVICT_AT, Deadlines
 from moorage.controllers.nodes.nodepods import LONG_AGO, set_condition
 from moorage.histogram import Histogram
+from moorage.logs import Log
 from moorage.match.deferral import NotReady
 
 Reasons = tuple[str, ...]
 """Names that a controller gets back when the eviction was done."""
 
-_LOG = logging.getLogger(__name__)
+_LOG = Log(__name__)
 _AT_ONCE = 16
 _RATE, _BURST = 200.0, 400
 _RETRIES = Backoff(first=0.05, last=60.0)
@@ -221,8 +222,8 @@ class Evictions:
         eviction.failures += 1
         delay = _RETRIES.delay(eviction.failures)
         eviction.begun = False
-        unexpected = not isinstance(error, ApiError)
-        _LOG.warning("evicting pod %s/%s, again in %g s: %s", *eviction.pod, delay, error, exc_info=unexpected)
+        trace, benign = not isinstance(error, ApiError), is_race(error)
+        _LOG.warning("Eviction failed", trace=trace, benign=benign, pod=eviction.pod, retry_seconds=delay, err=error)
         self._evict_after(eviction, delay)
 
     def _event(self, pod: Pod, text: str, more: str = "") -> None:

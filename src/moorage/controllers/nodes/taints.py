@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
@@ -12,10 +11,11 @@ from moorage.api.node import Taint
 from moorage.api.pod import Toleration
 from moorage.bounded import Bounded
 from moorage.client.clock import Clock
+from moorage.logs import Log
 from moorage.match.tolerations import NO_EXECUTE
 from moorage.match.verdict import Verdict
 
-_LOG = logging.getLogger(__name__)
+_LOG = Log(__name__)
 _REMEMBERED = 4096
 TolerationFailures = tuple[tuple[Toleration, Verdict], ...]
 """Tolerations that cannot be evaluated, and why."""
@@ -76,5 +76,4 @@ class TolerationErrors:
             key = verdict.log, toleration.expression, Taint(taint.key, taint.value, taint.effect)
             if not self._logged.get(key):
                 self._logged.put(key, True)
-                expression = f' expression="{toleration.expression}"' if toleration.expression else ""
-                _LOG.warning("%s%s: taint %s: %s", verdict.log, expression, taint, verdict.error)
+                _LOG.warning(verdict.log, expression=toleration.expression or None, taint=taint, err=verdict.error)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -13,6 +12,8 @@ from numpy.typing import NDArray
 from moorage.api.pod import Pod, PodResourceClaim
 from moorage.api.resource import AllocationResult, ResourceClaim
 from moorage.client import ApiError
+from moorage.client.errors import is_race
+from moorage.logs import Log
 from moorage.scheduler.devices.answers import FAULTY, FITS, INVALID_POOLS, NOT_ENOUGH, PlanAnswers, devices
 from moorage.scheduler.devices.plan import MOST_WAYS, Fault
 from moorage.scheduler.devices.results import result_of
@@ -33,7 +34,7 @@ from moorage.scheduler.table.nodes import Mask, Rows, Scores
 from moorage.scheduler.table.reach import Reaches
 from moorage.scheduler.table.shape import PodInfo, Shape
 
-_LOG = logging.getLogger(__name__)
+_LOG = Log(__name__)
 _NOT_AVAILABLE = "resourceclaim not available on the node"
 _REASONS = {
     NOT_ENOUGH: "cannot allocate all claims",
@@ -252,7 +253,7 @@ class DynamicResources(Plugin):
         try:
             await self._writer.unreserve(claim, pod)
         except ApiError as error:
-            _LOG.warning('reservation not taken back claim="%s": %s', _full_name(claim), error)
+            _LOG.warning("Reservation not taken back", benign=is_race(error), claim=_full_name(claim), err=error)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -63,7 +63,7 @@ async def running(plan: WorkloadPlan) -> AsyncIterator[PerfCluster]:
             scheduler = Scheduler(server.client("moorage-scheduler"), plan.gates, plan.configuration)
             async with asyncio.TaskGroup() as tasks:
                 cluster = PerfCluster(plan, server, scheduler, tasks)
-                with server.measuring(scheduler.metrics.registry):
+                with server.measuring("scheduler", scheduler.metrics.registry):
                     cluster.begin(scheduler.run())
                     await cluster.pods.synced.wait()
                     yield cluster

@@ -31,7 +31,7 @@ from moorage.tools.perf.operations import (
 )
 from moorage.tools.perf.thresholds import MetricSelector, Threshold
 
-_GATES = {gate.value for gate in features.Gate} | {features.ALL_ALPHA}
+_GATES = {gate.value for gate in features.Gate} | {*features.GROUPS}
 
 
 class WorkloadError(ValueError):

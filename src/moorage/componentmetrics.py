@@ -1,0 +1,75 @@
+"""Metrics that every component has: its gates, the build, what its process uses, and its compiled expressions."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from typing import cast
+
+from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, disable_created_metrics
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from moorage.features import Gate, Gates
+from moorage.match.expressions import cache_counters
+
+MAJOR, MINOR = "1", "36"
+_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+def git_version() -> str:
+    """The Kubernetes version with Moorage's own as its suffix."""
+    return f"v{MAJOR}.{MINOR}.0+moorage-{version('moorage')}"
+
+
+def build_info() -> dict[str, str]:
+    """What clients and metrics are told about the build, by the names of Kubernetes' version document."""
+    machine = platform.machine()
+    return {
+        "major": MAJOR,
+        "minor": MINOR,
+        "gitVersion": git_version(),
+        "gitCommit": "",
+        "gitTreeState": "",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": f"python{platform.python_version()}",
+        "compiler": platform.python_implementation().lower(),
+        "platform": f"{platform.system().lower()}/{_MACHINES.get(machine, machine)}",
+    }
+
+
+_BUILD_LABELS = {
+    "major": "major", "minor": "minor", "gitVersion": "git_version", "gitCommit": "git_commit",
+    "gitTreeState": "git_tree_state", "buildDate": "build_date", "goVersion": "go_version", "compiler": "compiler",
+    "platform": "platform",
+}  # fmt: skip
+
+
+def expose_gates(registry: CollectorRegistry, gates: Gates) -> None:
+    """Expose which gates are on in a component, and of no counter when it was created: Kubernetes has none of those."""
+    cast(Callable[[], None], disable_created_metrics)()
+    enabled = Gauge("kubernetes_feature_enabled", "Whether a gate is on.", ("name", "stage"), registry=registry)
+    for gate in Gate:
+        enabled.labels(gate.value, gate.stage.value).set(gates.enabled(gate))
+
+
+def expose_process(registry: CollectorRegistry) -> None:
+    """Expose the build, what the process uses, and the expressions that it has compiled."""
+    info = {label: build_info()[name] for name, label in _BUILD_LABELS.items()}
+    Gauge("kubernetes_build_info", "The build, in its labels.", tuple(info), registry=registry).labels(**info).set(1)
+    ProcessCollector(registry=registry)
+    registry.register(_ExpressionCacheCollector())
+
+
+class _ExpressionCacheCollector(Collector):
+    """The look-ups of compiled expressions, which the matcher counts."""
+
+    def collect(self) -> Iterator[Metric]:
+        """How many there were, by cache and result."""
+        text = "Look-ups of compiled CEL expressions, and what was evicted to make room."
+        found = CounterMetricFamily("moorage_cel_cache", text, labels=["cache", "result"])
+        for cache, counters in cache_counters().items():
+            for result, count in counters._asdict().items():
+                found.add_metric([cache, result], count)
+        yield found
