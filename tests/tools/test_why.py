@@ -165,6 +165,38 @@ def test_running_pods_stay_when_the_comparison_gate_is_turned_off(ask: Ask) -> N
     assert not fits(web)
 
 
+def prefers(key: str, operator: str, value: str) -> str:
+    return (
+        "affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 10, preference: "
+        f"{{matchExpressions: [{{key: {key}, operator: {operator}, values: ['{value}']}}]}}}}]}}}}"
+    )
+
+
+NODES = node("new", labels="os: '1.2'"), node("odd", labels="os: jammy"), node("bare")
+
+
+@pytest.mark.parametrize(
+    ("preference", "gates", "note"),
+    [
+        (prefers("os", "SemverGt", "1.1"), ALL_ON, "on 1 node: label os=jammy is not a semantic version: "),
+        (prefers("os", "SemverGt", "5.0.0+b1"), ALL_ON, ": os SemverGt [5.0.0+b1]: a valid label must be an empty"),
+        (prefers("os", "In", "a b"), ALL_ON, ": os In [a b]: a valid label must be an empty string or consist of"),
+        (prefers("os", "SemverGt", "1.1"), NONE_ON, ": feature gate TolerationAffinitySemverOperators is off"),
+    ],
+)
+def test_a_preferred_term_that_cannot_be_evaluated_is_named(ask: Ask, preference: str, gates: Gates, note: str) -> None:
+    (web,) = ask(*NODES, pod(preference), gates=gates)
+    (told,) = web.answer.notes
+    assert told.startswith("a preferred term is ignored")
+    assert note in told
+    assert sorted(fits(web)) == ["bare", "new", "odd"]
+
+
+def test_a_preferred_term_that_can_be_evaluated_is_not_named(ask: Ask) -> None:
+    (web,) = ask(*NODES[::2], pod(prefers("os", "SemverGt", "1.1")))
+    assert web.answer.notes == ()
+
+
 def test_nodes_are_ranked_by_preferred_taints_and_affinity(ask: Ask) -> None:
     prefers = (
         "affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: "

@@ -23,6 +23,7 @@ from moorage.match.tolerations import NO_EXECUTE, NO_SCHEDULE, Tolerations
 from moorage.tools.admission import ManifestAdmission
 from moorage.tools.cluster import Cluster, ClusterObject
 from moorage.tools.nodes import UNSCHEDULABLE, GroupTable, Marks, NodeGroup, Nodes, NodeView
+from moorage.tools.preferences import ignored_preferences
 from moorage.tools.remedy import Remedy, smallest_change
 from moorage.validation.gates import gates_needed
 
@@ -246,7 +247,8 @@ class Explainer:
         by_class: dict[tuple[int, int], list[NodeGroup]] = {}
         for group in table.groups:
             by_class.setdefault((marks_classes[group.marks], view_classes[group.view]), []).append(group)
-        fits = _ranked(by_class.pop((_OPEN, _OPEN), []), table, question)
+        open_groups = by_class.pop((_OPEN, _OPEN), [])
+        fits = _ranked(open_groups, table, question)
         refused = []
         for groups in by_class.values():
             refusals = by_marks[groups[0].marks] + by_view[groups[0].view]
@@ -254,7 +256,9 @@ class Explainer:
             refused.append(RefusedNodes(NodeSet(groups), refusals, len(variants)))
         # The nodes with the fewest refusals come first.
         refused.sort(key=lambda nodes: len(nodes.refusals))
-        return PodAnswer(fits, refused, notes=question.notes)
+        return PodAnswer(
+            fits, refused, notes=(*question.notes, *ignored_preferences(question.preferences, table, open_groups))
+        )
 
     def _remedy(self, question: _Question) -> Remedy | None:
         missing = [
