@@ -172,7 +172,8 @@ class Explainer:
         refusals = [trial.unreadable] if trial.unreadable else trial.refusals
         leaves, after = self._stay(spec)
         answer = self._answer(spec, item.object.metadata.namespace or "default")
-        return Explanation(item, answer, [str(refusal) for refusal in refusals], spec.node_name, leaves, after)
+        told = [str(refusal._replace(path=item.path(refusal.path))) for refusal in refusals]
+        return Explanation(item, answer, told, spec.node_name, leaves, after)
 
     def _answer(self, spec: PodSpec, namespace: str) -> PodAnswer:
         affinity = spec.affinity and spec.affinity.node_affinity
