@@ -38,13 +38,14 @@ class App:
         accounts: ServiceAccountTokens,
         rbac: Rbac,
         clock: Clock | None = None,
+        plugins: frozenset[str] = frozenset(),
     ) -> None:
         self.metrics = ApiServerMetrics()
         self._authenticator = authenticator
         self._rbac = rbac
         self._backend = Backend(
             store=store,
-            admission=Admission(store, gates),
+            admission=Admission(store, gates, plugins),
             authenticator=authenticator,
             accounts=accounts,
             rbac=rbac,

@@ -101,6 +101,7 @@ async def start(
     advertise: str = "",
     shared: SharedFiles = _NOTHING_SHARED,
     clock: Clock | None = None,
+    plugins: frozenset[str] = frozenset(),
 ) -> APIServer:
     """Start a server on a data directory and the store at an address. Raises CannotStart."""
     try:
@@ -109,7 +110,7 @@ async def start(
     except (StoreError, OSError) as error:
         raise CannotStart(_sentence(error, str(directory))) from None
     try:
-        return await _started(directory, store, gates, Endpoint(bind, port, advertise), shared, clock)
+        return await _started(directory, store, gates, Endpoint(bind, port, advertise), shared, clock, plugins)
     except (StoreError, CertificateError, TokenError, OSError) as error:
         await store.close()
         raise CannotStart(_sentence(error, f"{bind}:{port}")) from None
@@ -140,7 +141,13 @@ class Endpoint(NamedTuple):
 
 
 async def _started(
-    directory: Path, store: Store, gates: Gates, place: Endpoint, shared: SharedFiles, clock: Clock | None
+    directory: Path,
+    store: Store,
+    gates: Gates,
+    place: Endpoint,
+    shared: SharedFiles,
+    clock: Clock | None,
+    plugins: frozenset[str],
 ) -> APIServer:
     own = credentials.prepare(directory, place.bind, place.advertise, shared)
     if remedy := exposed(directory):
@@ -149,7 +156,7 @@ async def _started(
     index = AccessIndex(store, rbac)
     accounts = ServiceAccountTokens(own.signing_key, index.exists, others=own.verifying_keys)
     authenticator = Authenticator(Tokens(own.users), accounts, own.client_authorities)
-    app = App(store, gates, authenticator, accounts, rbac, clock)
+    app = App(store, gates, authenticator, accounts, rbac, clock, plugins)
     server = Server(app.handle, app.authenticate, own.tls, place.bind, place.port)
     app.metrics.follow(server.control)
     await bootstrap(store)

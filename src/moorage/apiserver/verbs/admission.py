@@ -37,10 +37,12 @@ class Surroundings(NamedTuple):
 
     found: tuple[tuple[str, Sequence[Item]], ...]
     """Objects by the resource name of their kind."""
+    plugins: frozenset[str] = frozenset()
 
     def state(self) -> State:
         """The objects as strategies read them."""
-        return State({resource: [decoded(item) for item in items] for resource, items in self.found})
+        objects = {resource: [decoded(item) for item in items] for resource, items in self.found}
+        return State(objects, plugins=self.plugins)
 
 
 @dataclass(slots=True)
@@ -49,6 +51,8 @@ class Admission:
 
     store: Store
     gates: Gates
+    plugins: frozenset[str] = frozenset()
+    """The admission plugins that are on though they are off by default."""
     compared: ComparedKeys = field(init=False)
 
     def __post_init__(self) -> None:
@@ -61,11 +65,11 @@ class Admission:
             if updated is None or updated in updates:
                 resources.append(kind.resource)
                 places.append(prefix(kind, namespace if in_namespace else ""))
-        if updated is None and strategy.kind.namespaced:
+        if strategy.kind.namespaced and (updated is None or (self.plugins and not updated)):
             resources.append(_NAMESPACE.resource)
             places.append(key(_NAMESPACE, "", namespace))
         found = await self.store.read_each(places) if places else ()
-        return Surroundings(tuple(zip(resources, found, strict=True)))
+        return Surroundings(tuple(zip(resources, found, strict=True)), self.plugins)
 
     async def prepare_create(self, kind: Kind, new: Data, namespace: str, now: str, uid: str) -> State:
         """Make of what a client sent the object that is to be stored, in place; the state on which it depends."""
