@@ -276,3 +276,21 @@ def test_pods_that_ask_for_the_same_share_one_answer(ask: Ask) -> None:
 def test_the_last_of_two_nodes_of_one_name_counts(ask: Ask) -> None:
     (web,) = ask(node("n1", "gpu=yes:NoSchedule"), node("n1"), pod())
     assert fits(web) == ["n1"]
+
+
+def test_the_pods_of_a_kind_that_is_not_ours_are_placed_too(ask: Ask) -> None:
+    rollout = dedent("""\
+        apiVersion: argoproj.io/v1alpha1
+        kind: Rollout
+        metadata: {name: web}
+        spec:
+          template:
+            spec:
+              containers: [{name: a, image: "a:1"}]
+              tolerations: [{key: sla, operator: Gt, value: "VALUE", effect: NoSchedule}]
+        """)
+    nodes = node("good", "sla=980:NoSchedule"), node("bad", "sla=900:NoSchedule")
+    (web,) = ask(*nodes, rollout.replace("VALUE", "950"))
+    assert (web.item.name, fits(web), web.admission) == ("Rollout default/web", ["good"], [])
+    (web,) = ask(*nodes, rollout.replace("VALUE", "0950"))
+    assert web.admission[0].startswith("spec.template.spec.tolerations[0].value: Invalid value")
