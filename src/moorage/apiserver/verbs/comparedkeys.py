@@ -127,7 +127,9 @@ def compared_by(item: Item, kind: Kind) -> list[tuple[Sort, str, str]]:
 def _may_compare(pod: Data) -> bool:
     spec = pod["spec"]
     tolerations = spec.get("tolerations") or ()
-    return bool(spec.get("affinity")) or any(each.get("operator") in COMPARISONS for each in tolerations)
+    return bool((spec.get("affinity") or {}).get("nodeAffinity")) or any(
+        each.get("operator") in COMPARISONS for each in tolerations
+    )
 
 
 def _compared(kind: Kind, data: Data) -> Iterator[tuple[Sort, str, str]]:
