@@ -22,9 +22,11 @@ PATIENCE = 120.0
 
 
 @asynccontextmanager
-async def api_server(directory: Path, gates: Gates = ALL_ON, clock: Clock | None = None) -> AsyncIterator[APIServer]:
+async def api_server(
+    directory: Path, gates: Gates = ALL_ON, clock: Clock | None = None, plugins: tuple[str, ...] = ()
+) -> AsyncIterator[APIServer]:
     """A server on a data directory, which may hold the data of an earlier one."""
-    server = await start(directory, "sqlite", gates, "127.0.0.1", 0, clock=clock)
+    server = await start(directory, "sqlite", gates, "127.0.0.1", 0, clock=clock, plugins=frozenset(plugins))
     try:
         yield server
     finally:

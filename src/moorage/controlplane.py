@@ -48,6 +48,8 @@ class Settings:
     etcd_files: EtcdFiles = (None, None, None)
     advertise: str = ""
     shared: SharedFiles = field(default_factory=SharedFiles)
+    plugins: frozenset[str] = frozenset()
+    """The admission plugins that are on though they are off by default."""
     scheduling: Configuration = field(default_factory=Configuration)
     nodes: int = 3
     """How many hollow nodes there are to begin with."""
@@ -81,6 +83,7 @@ class ControlPlane:
             settings.directory, settings.store, settings.apiserver_gates, settings.bind, settings.port,
             etcd_files=settings.etcd_files, advertise=settings.advertise, shared=settings.shared, clock=settings.clock,
             audit=settings.audit,
+            plugins=settings.plugins,
         )  # fmt: skip
         plane = cls(server)
         if before is not None:

@@ -23,8 +23,8 @@ from moorage.api.resource import (
     ResourceClaim,
     ResourceClaimTemplate,
     ResourceSlice,
-    to_v1,
 )
+from moorage.api.resourceversions import from_v1, to_v1
 
 OLDER = ("v1alpha3", "v1alpha4", "v1beta1", "v1beta2")
 
@@ -259,3 +259,41 @@ def test_respelling_never_fails_changes_nothing_that_it_is_given_and_is_done_onc
     once = to_v1(data)
     assert data == before
     assert to_v1(once) == once
+
+
+@pytest.mark.parametrize("version", OLDER)
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [
+        ("ResourceSlice", {"driver": "d", "devices": [{"name": "a", "taints": [{"key": "k"}]}, {"name": "b"}]}),
+        (
+            "ResourceClaim",
+            {"devices": {"requests": [{"name": "a", "exactly": {"count": 1, "capacity": {}}}]}},
+        ),
+        ("ResourceClaim", {"devices": {"requests": [{"name": "a", "firstAvailable": [{"name": "b"}]}]}}),
+        ("ResourceClaimTemplate", {"spec": {"devices": {"requests": [{"name": "a", "exactly": {"count": 2}}]}}}),
+        ("DeviceClass", {"selectors": []}),
+        ("DeviceTaintRule", {"taint": {"key": "k"}}),
+    ],
+)
+def test_an_answer_in_an_older_version_says_the_same(kind: str, spec: Data, version: str) -> None:
+    data = manifest(kind, spec, "v1")
+    older = from_v1(data, version)
+    assert older["apiVersion"] == f"resource.k8s.io/{version}"
+    assert to_v1(older)["spec"] == spec
+
+
+def test_what_an_older_version_nests_otherwise_is_nested_so() -> None:
+    slice_ = from_v1(manifest("ResourceSlice", {"devices": [{"name": "a", "allNodes": True}]}, "v1"), "v1beta1")
+    assert slice_["spec"] == {"devices": [{"name": "a", "basic": {"allNodes": True}}]}
+    claim = {"devices": {"requests": [{"name": "a", "exactly": {"count": 2}}]}}
+    assert from_v1(manifest("ResourceClaim", claim, "v1"), "v1alpha4")["spec"] == {
+        "devices": {"requests": [{"name": "a", "count": 2}]}
+    }
+
+
+def test_requests_beside_devices_come_from_a_patch_and_count() -> None:
+    spec = {"requests": [{"name": "b", "count": 1}], "devices": {"requests": [{"name": "a"}], "constraints": []}}
+    assert to_v1(manifest("ResourceClaim", spec, "v1alpha4"))["spec"] == {
+        "devices": {"requests": [{"name": "b", "exactly": {"count": 1}}], "constraints": []}
+    }

@@ -18,11 +18,11 @@ class Asked:
     """Sends what it is given as it is, and data as JSON."""
 
     def __init__(self, transport: Transport) -> None:
-        self._transport = transport
+        self.transport = transport
 
     async def __call__(self, method: str, path: str, sent: Any = None, content_type: str = JSON) -> Answer:
         data = sent if isinstance(sent, bytes) else b"" if sent is None else msgspec.json.encode(sent)
-        return await self._transport.request(method, path, data, content_type)
+        return await self.transport.request(method, path, data, content_type)
 
     async def told(self, method: str, path: str, sent: Any = None, content_type: str = JSON) -> tuple[int, Data]:
         """The status and the object of an answer."""

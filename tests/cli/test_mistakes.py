@@ -198,6 +198,10 @@ def shared_files() -> Iterator[tuple[str, str]]:
                 f"{command} {option} some.pem",
                 "--service-account-signing-key-file and --service-account-key-file go together (see",
             )
+        yield (
+            f"{command} --enable-admission-plugins PodNodeSelector",
+            "PodNodeSelector is not a plugin that can be enabled",
+        )
         yield f"{command} --advertise-address nope", "'nope' is no IP address by which clients can reach a server"
         yield f"{command} --advertise-address 0.0.0.0", "'0.0.0.0' is no IP address by which clients can reach a server"
     for line in (pair, accounts, "--client-ca-file {}", "--token-auth-file {}"):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from moorage.api.kinds import KINDS, Kind
-from tests.live.conftest import Live
+from tests.live.conftest import ROOT, Live
 from tests.live.manifests import collection, manifest
 from tests.plane import PATIENCE
 
@@ -49,6 +49,22 @@ def test_kubectl_explains_with_the_older_description_too(live: Live) -> None:
     explained = live.kubectl("explain", "pods.spec.tolerations", "--output=plaintext-openapiv2").stdout
     assert "RESOURCE: tolerations <[]Object>" in explained
     assert "expression" in explained
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1alpha4"])
+def test_kubectl_applies_claims_of_an_older_version_twice(live: Live, version: str) -> None:
+    example = (ROOT / "examples/thresholds-5-error-budget/manifests.yaml").read_text()
+    text = example.replace("resource.k8s.io/v1beta1", f"resource.k8s.io/{version}")
+    live.kubectl("delete", "--ignore-not-found", "-f", "-", stdin=text)
+    applied = [live.kubectl("apply", "-f", "-", stdin=text).stdout for _ in range(2)]
+    assert [len(lines.splitlines()) for lines in applied] == [7, 7]
+    claim = ("get", f"resourceclaims.{version}.resource.k8s.io/training-gpu-claim")
+    assert live.kubectl(*claim, "-o", "jsonpath={.apiVersion}").stdout == f"resource.k8s.io/{version}"
+    assert live.kubectl(*claim, "-o", "jsonpath={..requests[0].tolerations[0].value}").stdout == "1"
+    live.kubectl("apply", "-f", "-", stdin=text.replace('value: "8"', 'value: "48"'))
+    shown = live.kubectl("get", "resourceslices", "-o", "jsonpath={.items[*].spec.devices[*].taints[*].value}").stdout
+    assert "48 0" in shown
+    live.kubectl("delete", "-f", "-", stdin=text)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.resource)

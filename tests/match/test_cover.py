@@ -84,6 +84,7 @@ COVERED = [
     (Toleration(SLA, "SemverGt", "1.30"), Toleration(SLA, "SemverEq", "v1.31")),
     (Toleration(SLA, "SemverEq", "1.31"), Toleration(SLA, "Equal", "v1.31.0")),
     (Toleration(SLA, "", "5"), Toleration(SLA, "Equal", "5", "NoExecute")),
+    (Toleration("", "Exists"), Toleration(expression=known.ON_GPU)),
     (Toleration(expression=known.ON_GPU), Toleration(expression=known.ON_GPU, toleration_seconds=5)),
 ]
 NOT_COVERED = [
@@ -99,7 +100,9 @@ NOT_COVERED = [
     (Toleration(SLA, "Gt", "900"), Toleration(SLA, "Exists")),
     (Toleration(SLA, "SemverGt", "1.31"), Toleration(SLA, "SemverEq", "1.31.0-rc.1")),
     (Toleration(expression=known.ALWAYS), Toleration(SLA, "Exists")),
-    (Toleration("", "Exists"), Toleration(expression=known.ON_GPU)),
+    (Toleration("", "Exists", effect="NoExecute"), Toleration(expression=known.ON_GPU)),
+    (Toleration(SLA, "Exists"), Toleration(expression=known.ON_GPU)),
+    (Toleration("", "Equal", "5"), Toleration(SLA, "Equal", "5")),
     (Toleration(expression=known.EVICTING), Toleration(expression=known.ON_GPU)),
 ]
 

@@ -119,3 +119,140 @@ def test_an_unreadable_object_does_not_hide_the_others(tmp_path: Path) -> None:
     )
     assert rules(file) == ["unreadable", "broad-toleration"]
     assert findings(file)[0].message == "spec.tolerations[0].value: expected a string, got an integer: put it in quotes"
+
+
+@pytest.mark.parametrize(
+    ("operator", "value", "rule"),
+    [
+        ("Lt", "0", "never-matches"),
+        ("Lt", "-3", "never-matches"),
+        ("Gt", "9223372036854775807", "never-matches"),
+        ("Gt", "-1", "always-matches"),
+        ("Gt", "-9223372036854775808", "always-matches"),
+        ("Lt", "9223372036854775807", "always-matches"),
+        ("Gt", "0", ""),
+        ("Lt", "1", ""),
+    ],
+)
+def test_a_taint_is_never_negative(tmp_path: Path, operator: str, value: str, rule: str) -> None:
+    file = write(tmp_path, f"  - {{key: sla, operator: {operator}, value: '{value}', effect: NoSchedule}}\n")
+    assert {"never-matches", "always-matches"} & set(rules(file)) == ({rule} if rule else set())
+
+
+INVENTORY = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: s}
+spec:
+  driver: d.io
+  nodeName: n
+  pool: {name: p, generation: 1, resourceSliceCount: 1}
+  devices:
+    - name: a
+      taints: [{key: budget, value: "8", effect: NoSchedule}]
+---
+apiVersion: resource.k8s.io/v1alpha3
+kind: DeviceTaintRule
+metadata: {name: r}
+spec:
+  taint: {key: budget, value: VALUE, effect: NoSchedule}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: n}
+spec:
+  taints: [{key: budget, value: "99", effect: NoSchedule}]
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: c, namespace: default}
+spec:
+  devices:
+    requests:
+      - name: gpu
+        exactly:
+          deviceClassName: d
+          tolerations: [{key: "KEY", operator: Gt, value: "24", effect: NoSchedule}]
+"""
+
+
+@pytest.mark.parametrize("key", ["budget", "bud*"])
+@pytest.mark.parametrize(
+    ("value", "rule"), [('"9"', "never-matches"), ("much", "unparsable-value"), ('"25"', "")], ids=str
+)
+def test_claims_are_held_against_the_taints_of_devices_and_not_of_nodes(
+    tmp_path: Path, key: str, value: str, rule: str
+) -> None:
+    (tmp_path / "all.yaml").write_text(INVENTORY.replace("VALUE", value).replace("KEY", key))
+    wanted = {"never-matches", "always-matches", "unparsable-value"}
+    found = wanted & set(rules(tmp_path / "all.yaml"))
+    assert rule in found if rule else not found
+
+
+ROLLOUT = """
+apiVersion: argoproj.io/v1alpha1
+kind: Rollout
+metadata: {name: web, namespace: shop, annotations: {lint.moorage.dev/ignore: "autoscaler,needs-gates"}}
+spec:
+  template:
+    spec:
+      containers: [{name: a, image: "a:1"}]
+      tolerations:
+        - {key: sla, operator: Gt, value: "0950", effect: NoSchedule}
+---
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: train, annotations: {lint.moorage.dev/ignore: "autoscaler,needs-gates"}}
+spec:
+  pytorchReplicaSpecs:
+    Worker:
+      template:
+        spec:
+          containers: [{name: a, image: "a:1"}]
+          tolerations: [{key: sla, operator: Lt, value: "0", effect: NoSchedule}]
+---
+apiVersion: serving.kserve.io/v1beta1
+kind: InferenceService
+metadata: {name: model}
+spec:
+  predictor:
+    model: {modelFormat: {name: sklearn}}
+    tolerations: [{key: sla, operator: Gt, value: 5}]
+---
+apiVersion: example.com/v1
+kind: Widget
+metadata: {name: none}
+spec: {tolerations: {type: array}, containers: 3}
+"""
+
+
+def test_pod_templates_of_kinds_that_are_not_ours_are_judged_where_they_stand(tmp_path: Path) -> None:
+    (tmp_path / "foreign.yaml").write_text(ROLLOUT)
+    found = findings(tmp_path / "foreign.yaml")
+    assert [(finding.subject, finding.rule.id, finding.path, finding.line) for finding in found] == [
+        ("", "unreadable", "", 29),
+        ("Rollout shop/web", "admission", "spec.template.spec.tolerations[0].value", 10),
+        (
+            "PyTorchJob default/train",
+            "never-matches",
+            "spec.pytorchReplicaSpecs.Worker.template.spec.tolerations[0].value",
+            21,
+        ),
+    ]
+    assert found[0].message.startswith("spec.predictor.tolerations[0].value: expected a string")
+    cluster = read_cluster(manifests.read([str(tmp_path / "foreign.yaml")]))
+    assert dict(cluster.skipped) == {"Widget (example.com/v1)": 1}
+
+
+@pytest.mark.parametrize("line", ["  name: {{ .Values.name }}", "{{- if .Values.on }}\n  name: a\n{{- end }}"])
+def test_a_helm_template_is_to_be_rendered_first(tmp_path: Path, line: str) -> None:
+    (tmp_path / "pod.yaml").write_text(f"apiVersion: v1\nkind: Pod\nmetadata:\n{line}\n")
+    with pytest.raises(manifests.ManifestError, match="render it first: helm template"):
+        findings(tmp_path / "pod.yaml")
+
+
+def test_a_mistake_beside_braces_that_are_not_helms_is_told_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "pod.yaml").write_text('apiVersion: v1\nname: "{{inputs.name}}"\n bad: [\n')
+    with pytest.raises(manifests.ManifestError) as told:
+        findings(tmp_path / "pod.yaml")
+    assert "helm" not in str(told.value)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from moorage.api import manifests
 from moorage.api.decode import from_manifest
 from moorage.features import Gate
-from moorage.tools.cluster import Cluster, ClusterObject
+from moorage.tools.cluster import Cluster, ClusterObject, read_cluster
 from moorage.tools.rollback import Rollback, RollbackFinding, RollbackStep
 
 Data = dict[str, Any]
@@ -267,3 +270,16 @@ def test_the_scheduler_is_the_first_to_be_told_and_other_gates_stay_as_they_are(
         [f"--{component}-feature-gates", "GATES,TaintTolerationNodeAffinityCEL=false"]
         for component in ("scheduler", "apiserver", "controllers")
     ]
+
+
+def test_a_workload_of_a_kind_that_is_not_ours_is_edited_by_its_own_name(tmp_path: Path) -> None:
+    rollout = {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Rollout",
+        "metadata": {"name": "web"},
+        "spec": {"template": {"spec": {"containers": [{"name": "a"}], "tolerations": [FAMILY]}}},
+    }
+    (tmp_path / "rollout.json").write_text(json.dumps(rollout))
+    cluster = read_cluster(manifests.read([str(tmp_path)]))
+    (finding,) = Rollback(cluster, Gate.WILDCARD).findings()
+    assert (finding.step, finding.command) == (RollbackStep.TEMPLATES, "kubectl edit rollout web")

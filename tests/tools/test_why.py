@@ -165,6 +165,38 @@ def test_running_pods_stay_when_the_comparison_gate_is_turned_off(ask: Ask) -> N
     assert not fits(web)
 
 
+def prefers(key: str, operator: str, value: str) -> str:
+    return (
+        "affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 10, preference: "
+        f"{{matchExpressions: [{{key: {key}, operator: {operator}, values: ['{value}']}}]}}}}]}}}}"
+    )
+
+
+NODES = node("new", labels="os: '1.2'"), node("odd", labels="os: jammy"), node("bare")
+
+
+@pytest.mark.parametrize(
+    ("preference", "gates", "note"),
+    [
+        (prefers("os", "SemverGt", "1.1"), ALL_ON, "on 1 node: label os=jammy is not a semantic version: "),
+        (prefers("os", "SemverGt", "5.0.0+b1"), ALL_ON, ": os SemverGt [5.0.0+b1]: a valid label must be an empty"),
+        (prefers("os", "In", "a b"), ALL_ON, ": os In [a b]: a valid label must be an empty string or consist of"),
+        (prefers("os", "SemverGt", "1.1"), NONE_ON, ": feature gate TolerationAffinitySemverOperators is off"),
+    ],
+)
+def test_a_preferred_term_that_cannot_be_evaluated_is_named(ask: Ask, preference: str, gates: Gates, note: str) -> None:
+    (web,) = ask(*NODES, pod(preference), gates=gates)
+    (told,) = web.answer.notes
+    assert told.startswith("a preferred term is ignored")
+    assert note in told
+    assert sorted(fits(web)) == ["bare", "new", "odd"]
+
+
+def test_a_preferred_term_that_can_be_evaluated_is_not_named(ask: Ask) -> None:
+    (web,) = ask(*NODES[::2], pod(prefers("os", "SemverGt", "1.1")))
+    assert web.answer.notes == ()
+
+
 def test_nodes_are_ranked_by_preferred_taints_and_affinity(ask: Ask) -> None:
     prefers = (
         "affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: "
@@ -244,3 +276,21 @@ def test_pods_that_ask_for_the_same_share_one_answer(ask: Ask) -> None:
 def test_the_last_of_two_nodes_of_one_name_counts(ask: Ask) -> None:
     (web,) = ask(node("n1", "gpu=yes:NoSchedule"), node("n1"), pod())
     assert fits(web) == ["n1"]
+
+
+def test_the_pods_of_a_kind_that_is_not_ours_are_placed_too(ask: Ask) -> None:
+    rollout = dedent("""\
+        apiVersion: argoproj.io/v1alpha1
+        kind: Rollout
+        metadata: {name: web}
+        spec:
+          template:
+            spec:
+              containers: [{name: a, image: "a:1"}]
+              tolerations: [{key: sla, operator: Gt, value: "VALUE", effect: NoSchedule}]
+        """)
+    nodes = node("good", "sla=980:NoSchedule"), node("bad", "sla=900:NoSchedule")
+    (web,) = ask(*nodes, rollout.replace("VALUE", "950"))
+    assert (web.item.name, fits(web), web.admission) == ("Rollout default/web", ["good"], [])
+    (web,) = ask(*nodes, rollout.replace("VALUE", "0950"))
+    assert web.admission[0].startswith("spec.template.spec.tolerations[0].value: Invalid value")

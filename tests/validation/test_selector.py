@@ -165,6 +165,14 @@ def test_a_bad_value_is_refused_in_a_required_term_and_passes_in_a_preferred_one
     assert preference_refused(term) == []
 
 
+@pytest.mark.parametrize("value", ["5.0.0+b1", " 5.0.0"])
+def test_a_version_that_is_no_label_value_is_refused_in_a_preferred_term_too(value: str) -> None:
+    term = label("kubelet", "SemverGt", value)
+    error = f'matchExpressions[0].values[0]: Invalid value: "{value}": {BAD_VALUE}'
+    assert refused(term) == [f"[0].{error}"]
+    assert preference_refused(term) == [f"[0].preference.{error}"]
+
+
 @pytest.mark.parametrize("gates", [NONE_ON, SEMVER], ids=gate_names)
 def test_expressions_are_forbidden_while_their_gate_is_off(gates: Gates) -> None:
     for term in (cel(known.ALWAYS), cel(known.BROKEN, known.COSTLY_NODE)):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from moorage.api import cluster, node, pod, quota, resource, volume, workload
+from moorage.api import cluster, node, pod, quota, resource, resourceversions, volume, workload
 from moorage.api.meta import Data, Object
 from moorage.api.pod import PodSpec
 
@@ -27,10 +27,13 @@ class Kind:
     subresources: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     older_versions: tuple[str, ...] = ()
-    """Older versions that are accepted too, and converted by `upgrade`."""
+    """Older versions that are served too, and converted by `upgrade` and `downgrade`."""
     alike_versions: tuple[str, ...] = ()
     """Older versions with the same fields, which other servers may serve instead."""
     upgrade: Callable[[Data], Data] | None = None
+    """Converts an object of an older version to the one that is stored."""
+    downgrade: Callable[[Data, str], Data] | None = None
+    """Converts a stored object to the older version that is given."""
     pod_spec: str = ""
     """The path of the pod specification that objects of this kind hold, empty when they hold none."""
 
@@ -64,7 +67,11 @@ _POD_SPECS: dict[str, Callable[[Object], PodSpec]] = {
     _TEMPLATE: attrgetter("spec.template.spec"),
     _CRON_TEMPLATE: attrgetter("spec.job_template.spec.template.spec"),
 }
-_OLDER_DEVICES = ("v1alpha3", "v1alpha4", "v1beta1", "v1beta2")
+_OLDER_DEVICES: dict[str, Any] = {
+    "older_versions": resourceversions.OLDER_VERSIONS,
+    "upgrade": resourceversions.to_v1,
+    "downgrade": resourceversions.from_v1,
+}
 
 
 _STATUS, _SCALE, _ALL = ("status",), ("status", "scale"), ("all",)
@@ -84,7 +91,7 @@ def _workload(group: str, kind: str, struct: type[Object], *short_names: str, **
 
 def _device(kind: str, struct: type[Object], **more: Any) -> Kind:
     plural = f"{kind.lower()}{'es' if kind.endswith('s') else 's'}"
-    more = {"namespaced": False, "older_versions": _OLDER_DEVICES, "upgrade": resource.to_v1, **more}
+    more = {"namespaced": False, **_OLDER_DEVICES, **more}
     return Kind("resource.k8s.io", "v1", kind, plural, struct, **more)
 
 

@@ -34,6 +34,10 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 _JSON_START = re.compile(r"\s*(?=\{)")
 _SPACE = re.compile(r"[ \t\r\n]*")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_HELM = re.compile(
+    r"\{\{-?\s*(?:[.$]|/\*|(?:if|else|end|range|with|define|include|template|toYaml|tpl|default|required|printf)\b)"
+)
+_UNRENDERED = "this is a Helm template and not YAML: render it first: helm template CHART > rendered.yaml"
 _NAMES = {dict: "a map", list: "a list", str: "text", bool: "true or false", type(None): "null"}
 
 
@@ -150,7 +154,8 @@ def _yaml_roots(file: str, text: str) -> Iterator[tuple[int, Root]]:
             if root is not None:
                 yield number, root
     except YAMLTextError as error:
-        raise ManifestError(error.message, file, number + 1, error.line) from None
+        message = _UNRENDERED if _HELM.search(text) else error.message
+        raise ManifestError(message, file, number + 1, error.line) from None
 
 
 def _unlisted(root: Root) -> Iterator[tuple[Any, Span, str]]:

@@ -1,10 +1,10 @@
-"""Devices and claims on them (dynamic resource allocation), read as resource.k8s.io/v1."""
+"""Devices and claims on them (dynamic resource allocation), as resource.k8s.io/v1 spells them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from moorage.api.meta import Condition, Data, Int64, Object, ObjectMeta, QuantityText, Time, Wire
+from moorage.api.meta import Condition, Int64, Object, ObjectMeta, QuantityText, Time, Wire
 from moorage.api.node import NodeSelector, Taint
 from moorage.api.pod import Toleration
 
@@ -288,67 +288,3 @@ class DeviceTaintRule(Object):
 
     spec: DeviceTaintRuleSpec = DeviceTaintRuleSpec()
     status: DeviceTaintRuleStatus = DeviceTaintRuleStatus()
-
-
-_REQUEST_FIELDS = ("deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations")
-
-
-def to_v1(data: Data) -> Data:
-    """Respell a device object of an older version (`basic:` devices, requests without `exactly:`) as v1.
-
-    Parts that are not of the expected shape stay as they are: decoding says what is wrong with them.
-    """
-    spec = data.get("spec")
-    if not isinstance(spec, dict):
-        return data
-    match data.get("kind"):
-        case "ResourceSlice":
-            spec = _each(spec, "devices", _device_to_v1)
-        case "ResourceClaim":
-            spec = _claim_to_v1(spec)
-        case "ResourceClaimTemplate" if isinstance(inner := spec.get("spec"), dict):
-            spec = {**spec, "spec": _claim_to_v1(inner)}
-    return {**data, "spec": spec}
-
-
-def _each(data: Data, name: str, change: Any) -> Data:
-    items = data.get(name)
-    if not isinstance(items, list):
-        return data
-    return {**data, name: [change(item) if isinstance(item, dict) else item for item in items]}
-
-
-def _claim_to_v1(spec: Data) -> Data:
-    if "requests" in spec and "devices" not in spec:
-        spec = {
-            **{name: value for name, value in spec.items() if name != "requests"},
-            "devices": {"requests": spec["requests"]},
-        }
-    devices = spec.get("devices")
-    return {**spec, "devices": _each(devices, "requests", _request_to_v1)} if isinstance(devices, dict) else spec
-
-
-def _request_to_v1(request: Data) -> Data:
-    exactly = {name: request[name] for name in _REQUEST_FIELDS if name in request}
-    if not exactly or "exactly" in request:
-        return request
-    return {**{name: value for name, value in request.items() if name not in exactly}, "exactly": exactly}
-
-
-def _device_to_v1(device: Data) -> Data:
-    if isinstance(basic := device.get("basic"), dict):
-        device = {**basic, **{name: value for name, value in device.items() if name != "basic"}}
-    attributes, capacity = device.get("attributes"), device.get("capacity")
-    if isinstance(attributes, dict):
-        device = {**device, "attributes": {name: _attribute_to_v1(value) for name, value in attributes.items()}}
-    if isinstance(capacity, dict):
-        bare = {name: value if isinstance(value, dict) else {"value": value} for name, value in capacity.items()}
-        device = {**device, "capacity": bare}
-    return device
-
-
-def _attribute_to_v1(value: Any) -> Any:
-    for kind, name in ((bool, "bool"), (int, "int"), (str, "string")):
-        if isinstance(value, kind):
-            return {name: value}
-    return value

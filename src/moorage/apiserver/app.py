@@ -43,6 +43,7 @@ class App:
         rbac: Rbac,
         clock: Clock | None = None,
         audit: AuditLog | None = None,
+        plugins: frozenset[str] = frozenset(),
     ) -> None:
         self.metrics = ApiServerMetrics(gates)
         self._audit = audit
@@ -52,7 +53,7 @@ class App:
         self._rbac = rbac
         self._backend = Backend(
             store=store,
-            admission=Admission(store, gates),
+            admission=Admission(store, gates, plugins),
             authenticator=authenticator,
             accounts=accounts,
             rbac=rbac,

@@ -107,6 +107,7 @@ async def start(
     shared: SharedFiles = _NOTHING_SHARED,
     clock: Clock | None = None,
     audit: AuditSettings | None = None,
+    plugins: frozenset[str] = frozenset(),
 ) -> APIServer:
     """Start a server on a data directory and the store at an address. Raises CannotStart."""
     try:
@@ -115,7 +116,8 @@ async def start(
     except (StoreError, OSError) as error:
         raise CannotStart(_sentence(error, str(directory))) from None
     try:
-        return await _started(directory, store, gates, Endpoint(bind, port, advertise), shared, clock, audit)
+        endpoint = Endpoint(bind, port, advertise)
+        return await _started(directory, store, gates, endpoint, shared, clock, audit, plugins)
     except (StoreError, CertificateError, TokenError, OSError) as error:
         await store.close()
         raise CannotStart(_sentence(error, f"{bind}:{port}")) from None
@@ -153,6 +155,7 @@ async def _started(
     shared: SharedFiles,
     clock: Clock | None,
     audit: AuditSettings | None,
+    plugins: frozenset[str],
 ) -> APIServer:
     own = credentials.prepare(directory, place.bind, place.advertise, shared)
     if remedy := exposed(directory):
@@ -162,7 +165,7 @@ async def _started(
     accounts = ServiceAccountTokens(own.signing_key, index.exists, others=own.verifying_keys)
     authenticator = Authenticator(Tokens(own.users), accounts, own.client_authorities)
     audit_log = AuditLog(audit) if audit else None
-    app = App(store, gates, authenticator, accounts, rbac, clock, audit_log)
+    app = App(store, gates, authenticator, accounts, rbac, clock, audit_log, plugins)
     server = Server(app.handle, app.authenticate, own.tls, place.bind, place.port)
     app.metrics.follow(server.control)
     await bootstrap(store)

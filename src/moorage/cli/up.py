@@ -35,6 +35,15 @@ def _address(_: click.Context, __: click.Parameter, text: str) -> str:
     raise click.BadParameter(f"{text!r} is no IP address by which clients can reach a server")
 
 
+def _plugins(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> frozenset[str]:
+    names = frozenset(name for text in texts for name in text.split(",") if name)
+    if unknown := sorted(names - _PLUGINS):
+        known = ", ".join(sorted(_PLUGINS))
+        raise click.BadParameter(f"{unknown[0]} is not a plugin that can be enabled here: those are {known}")
+    return names
+
+
+_PLUGINS = frozenset(("PodTolerationRestriction",))
 _SHARED_OPTIONS = (
     click.option("--advertise-address", "advertise", default="", metavar="IP", callback=_address,
                  help="The address by which clients reach this server: in its certificate and in the kubeconfig. "
@@ -68,6 +77,8 @@ def _server_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--etcd-keyfile", type=_FILE, help="The key of that certificate."),
         *_SHARED_OPTIONS,
         *AUDIT_OPTIONS,
+        click.option("--enable-admission-plugins", "plugins", multiple=True, callback=_plugins, metavar="NAME,…",
+                     help="Admission plugins beside those that are always on: PodTolerationRestriction."),
         gates_option("--feature-gates", "gates", "Gates of all components"),
         gates_option("--apiserver-feature-gates", "apiserver_gates", "Gates of the API server, in place of those"),
     )):  # fmt: skip

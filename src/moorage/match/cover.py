@@ -16,8 +16,8 @@ def covers(wide: Toleration, narrow: Toleration) -> bool:
     False may mean that it is not known.
     """
     if wide.expression or narrow.expression:
-        return wide.expression == narrow.expression
-    if wide.effect not in ("", narrow.effect) or not _key_covers(wide.key, narrow.key):
+        return wide.expression == narrow.expression or _is_everything(wide)
+    if wide.effect not in ("", narrow.effect) or not _key_covers(wide, narrow.key):
         return False
     return wide.operator == EXISTS or _value_covers(wide, narrow)
 
@@ -33,10 +33,16 @@ def threshold(toleration: Toleration) -> Any:
     return compared and compared.values.value(toleration.value)
 
 
-def _key_covers(wide: str, narrow: str) -> bool:
-    if not wide or wide == narrow:
+def _is_everything(toleration: Toleration) -> bool:
+    return toleration.operator == EXISTS and not (toleration.key or toleration.effect or toleration.expression)
+
+
+def _key_covers(wide: Toleration, key: str) -> bool:
+    if wide.key == key:
         return True
-    return "*" in wide and bool(narrow) and compile_glob(wide)(narrow)
+    if not wide.key:
+        return wide.operator == EXISTS
+    return "*" in wide.key and bool(key) and compile_glob(wide.key)(key)
 
 
 def _value_covers(wide: Toleration, narrow: Toleration) -> bool:

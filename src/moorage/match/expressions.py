@@ -138,6 +138,11 @@ class TaintExpression(Expression):
         evaluate = self.evaluate
         return (lambda taint: evaluate(_timed(taint))) if self._reads_time else evaluate
 
+    @property
+    def needs_time(self) -> bool:
+        """Whether the time of the taint is read without a test that it has one."""
+        return self._program is not None and "timeAdded" in unguarded(self._program.checked, ("taint",))
+
     def why(self, taint: Taint) -> str:
         """Which part decided about a taint."""
         return self.explain(_timed(taint) if self._reads_time else taint)

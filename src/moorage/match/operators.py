@@ -31,6 +31,7 @@ class ValueType:
     distance: Callable[[Any, Any], tuple[int, ...]]
     """How far two values are apart, to compare with other distances."""
     lowest: Any = None
+    """The lowest value that a taint can have, when there is one: a label value has no sign."""
     highest: Any = None
 
     def value(self, text: str) -> Any:
@@ -83,20 +84,18 @@ class Comparison:
         return self.values.below(value) if self.from_below else self.values.above(value)
 
     def passes_none(self, bound: Any) -> bool:
-        """Whether a threshold is so extreme that no value passes."""
-        return not self.inclusive and bound is not None and bound == self._far_end
+        """Whether a threshold is so extreme that no value of a taint passes."""
+        low, high = self.values.lowest, self.values.highest
+        if bound is None or low is None or self.inclusive:
+            return False
+        return bool(bound >= high if self.from_below else bound <= low)
 
     def passes_all(self, bound: Any) -> bool:
-        """Whether a threshold is so extreme that every value passes, but perhaps for itself."""
-        return self.from_below is not self.from_above and bound is not None and bound == self._near_end
-
-    @property
-    def _far_end(self) -> Any:
-        return self.values.highest if self.from_below else self.values.lowest
-
-    @property
-    def _near_end(self) -> Any:
-        return self.values.lowest if self.from_below else self.values.highest
+        """Whether a threshold is so extreme that every value of a taint passes, but perhaps for the highest."""
+        low, high = self.values.lowest, self.values.highest
+        if bound is None or low is None or self.from_below is self.from_above:
+            return False
+        return bool(bound < low if self.from_below else bound >= high)
 
 
 def _parse_int64(text: str) -> int:
@@ -142,7 +141,7 @@ INT64 = ValueType(
     below=lambda number: _int64_text(number - 1),
     above=lambda number: _int64_text(number + 1),
     distance=lambda one, other: (abs(one - other),),
-    lowest=-(2**63),
+    lowest=0,
     highest=2**63 - 1,
 )
 VERSION = ValueType(

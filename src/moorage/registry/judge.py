@@ -20,7 +20,7 @@ from moorage.validation.advice import warnings
 from moorage.validation.field import FieldError
 from moorage.validation.rules import context_of
 
-RULES = 2
+RULES = 3
 """The edition of the rules; increased when they become stricter, so that stored objects are looked at again."""
 _SMALL = 4096
 MAX_ADVISED = 100

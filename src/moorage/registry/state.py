@@ -41,6 +41,8 @@ class State:
     """By the resource name of their kind, such as `priorityclasses.scheduling.k8s.io`."""
     is_complete: bool = True
     """Whether what is not here does not exist; otherwise it is only unknown."""
+    plugins: frozenset[str] = frozenset()
+    """The admission plugins that are on though they are off by default."""
 
     def all(self, kind: Kind) -> Sequence[Data]:
         """The objects of a kind."""

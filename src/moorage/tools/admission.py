@@ -10,8 +10,9 @@ from moorage.api.meta import Data
 from moorage.features import Gates
 from moorage.registry.state import State
 from moorage.registry.table import depended_upon
-from moorage.registry.trial import Trial, try_create
+from moorage.registry.trial import ObjectRefusal, Trial, try_create
 from moorage.tools.cluster import ClusterObject
+from moorage.validation import admission_errors
 
 _TAKEN = Trial(None, [])
 
@@ -36,9 +37,15 @@ class ManifestAdmission:
                     self._objects[resource].append(trial.stored)
 
     def trial(self, item: ClusterObject) -> Trial:
-        """What the API server would say to an object. One that came from a running cluster was taken already."""
+        """What the API server would say to an object. One that came from a running cluster was taken already.
+
+        Of an object whose kind is not ours only what its pods would be refused for is known.
+        """
         if item.document is None:
             return _TAKEN
+        if item.within:
+            errors = admission_errors(item.object, self._gates)
+            return Trial(None, [ObjectRefusal(error.field, error.body) for error in errors])
         found = self._trials.get(id(item))
         if found is None:
             uid = f"00000000-0000-0000-0000-{len(self._trials) + 1:012}"

@@ -11,6 +11,7 @@ from moorage.api import kinds
 from moorage.api.decode import DecodeError, from_manifest
 from moorage.api.manifests import Document, ManifestError
 from moorage.api.meta import Object
+from moorage.tools.embedded import embedded
 
 ObjectType = TypeVar("ObjectType", bound=Object)
 
@@ -21,14 +22,17 @@ class ClusterObject:
 
     object: Object
     document: Document | None = None
+    within: str = ""
+    """The path of the pod specification, for an object of a kind that is not ours; `object` is then a PodTemplate."""
 
     @property
     def name(self) -> str:
         """How people name the object: `Pod default/web`."""
         meta = self.object.metadata
         kind = kinds.of(self.object)
+        word = self.object.kind if self.within else kind.kind
         name = meta.name or (f"{meta.generate_name}…" if meta.generate_name else "(no name)")
-        return f"{kind.kind} {meta.namespace or 'default'}/{name}" if kind.namespaced else f"{kind.kind} {name}"
+        return f"{word} {meta.namespace or 'default'}/{name}" if kind.namespaced else f"{word} {name}"
 
     def place(self, path: str = "") -> str:
         """Where the object, or one of its fields, stands: `pods.yaml:12`."""
@@ -43,7 +47,13 @@ class ClusterObject:
         """The line on which the object, or one of its fields, stands."""
         if self.document is None:
             return 0
+        path = self.path(path)
         return self.document.line_of(path) if path else self.document.line
+
+    def path(self, path: str) -> str:
+        """Where a field of `object` stands in the document."""
+        inside = kinds.of(self.object).pod_spec if self.within else ""
+        return self.within + path.removeprefix(inside) if inside and path.startswith(inside) else path
 
 
 @dataclass(slots=True)
@@ -62,8 +72,9 @@ class Cluster:
 
     def notes(self) -> list[str]:
         """What a person should know about how the manifests were read."""
-        notes = [f"skipped {count} × {kind}: not a kind that Moorage knows" for kind, count in self.skipped.items()]
-        names = Counter(item.name for item in self.items if item.object.metadata.name)
+        unknown = "not a kind that Moorage knows, and there is no pod template in it"
+        notes = [f"skipped {count} × {kind}: {unknown}" for kind, count in self.skipped.items()]
+        names = Counter(item.name for item in self.items if item.object.metadata.name and not item.within)
         notes += (
             f"{name} is given {count} times: applied, the last replaces the others"
             for name, count in names.items()
@@ -73,7 +84,10 @@ class Cluster:
 
 
 def read_cluster(documents: Iterable[Document]) -> Cluster:
-    """Decode documents; those of unknown kinds are counted, those that do not fit are reported with their line."""
+    """Decode documents; those that do not fit are reported with their line.
+
+    Of objects of unknown kinds the pod templates are taken, and those that have none are counted.
+    """
     cluster = Cluster()
     for document in documents:
         try:
@@ -82,9 +96,12 @@ def read_cluster(documents: Iterable[Document]) -> Cluster:
             line = document.line_of(error.path)
             cluster.problems.append(ManifestError(str(error), document.file, document.index, line))
             continue
-        if item is None:
-            data = document.data
-            cluster.skipped[f"{data['kind']} ({data['apiVersion']})"] += 1
-        else:
+        if item is not None:
             cluster.items.append(ClusterObject(item, document))
+            continue
+        templates, problems = embedded(document)
+        cluster.items += (ClusterObject(template, document, path) for path, template in templates)
+        cluster.problems += problems
+        if not templates and not problems:
+            cluster.skipped[f"{document.data['kind']} ({document.data['apiVersion']})"] += 1
     return cluster

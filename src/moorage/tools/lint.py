@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from moorage.api.meta import Object
-from moorage.api.node import Node
+from moorage.api.node import Node, Taint
+from moorage.api.resource import DeviceTaintRule, ResourceSlice
 from moorage.features import Gates
 from moorage.tools.admission import ManifestAdmission
 from moorage.tools.cluster import Cluster, ClusterObject
@@ -93,11 +94,19 @@ def lint(cluster: Cluster, nodes: Cluster, gates: Gates) -> list[LintFinding]:
     findings = [
         LintFinding(RULES["unreadable"], error.file, error.line, "", "", error.message) for error in cluster.problems
     ]
-    placement = context_of((node for _, node in nodes.of(Node)), gates)
+    placement = context_of((node for _, node in nodes.of(Node)), gates, _device_taints(nodes))
     context = LintContext(ManifestAdmission(cluster.items, gates), placement)
     for item in cluster.items:
         findings += sorted(_findings(item, context), key=_order)
     return findings
+
+
+def _device_taints(cluster: Cluster) -> Iterator[Taint]:
+    for _, inventory in cluster.of(ResourceSlice):
+        for device in inventory.spec.devices:
+            yield from device.taints
+    for _, rule in cluster.of(DeviceTaintRule):
+        yield rule.spec.taint
 
 
 def _order(finding: LintFinding) -> tuple[bool, int, int]:
@@ -110,4 +119,4 @@ def _findings(item: ClusterObject, context: LintContext) -> Iterator[LintFinding
         if rule.id in ignored:
             continue
         for path, message in rule.check(item, context):
-            yield LintFinding(rule, item.file, item.line(path), item.name, path, message)
+            yield LintFinding(rule, item.file, item.line(path), item.name, item.path(path), message)

@@ -236,7 +236,8 @@ def _where(item: ClusterObject) -> str:
 
 
 def _edit(kind: Kind, item: ClusterObject) -> str:
-    return f"kubectl edit {kind.singular} {item.object.metadata.name}{_where(item)}"
+    singular = item.object.kind.lower() if item.within else kind.singular
+    return f"kubectl edit {singular} {item.object.metadata.name}{_where(item)}"
 
 
 def _replace(item: ClusterObject, *before: str, only: str = "") -> str:

@@ -23,6 +23,7 @@ from moorage.match.tolerations import NO_EXECUTE, NO_SCHEDULE, Tolerations
 from moorage.tools.admission import ManifestAdmission
 from moorage.tools.cluster import Cluster, ClusterObject
 from moorage.tools.nodes import UNSCHEDULABLE, GroupTable, Marks, NodeGroup, Nodes, NodeView
+from moorage.tools.preferences import ignored_preferences
 from moorage.tools.remedy import Remedy, smallest_change
 from moorage.validation.gates import gates_needed
 
@@ -171,7 +172,8 @@ class Explainer:
         refusals = [trial.unreadable] if trial.unreadable else trial.refusals
         leaves, after = self._stay(spec)
         answer = self._answer(spec, item.object.metadata.namespace or "default")
-        return Explanation(item, answer, [str(refusal) for refusal in refusals], spec.node_name, leaves, after)
+        told = [str(refusal._replace(path=item.path(refusal.path))) for refusal in refusals]
+        return Explanation(item, answer, told, spec.node_name, leaves, after)
 
     def _answer(self, spec: PodSpec, namespace: str) -> PodAnswer:
         affinity = spec.affinity and spec.affinity.node_affinity
@@ -246,7 +248,8 @@ class Explainer:
         by_class: dict[tuple[int, int], list[NodeGroup]] = {}
         for group in table.groups:
             by_class.setdefault((marks_classes[group.marks], view_classes[group.view]), []).append(group)
-        fits = _ranked(by_class.pop((_OPEN, _OPEN), []), table, question)
+        open_groups = by_class.pop((_OPEN, _OPEN), [])
+        fits = _ranked(open_groups, table, question)
         refused = []
         for groups in by_class.values():
             refusals = by_marks[groups[0].marks] + by_view[groups[0].view]
@@ -254,7 +257,9 @@ class Explainer:
             refused.append(RefusedNodes(NodeSet(groups), refusals, len(variants)))
         # The nodes with the fewest refusals come first.
         refused.sort(key=lambda nodes: len(nodes.refusals))
-        return PodAnswer(fits, refused, notes=question.notes)
+        return PodAnswer(
+            fits, refused, notes=(*question.notes, *ignored_preferences(question.preferences, table, open_groups))
+        )
 
     def _remedy(self, question: _Question) -> Remedy | None:
         missing = [

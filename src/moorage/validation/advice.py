@@ -9,6 +9,7 @@ from moorage.api.meta import Object
 from moorage.api.node import NodeSelectorRequirement, Taint
 from moorage.api.placementrules import terms_of, tolerations_of
 from moorage.api.pod import Toleration
+from moorage.api.resource import ResourceClaim, ResourceClaimTemplate
 from moorage.features import Gate
 from moorage.match.cover import covers, overlap, threshold
 from moorage.match.expressions import MAX_COST, NodeExpression, TaintExpression
@@ -120,8 +121,9 @@ def never_matches(item: Object, context: RuleContext) -> Breaches:
     for path, toleration in _tolerations(item):
         compared = COMPARISONS.get(toleration.operator)
         if compared and compared.passes_none(threshold(toleration)):
-            yield f"{path}.value", f"no integer is {compared.fails.removeprefix('not ')} this"
-        elif taints := _compared(toleration, context):
+            passing = compared.fails.removeprefix("not ")
+            yield f"{path}.value", f"no taint is {passing} this: a taint's value has no sign and is an int64"
+        elif taints := _compared(item, toleration, context):
             test = Tolerations([toleration], context.gates)
             parsed = [taint for taint in taints if not test.verdict(taint).error]
             if parsed and not any(test.verdict(taint).matched for taint in parsed):
@@ -143,8 +145,9 @@ def always_matches(item: Object, context: RuleContext) -> Breaches:
     for path, toleration in _tolerations(item):
         compared = COMPARISONS.get(toleration.operator)
         if compared and compared.passes_all(threshold(toleration)):
-            yield f"{path}.value", f"`{toleration_text(toleration)}` matches every integer but this one"
-        elif len(taints := _compared(toleration, context)) > 1:
+            text = toleration_text(toleration)
+            yield f"{path}.value", f"`{text}` matches every integer: a taint's value has no sign and is an int64"
+        elif len(taints := _compared(item, toleration, context)) > 1:
             test = Tolerations([toleration], context.gates)
             if all(test.verdict(taint).matched for taint in taints):
                 count = len({taint.value for taint in taints})
@@ -154,13 +157,15 @@ def always_matches(item: Object, context: RuleContext) -> Breaches:
                 )
 
 
-def _compared(toleration: Toleration, context: RuleContext) -> frozenset[Taint]:
-    """The taints of the given nodes that a comparing toleration speaks of, when its gate is on."""
+def _compared(item: Object, toleration: Toleration, context: RuleContext) -> frozenset[Taint]:
+    """The taints, of nodes or for a claim of devices, that a comparing toleration speaks of, when its gate is on."""
     if toleration.operator not in COMPARISONS:
         return frozenset()
     if not all(context.gates.enabled(gate) for gate in toleration_gates(toleration)):
         return frozenset()
-    taints = context.taints.get(toleration.key, frozenset())
+    by_key = context.device_taints if isinstance(item, ResourceClaim | ResourceClaimTemplate) else context.taints
+    keys = filter(compile_glob(toleration.key), by_key) if "*" in toleration.key else (toleration.key,)
+    taints = (taint for key in keys for taint in by_key.get(key, ()))
     return frozenset(taint for taint in taints if toleration.effect in ("", taint.effect))
 
 
@@ -174,7 +179,7 @@ def unparsable(item: Object, context: RuleContext) -> Breaches:
     """Find comparisons whose other side, on the given nodes, is not a number or a version."""
     for path, toleration in _tolerations(item):
         test = Tolerations([toleration], context.gates)
-        for taint in sorted(_compared(toleration, context), key=str):
+        for taint in sorted(_compared(item, toleration, context), key=str):
             if error := test.verdict(taint).error:
                 yield path, f"taint {taint}: {error}, so `{toleration_text(toleration)}` cannot match"
     for path, requirement in _requirements(item):
@@ -348,6 +353,19 @@ def unguarded_label(item: Object, _: RuleContext) -> Breaches:
         if isinstance(expression, NodeExpression):
             for key in sorted(expression.unguarded_keys):
                 yield path, f"on a node without the label {key} this fails, also where it is negated"
+
+
+@ADVICE.rule(
+    "unguarded-time",
+    Severity.NOTE,
+    "reading the time of a taint that has none is an error, and an error never matches",
+    "test `has(taint.timeAdded)` first, or give a default: `taint.?timeAdded.orValue(timestamp(0))`",
+)
+def unguarded_time(item: Object, _: RuleContext) -> Breaches:
+    """Find expressions that read the time of a taint which may have none."""
+    for path, expression in _expressions(item):
+        if isinstance(expression, TaintExpression) and expression.needs_time:
+            yield path, "on a taint without timeAdded this fails, also where it is negated: many writers set none"
 
 
 @ADVICE.rule(

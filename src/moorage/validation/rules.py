@@ -26,13 +26,15 @@ class Severity(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class RuleContext:
-    """What rules may look at besides the object: the gates, and the taints and labels of known nodes."""
+    """What rules may look at besides the object: the gates, and the taints and labels of known nodes and devices."""
 
     gates: Gates
     taints: dict[str, frozenset[Taint]]
     """The taints of the nodes, by key."""
     labels: dict[str, frozenset[str]]
     """The label values of the nodes, by key."""
+    device_taints: dict[str, frozenset[Taint]]
+    """The taints of devices, by key."""
 
 
 Breaches = Iterator[tuple[str, str]]
@@ -43,6 +45,7 @@ Judged = TypeVar("Judged")
 """What a rule looks at."""
 Knowledge = TypeVar("Knowledge")
 """What it knows besides."""
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +74,20 @@ class RuleTable(dict[str, Rule[Judged, Knowledge]]):
         return enter
 
 
-def context_of(nodes: Iterable[Node], gates: Gates) -> RuleContext:
-    """The gates, with the taints and labels of some nodes."""
+def context_of(nodes: Iterable[Node], gates: Gates, device_taints: Iterable[Taint] = ()) -> RuleContext:
+    """The gates, with the taints and labels of some nodes, and the taints of some devices."""
     taints: dict[str, set[Taint]] = {}
     labels: dict[str, set[str]] = {}
+    of_devices: dict[str, set[Taint]] = {}
     for node in nodes:
         for taint in node.spec.taints:
             taints.setdefault(taint.key, set()).add(taint)
         for key, value in node.metadata.labels.items():
             labels.setdefault(key, set()).add(value)
-    return RuleContext(
-        gates,
-        {key: frozenset(values) for key, values in taints.items()},
-        {key: frozenset(values) for key, values in labels.items()},
-    )
+    for taint in device_taints:
+        of_devices.setdefault(taint.key, set()).add(taint)
+    return RuleContext(gates, _frozen(taints), _frozen(labels), _frozen(of_devices))
+
+
+def _frozen(sets: dict[str, set[Value]]) -> dict[str, frozenset[Value]]:
+    return {key: frozenset(values) for key, values in sets.items()}

@@ -45,8 +45,9 @@ def _term(
     for index, requirement in enumerate(term.match_expressions):
         here = f"{path}.matchExpressions[{index}]"
         yield from _requirement(here, requirement, gates)
-        # A preference with a bad value is only useless; Kubernetes lets it pass.
-        for place, value in enumerate(requirement.values if check_values else ()):
+        # A preference with a bad value is only useless; Kubernetes lets it pass, but for its newest operators.
+        is_checked = check_values or selector_comparison(requirement.operator) is not None
+        for place, value in enumerate(requirement.values if is_checked else ()):
             yield from label_value(f"{here}.values[{place}]", value)
     for index, requirement in enumerate(term.match_fields):
         yield from _field_requirement(f"{path}.matchFields[{index}]", requirement)

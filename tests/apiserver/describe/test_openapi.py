@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from moorage.api.kinds import KINDS
+from moorage.api.resourceversions import OLDER_VERSIONS, SPELLED_AS_V1
 from moorage.apiserver.describe import discovery, glossary, models, openapi
 from moorage.apiserver.http.messages import Request, Response
 from moorage.registry.schema import field_table
@@ -111,13 +112,13 @@ def test_what_kubectl_looks_for_before_it_leaves_validation_to_the_server() -> N
                 assert {"dryRun", "fieldManager", "fieldValidation", "force"} <= names
 
 
-def test_strategic_merge_patches_are_offered_where_the_schema_goes_deep_enough_for_them() -> None:
+def test_strategic_merge_patches_are_offered_in_every_version() -> None:
     form = "application/strategic-merge-patch+json"
     item = "/namespaces/{namespace}/resourceclaims/{name}"
-    for version, offered in (("v1", True), ("v1beta2", False), ("v1beta1", False)):
+    for version in ("v1", "v1beta2", "v1beta1"):
         base = f"/apis/resource.k8s.io/{version}"
         patch = content(f"/openapi/v3{base}")["paths"][base + item]["patch"]
-        assert (form in patch["requestBody"]["content"]) is offered
+        assert form in patch["requestBody"]["content"]
 
 
 def test_what_is_empty_is_left_out_because_clients_that_write_it_again_do_so() -> None:
@@ -333,7 +334,21 @@ async def test_kubectl_explains_our_fields() -> None:
         terms = f"deployment.spec.template.spec.affinity.nodeAffinity.{required}.nodeSelectorTerms"
         assert "matchCELExpressions\t<[]string>" in await run("explain", terms)
         assert "name\t<string> -required-" in await run("explain", "pods.spec.containers")
-        assert "VERSION:    v1beta1" in await run("explain", "resourceclaims", "--api-version=resource.k8s.io/v1beta1")
+
+
+@needs_kubectl
+@scenario
+@pytest.mark.parametrize("version", OLDER_VERSIONS)
+async def test_kubectl_explains_devices_in_every_version_as_it_spells_them(version: str) -> None:
+    async with kubectl(Shelf()) as run:
+        of = f"--api-version=resource.k8s.io/{version}"
+        assert f"VERSION:    {version}" in await run("explain", "resourceclaims", of)
+        basic, exactly = ("", ".exactly") if version in SPELLED_AS_V1 else (".basic", "")
+        assert "effect\t<string> -required-" in await run("explain", f"resourceslices.spec.devices{basic}.taints", of)
+        assert "tolerationSeconds" in await run(
+            "explain", f"resourceclaims.spec.devices.requests{exactly}.tolerations", of
+        )
+        assert "deviceSelector" in await run("explain", "devicetaintrules.spec", of)
 
 
 POD = """

@@ -35,9 +35,9 @@ def encode(data: Data) -> bytes:
 
 
 def decode(item: Item) -> Data:
-    """The data of a stored object, with its resourceVersion."""
+    """The data of a stored object, with its resourceVersion; an empty one when it is not stored yet."""
     data: Data = msgspec.json.decode(item.value)
-    data["metadata"]["resourceVersion"] = str(item.revision)
+    data["metadata"]["resourceVersion"] = str(item.revision or "")
     return data
 
 

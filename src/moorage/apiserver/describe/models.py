@@ -8,6 +8,7 @@ from typing import Any
 
 from moorage.api.kinds import KINDS, Kind
 from moorage.api.meta import Object, Wire
+from moorage.api.resourceversions import SPELLED_AS_V1
 from moorage.apiserver.describe import glossary
 from moorage.apiserver.describe.discovery import served_versions
 from moorage.registry.merging import PLAIN, MergeShape
@@ -204,21 +205,38 @@ class Models:
         }
 
     def _add_older(self, row: Kind, version: str) -> None:
-        name = name_of(row.group, version, row.kind)
-        head = self.schemas[name_of(row.group, row.version, row.kind)]["properties"]
-        newest = f"--api-version={row.api_version}"
-        self.schemas[name] = {
-            "description": f"An older spelling of a {row.kind}: explain it with {newest}.",
-            "type": "object",
-            "properties": {
-                **{field: head[field] for field in ("apiVersion", "kind", "metadata")},
-                **{field: {**ANYTHING, "description": head[field]["description"]} for field in _BODY if field in head},
-            },
-        }
-        self._add_kind(name, row.group, version, row.kind)
+        """Describe a kind in an older version: its types are those of the newest, but for what it nests otherwise."""
+        newest = name_of(row.group, row.version, "")
+        for name, schema in self.reachable([name_of(row.group, row.version, row.kind)]).items():
+            if name.startswith(newest):
+                older = name_of(row.group, version, name.removeprefix(newest))
+                self.schemas[older] = _renamed(schema, REF + newest, REF + name_of(row.group, version, ""))
+        if version not in SPELLED_AS_V1:
+            self._nest_older(name_of(row.group, version, ""))
+        self._add_kind(name_of(row.group, version, row.kind), row.group, version, row.kind)
+
+    def _nest_older(self, prefix: str) -> None:
+        """Describe devices with their properties in `basic`, and requests that hold what is asked for themselves."""
+        device, request = self.schemas.get(prefix + "Device"), self.schemas.get(prefix + "DeviceRequest")
+        if device is not None and "basic" not in device["properties"]:
+            basic = {name: schema for name, schema in device["properties"].items() if name != "name"}
+            text = "The properties of a device, in versions that nest them."
+            self.schemas[prefix + "BasicDevice"] = {"description": text, "type": "object", "properties": basic}
+            nested = {"allOf": [ref(prefix + "BasicDevice")], "description": "What the device is like, and its taints."}
+            device["properties"] = {"basic": nested, "name": device["properties"]["name"]}
+        if request is not None and "exactly" in request["properties"]:
+            exactly = self.schemas[prefix + "ExactDeviceRequest"]["properties"]
+            own = {name: schema for name, schema in request["properties"].items() if name != "exactly"}
+            request["properties"] = dict(sorted({**exactly, **own}.items()))
 
 
-_BODY = ("spec", "status")
+def _renamed(schema: Any, old: str, new: str) -> Any:
+    """A copy of a schema whose references below `old` are to `new`."""
+    if isinstance(schema, dict):
+        return {name: _renamed(value, old, new) for name, value in schema.items()}
+    if isinstance(schema, list):
+        return [_renamed(value, old, new) for value in schema]
+    return new + schema.removeprefix(old) if isinstance(schema, str) and schema.startswith(old) else schema
 
 
 def _version(row: Kind | None) -> str:

@@ -52,8 +52,10 @@ _LIST = (
 _WRITE = ("dryRun", "fieldManager", "fieldValidation")
 _DELETE = ("dryRun", "gracePeriodSeconds", "orphanDependents", "propagationPolicy")
 
-_PATCHES = ("application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json")
-_STRATEGIC = "application/strategic-merge-patch+json"
+_PATCHES = (
+    "application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+)  # fmt: skip
 
 _METHODS: Mapping[str, tuple[str, str, tuple[str, ...], str]] = {
     "get": ("get", "read", (), "Read {0}."),
@@ -142,9 +144,7 @@ class _Operations:
         if verb in ("create", "update"):
             return {"content": {"*/*": {"schema": ref(schema)}}, "required": True}
         if verb == "patch":
-            # Older versions have no detailed schema from which a client could compute a strategic merge patch.
-            forms = (*_PATCHES, _STRATEGIC) if self._version == self._kind.version else _PATCHES
-            return {"content": {form: {"schema": ref(f"{META}.Patch")} for form in forms}, "required": True}
+            return {"content": {form: {"schema": ref(f"{META}.Patch")} for form in _PATCHES}, "required": True}
         if verb in ("delete", "deletecollection"):
             return {"content": {"*/*": {"schema": ref(f"{META}.DeleteOptions")}}}
         return {}

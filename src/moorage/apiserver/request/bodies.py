@@ -144,9 +144,7 @@ def normalised(route: Route, data: Data) -> Data:
         if kind is not route.kind:
             expected = f"{route.kind.kind} {route.api_version}"
             raise bad_request(f"the API version and kind in the data ({name} {api_version}) do not match {expected}")
-    if route.kind.upgrade is not None and api_version != route.kind.api_version:
-        data = route.kind.upgrade(data) | {"apiVersion": route.kind.api_version}
-    data = strategy_of(route.kind).stored_form(data)
+    data = strategy_of(route.kind).stored_form(upgraded(route.kind, data))
     metadata = data.get("metadata")
     if metadata is None:
         metadata = data["metadata"] = {}
@@ -160,3 +158,10 @@ def normalised(route: Route, data: Data) -> Data:
     elif namespace:
         del metadata["namespace"]
     return data
+
+
+def upgraded(kind: Kind, data: Data) -> Data:
+    """An object of an older version that is served in the newest one; any other as it is."""
+    if kind.upgrade is None or data.get("apiVersion") not in [f"{kind.group}/{each}" for each in kind.older_versions]:
+        return data
+    return kind.upgrade(data) | {"apiVersion": kind.api_version}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 from moorage.api import kinds
@@ -14,6 +15,7 @@ from moorage.apiserver.base.objects import decoded, key, prefix
 from moorage.apiserver.base.offload import offload
 from moorage.apiserver.http.failures import bad_request, forbidden, invalid, not_found
 from moorage.apiserver.http.messages import Refused
+from moorage.apiserver.verbs.comparedkeys import ComparedKeys, Sort
 from moorage.bounded import Bounded
 from moorage.features import Gates
 from moorage.match.operators import COMPARISONS
@@ -25,8 +27,10 @@ from moorage.registry.strategy import Strategy
 from moorage.registry.table import strategy_of
 from moorage.store.protocol import Item, Store
 
-_NAMESPACE, _POD = kinds.row("v1", "Namespace"), kinds.row("v1", "Pod")
-_MAX_TAINT_KEYS = _MAX_PLACES = 1000
+_NAMESPACE = kinds.row("v1", "Namespace")
+_COMPARED = frozenset(("Node", "ResourceSlice", "DeviceTaintRule"))
+"""The kinds whose taints and labels others compare."""
+_MAX_PLACES = 1000
 _REFUSALS = (MetadataError, DecodeError, Denied, AbsentObject)
 
 
@@ -35,13 +39,12 @@ class Surroundings(NamedTuple):
 
     found: tuple[tuple[str, Sequence[Item]], ...]
     """Objects by the resource name of their kind."""
+    plugins: frozenset[str] = frozenset()
 
     def state(self) -> State:
         """The objects as strategies read them."""
-        return State({resource: [decoded(item) for item in items] for resource, items in self.found})
-
-
-_NOTHING = Surroundings(())
+        objects = {resource: [decoded(item) for item in items] for resource, items in self.found}
+        return State(objects, plugins=self.plugins)
 
 
 @dataclass(slots=True)
@@ -50,24 +53,37 @@ class Admission:
 
     store: Store
     gates: Gates
+    plugins: frozenset[str] = frozenset()
+    """The admission plugins that are on though they are off by default."""
+    compared: ComparedKeys = field(init=False)
     _places: Bounded[tuple[str, str, str, str | None], tuple[tuple[str, str], ...]] = field(
         default_factory=lambda: Bounded(_MAX_PLACES)
     )
     """Where the objects are on which a write depends, by kind, namespace and sub-resource."""
-    _compared: Bounded[str, tuple[int, str]] = field(default_factory=lambda: Bounded(_MAX_TAINT_KEYS))
-    """By taint key: the revision up to which no pod compares it, and the key of a pod that does."""
+
+    def __post_init__(self) -> None:
+        self.compared = ComparedKeys(self.store)
 
     async def around(self, strategy: Strategy, namespace: str, *, updated: str | None = None) -> Surroundings:
         """The objects on which a new object of a kind depends, or an update of one or of its sub-resource."""
         who = strategy.kind.group, strategy.kind.kind, namespace, updated
         places = self._places.get(who)
         if places is None:
-            places = tuple(_places(strategy, namespace, updated))
+            places = tuple(self._needed(strategy, namespace, updated))
             self._places.put(who, places)
         if not places:
-            return _NOTHING
+            return Surroundings((), self.plugins)
         found = await self.store.read_each([place for _, place in places])
-        return Surroundings(tuple([(resource, items) for (resource, _), items in zip(places, found, strict=True)]))
+        pairs = tuple([(resource, items) for (resource, _), items in zip(places, found, strict=True)])
+        return Surroundings(pairs, self.plugins)
+
+    def _needed(self, strategy: Strategy, namespace: str, updated: str | None) -> Iterator[tuple[str, str]]:
+        """The resource names and the places in the store of what a write depends on."""
+        for kind, in_namespace, updates in strategy.depends_on:
+            if updated is None or updated in updates:
+                yield kind.resource, prefix(kind, namespace if in_namespace else "")
+        if strategy.kind.namespaced and (updated is None or (self.plugins and not updated)):
+            yield _NAMESPACE.resource, key(_NAMESPACE, "", namespace)
 
     async def prepare_create(self, kind: Kind, new: Data, namespace: str, now: str, uid: str) -> State:
         """Make of what a client sent the object that is to be stored, in place; the state on which it depends."""
@@ -104,53 +120,45 @@ class Admission:
             raise refused(kind, new, error) from None
         if errors:
             raise invalid(kind, new["metadata"].get("name", ""), errors)
-        return warned + [warning async for warning in self.taint_warnings(new, old)]
+        self.compared.note(kind, new)
+        if kind.kind not in _COMPARED or subresource:
+            return warned
+        return warned + [warning async for warning in self.comparison_warnings(new, old)]
 
-    async def taint_warnings(self, new: Data, old: Data | None) -> AsyncIterator[str]:
-        """Warn of taints whose values are not the numbers or versions as which some pod compares them."""
-        if new.get("kind") != "Node":
-            return
-        before = ((old or {}).get("spec") or {}).get("taints")
-        taints = (new.get("spec") or {}).get("taints") or []
-        for index, taint in enumerate(taints[:MAX_ADVISED] if taints != before else []):
-            value = taint.get("value", "")
+    async def comparison_warnings(self, new: Data, old: Data | None) -> AsyncIterator[str]:
+        """Warn of taints and labels whose values are not the numbers or versions as which some object compares them."""
+        before = {(sort, name, value) for _, sort, name, value in _comparable(old or {})}
+        changed = (each for each in _comparable(new) if each[1:] not in before)
+        for path, sort, name, value in islice(changed, MAX_ADVISED):
             if all(compared.values.value(value) is not None for compared in COMPARISONS.values()):
                 continue
-            operator = await self._comparison_of(taint["key"])
-            compared = COMPARISONS.get(operator)
-            if compared is not None and compared.values.value(value) is None:
-                where = f"spec.taints[{index}].value"
+            said = set[str]()
+            async for compared in self.compared.comparisons(sort, name):
                 what = compared.values.what
-                yield f'{where}: "{value}" is not {what}, and pods compare {taint["key"]} with {operator}'
-
-    async def _comparison_of(self, taint_key: str) -> str:
-        """The operator with which some pod compares a taint key. Only pods that changed since last time are read."""
-        seen, where = self._compared.get(taint_key) or (0, "")
-        if where and (item := await self.store.get(where)) and (operator := compared_by(item, taint_key)):
-            return operator
-        page = await self.store.list(prefix(_POD))
-        comparisons = ((item.key, compared_by(item, taint_key)) for item in page.items if item.revision > seen)
-        where, operator = next((comparison for comparison in comparisons if comparison[1]), ("", ""))
-        self._compared.put(taint_key, (seen, where) if where else (page.revision, ""))
-        return operator
+                if compared.values.value(value) is None and what not in said:
+                    said.add(what)
+                    yield f'{path}: "{value}" is not {what}, and {sort.value} compare {name} with {compared.name}'
 
 
-def _places(strategy: Strategy, namespace: str, updated: str | None) -> Iterator[tuple[str, str]]:
-    """The resource names and the places in the store of what a write depends on."""
-    for kind, in_namespace, updates in strategy.depends_on:
-        if updated is None or updated in updates:
-            yield kind.resource, prefix(kind, namespace if in_namespace else "")
-    if updated is None and strategy.kind.namespaced:
-        yield _NAMESPACE.resource, key(_NAMESPACE, "", namespace)
-
-
-def compared_by(pod: Item, taint_key: str) -> str:
-    """The operator with which a pod compares the values of a taint key as numbers or versions."""
-    if f'"{taint_key}"'.encode() in pod.value:
-        for toleration in decoded(pod)["spec"].get("tolerations") or ():
-            if toleration.get("key") == taint_key and toleration.get("operator") in COMPARISONS:
-                return str(toleration["operator"])
-    return ""
+def _comparable(data: Data) -> Iterator[tuple[str, Sort, str, str]]:
+    """The values of an object that others may compare: the path, the sort, the key and the value of each."""
+    spec, kind = data.get("spec") or {}, data.get("kind")
+    taints: list[tuple[str, Data]] = []
+    if kind == "Node":
+        for name, value in (data["metadata"].get("labels") or {}).items():
+            yield "metadata.labels", Sort.LABEL, name, value
+        taints = [(f"spec.taints[{index}]", taint) for index, taint in enumerate(spec.get("taints") or ())]
+    elif kind == "ResourceSlice":
+        taints = [
+            (f"spec.devices[{place}].taints[{index}]", taint)
+            for place, device in enumerate(spec.get("devices") or ())
+            for index, taint in enumerate(device.get("taints") or ())
+        ]
+    elif kind == "DeviceTaintRule":
+        taints = [("spec.taint", spec.get("taint") or {})]
+    for path, taint in taints:
+        sort = Sort.TAINT if kind == "Node" else Sort.DEVICE_TAINT
+        yield f"{path}.value", sort, taint.get("key", ""), taint.get("value", "")
 
 
 def refused(kind: Kind, new: Data, error: Exception) -> Refused:

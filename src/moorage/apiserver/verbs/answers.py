@@ -9,7 +9,7 @@ import msgspec
 from moorage.apiserver.http.media import PLAIN
 from moorage.apiserver.http.messages import JSON, Request, Response, warning_headers
 from moorage.apiserver.request.routes import Route
-from moorage.apiserver.verbs.read import ONE, body_of, form_of
+from moorage.apiserver.verbs.read import ONE, body_of, convert_out, form_of
 from moorage.store.protocol import Item
 
 _SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
@@ -20,7 +20,8 @@ def stored(route: Route, request: Request, item: Item, warnings: Iterable[str], 
     """The object as it is now stored; as it would be (revision 0) after a dry run."""
     form = form_of(request, *ONE)
     headers = [*JSON, *warning_headers(warnings)]
-    body = body_of(route, item, form, request) if item.revision or form != PLAIN else item.value
+    is_stored = item.revision or form != PLAIN or convert_out(route)
+    body = body_of(route, item, form, request) if is_stored else item.value
     return Response(code, body, headers)
 
 

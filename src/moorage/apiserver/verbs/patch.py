@@ -11,7 +11,7 @@ from moorage.apiserver.http.failures import bad_request, unsupported_media_type
 from moorage.apiserver.http.messages import Request, Response
 from moorage.apiserver.patch import apply, jsonpatch, mergepatch, strategic
 from moorage.apiserver.patch.errors import PatchError
-from moorage.apiserver.request.bodies import check_fields, check_values, media_type, normalised, read_yaml
+from moorage.apiserver.request.bodies import check_fields, check_values, media_type, normalised, read_yaml, upgraded
 from moorage.apiserver.request.options import apply_force
 from moorage.apiserver.request.routes import Route
 from moorage.apiserver.verbs.backend import Backend
@@ -51,7 +51,8 @@ async def patch(backend: Backend, route: Route, request: Request) -> Response:
             raise patch_refused(error) from None
         if not isinstance(new, dict):
             raise bad_request("the patched object is not an object")
-        warnings[:] = check_fields(route.kind, request, new, before=data)
+        new = upgraded(route.kind, new)
+        warnings[:] = check_fields(route.kind, request, new, before=upgraded(route.kind, data))
         new = normalised(route, new)
         check_name(route, new)
         return new

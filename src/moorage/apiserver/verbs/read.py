@@ -69,7 +69,10 @@ class _Continue(msgspec.Struct, rename={"revision": "rv", "after": "start"}):
 
 def convert_out(route: Route) -> Callable[[Data], Data] | None:
     """What converts stored data to the version of a route; None when that is the stored one."""
-    return to_events_v1 if route.kind.group == "events.k8s.io" else None
+    kind = route.kind
+    if route.version != kind.version and (downgrade := kind.downgrade):
+        return lambda data: downgrade(data, route.version)
+    return to_events_v1 if kind.group == "events.k8s.io" else None
 
 
 def form_of(request: Request, *offers: Form) -> Form:

@@ -16,7 +16,7 @@ from moorage.apiserver.request.options import check_watch, flag, number, revisio
 from moorage.apiserver.request.routes import Route
 from moorage.apiserver.request.selection import Selection, selection
 from moorage.apiserver.verbs.backend import Backend
-from moorage.apiserver.verbs.read import ONE, body_of, form_of, formed, reached
+from moorage.apiserver.verbs.read import ONE, body_of, convert_out, form_of, formed, reached
 from moorage.store.protocol import Batch, Change, Compacted, Item, WatchEvent
 
 _BOOKMARK_SECONDS = 60.0
@@ -66,7 +66,7 @@ class _Watcher:
         self._form = form
         self._first = True
         """Whether nothing was sent yet: only the first table has column definitions."""
-        self._plain = form == PLAIN and route.kind.group != "events.k8s.io"
+        self._plain = form == PLAIN and convert_out(route) is None
         self._bookmarks = flag(request, "allowWatchBookmarks")
         self._seconds = number(request, "timeoutSeconds") or random.uniform(1800, 3600)
 
@@ -146,7 +146,7 @@ class _Watcher:
         if annotations:
             metadata["annotations"] = annotations
         kind = self._route.kind
-        data = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}
+        data = {"kind": kind.kind, "apiVersion": self._route.api_version, "metadata": metadata}
         body = formed(kind, data, str(revision), self._form, self._request, headers=self._first)
         self._first = False
         return _line("BOOKMARK", body)

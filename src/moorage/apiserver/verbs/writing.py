@@ -17,7 +17,6 @@ from moorage.apiserver.patch import managed
 from moorage.apiserver.patch.errors import PatchError
 from moorage.apiserver.request.routes import Route
 from moorage.apiserver.verbs.backend import Backend
-from moorage.apiserver.verbs.read import convert_out
 from moorage.apiserver.verbs.serviceaddresses import give_address
 from moorage.apiserver.verbs.serviceports import give_ports
 from moorage.registry.table import strategy_of
@@ -81,7 +80,7 @@ def managed_write(route: Route, request: Request, moment: str) -> managed.Manage
     """Who writes, when and in which version: what the managed fields of an object record."""
     manager = managed.manager_name(request.parameter("fieldManager"), request.headers.get("user-agent"))
     # Fields are recorded in the version that is stored.
-    version = "v1" if convert_out(route) else route.kind.api_version
+    version = "v1" if route.kind.group == "events.k8s.io" else route.kind.api_version
     return managed.ManagedWrite(version, route.kind.kind, manager, moment, route.subresource)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from moorage.api import kinds
 from moorage.api.decode import convert
 from moorage.api.meta import Data, ResourceList
-from moorage.api.pod import Pod, RuntimeClass, Toleration
+from moorage.api.pod import Pod, RuntimeClass
 from moorage.api.wellknown import SYSTEM_PRIORITIES, TAINT_NOT_READY, TAINT_UNREACHABLE
-from moorage.match.tolerations import EQUAL, EXISTS, NO_EXECUTE
 from moorage.quantity import Quantity
 from moorage.registry.pod.limits import give_defaults
+from moorage.registry.pod.tolerations import RESTRICTION, check_tolerations, give_tolerations, needed
 from moorage.registry.state import Denied, Dependency, State
 
 _PRIORITY_CLASS = kinds.row("scheduling.k8s.io/v1", "PriorityClass")
@@ -29,7 +29,12 @@ def admit_pod(new: Data, old: Data | None, state: State) -> None:
     if old is None:
         give_defaults(new, None, state)
         _resolve_priority(spec, state)
+    if is_restricted := RESTRICTION in state.plugins:
+        give_tolerations(new, old, state)
+    if old is None:
         _resolve_runtime_class(new, spec, state)
+    if is_restricted:
+        check_tolerations(new, old, state)
     for name in ("priority", "preemptionPolicy", "priorityClassName", "nodeName"):
         if before.get(name) is not None:
             spec.setdefault(name, before[name])
@@ -115,47 +120,9 @@ def _give_class(pod: Data, typed: Pod, chosen: Data, of_class: RuntimeClass) -> 
     if selector:
         spec["nodeSelector"] = selector
     texts = [*spec["tolerations"], *chosen["scheduling"].get("tolerations", ())]
-    needed = _needed((*typed.spec.tolerations, *of_class.scheduling.tolerations))
-    spec["tolerations"] = [texts[index] for index in needed]
+    kept = needed((*typed.spec.tolerations, *of_class.scheduling.tolerations))
+    spec["tolerations"] = [texts[index] for index in kept]
 
 
 def _same(one: ResourceList, other: ResourceList) -> bool:
     return one.keys() == other.keys() and all(Quantity.of(one[name]) == Quantity.of(other[name]) for name in one)
-
-
-def _needed(tolerations: tuple[Toleration, ...]) -> list[int]:
-    """The indexes of tolerations that no other one includes; of equal ones the first is kept."""
-    first: dict[Toleration, int] = {}
-    wide: dict[tuple[str, str | None], list[Toleration]] = {}
-    for index, toleration in enumerate(tolerations):
-        if first.setdefault(toleration, index) == index:
-            value = None if toleration.operator == EXISTS else toleration.value
-            wide.setdefault((toleration.key, value), []).append(toleration)
-    return [
-        index
-        for own, index in first.items()
-        # Only one of the same key and value, or of all values, or of all keys, can include it.
-        if not any(
-            _includes(other, own)
-            for place in {(own.key, own.value), (own.key, None), ("", None)}
-            for other in wide.get(place, ())
-            if other != own
-        )
-    ]
-
-
-def _includes(wide: Toleration, narrow: Toleration) -> bool:
-    """Whether one toleration tolerates everything that another does."""
-    if wide.expression or narrow.expression:
-        return False
-    if narrow.key != wide.key and (wide.key or wide.operator != EXISTS):
-        return False
-    if wide.effect not in ("", narrow.effect):
-        return False
-    if wide.effect == NO_EXECUTE and wide.toleration_seconds is not None:
-        seconds = narrow.toleration_seconds
-        if seconds is None or seconds > wide.toleration_seconds:
-            return False
-    if wide.operator in ("", EQUAL):
-        return narrow.operator == EQUAL and narrow.value == wide.value
-    return wide.operator == EXISTS
