@@ -97,7 +97,7 @@ def table() -> Iterator[tuple[str, str]]:
     yield "apiserver --port 70000", "'--port': 70000 is not in the range 0<=x<=65535"
     yield "scheduler --kubeconfig x --metrics-port 0", "'--metrics-port': 0 is not in the range 1<=x<=65535"
     yield "demo now", "Got unexpected extra argument (now)"
-    yield "why", "Missing option '-f' / '--filename'"
+    yield "why", "which cluster? give --kubeconfig FILE, or manifests with -f"
     yield "why -f pod.yaml -o xml", "'xml' is not one of"
     yield "lint", "name at least one file or folder of manifests, or - for standard input"
     yield "lint x --ignore nope", "unknown rule nope: the rules are unreadable, admission,"

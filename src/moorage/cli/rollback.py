@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from itertools import groupby
 from pathlib import Path
@@ -11,8 +10,8 @@ import click
 import msgspec
 
 from moorage.cli.options import FINDINGS, cannot_run, read, wants_colour
+from moorage.cli.sources import live
 from moorage.features import Gate
-from moorage.tools.cluster import Cluster
 from moorage.tools.rollback import Rollback, RollbackFinding
 
 _NAMES = [gate.value for gate in Gate]
@@ -61,7 +60,7 @@ def rollback(gate: Gate, kubeconfig: Path | None, paths: tuple[str, ...], output
         if not cluster.items and not cluster.problems:
             cannot_run(f"no objects of known kinds in {', '.join(paths)}")
     elif kubeconfig:
-        cluster = _live(kubeconfig)
+        cluster = live(kubeconfig)
     else:
         cannot_run("which cluster? give --kubeconfig FILE, or manifests with -f")
     for problem in cluster.problems:
@@ -70,25 +69,6 @@ def rollback(gate: Gate, kubeconfig: Path | None, paths: tuple[str, ...], output
     findings = plan.findings()
     (_write_json if output == "json" else _write_text)(plan, findings)
     sys.exit(FINDINGS if findings else 0)
-
-
-def _live(file: Path) -> Cluster:
-    from moorage.client import ApiError, Client
-    from moorage.client.https import HTTPSTransport
-    from moorage.client.kubeconfig import KubeconfigError, load
-    from moorage.tools.live import read_live
-
-    async def ask() -> Cluster:
-        client = Client(HTTPSTransport(load(file), "moorage-rollback"))
-        try:
-            return await read_live(client)
-        finally:
-            await client.close()
-
-    try:
-        return asyncio.run(ask())
-    except (ApiError, KubeconfigError) as error:
-        cannot_run(str(error))
 
 
 def _write_text(plan: Rollback, findings: list[RollbackFinding]) -> None:

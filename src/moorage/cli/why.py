@@ -11,8 +11,8 @@ import click
 import msgspec
 
 from moorage.api.node import Node
-from moorage.cli.options import FINDINGS, cannot_run, feature_gates, read, wants_colour
-from moorage.features import Gates
+from moorage.cli.options import FINDINGS, cannot_run, wants_colour
+from moorage.cli.sources import Asked, about_a_cluster
 from moorage.tools.why import Explainer, Explanation, Fit, NodeSet, RefusedNodes
 
 _SHOWN = 3
@@ -21,15 +21,14 @@ _SMALL = 20
 
 
 @click.command()
-@click.option("-f", "--filename", "paths", multiple=True, required=True, metavar="PATH",
-              help="A file or folder of manifests, or - for standard input. May be repeated.")  # fmt: skip
+@about_a_cluster
 @click.option("-o", "--output", type=click.Choice(["text", "wide", "json", "yaml"]), default="text", show_default=True,
               help="wide names every node; json and yaml are for programs.")  # fmt: skip
-@feature_gates
-def why(paths: tuple[str, ...], output: str, gates: Gates) -> None:
+def why(asked: Asked, output: str) -> None:
     """Say for each pod which nodes it may run on, and for each other node what refuses it and why.
 
-    Pods, pod templates of workloads, nodes, and the volumes and claims that pods use are read from the given files.
+    Pods, pod templates of workloads, nodes, and the volumes and claims that pods use are read from the given files, or
+    from a running cluster.
     Exit code: 0 all pods have a node, 1 some pod fits nowhere, is refused by admission or has to leave, 2 cannot run.
 
     \b
@@ -38,15 +37,15 @@ def why(paths: tuple[str, ...], output: str, gates: Gates) -> None:
       kubectl get nodes,pods -A -o yaml | moorage why -f -
       moorage why -f examples/ -o json | jq '.pods[] | select(.fits | not)'
     """
-    cluster = read(paths)
+    cluster = asked.cluster
     if cluster.problems:
         cannot_run("\n".join(str(problem) for problem in cluster.problems))
     exact = output != "text" or len(cluster.of(Node)) <= _SMALL
-    explainer = Explainer(cluster, gates, exact=exact)
+    explainer = Explainer(cluster, asked.gates, exact=exact)
     if not explainer.pod_count:
-        cannot_run(f"no pods and no pod templates in {', '.join(paths)}")
+        cannot_run(f"no pods and no pod templates in {asked.source}")
     if not len(explainer.nodes):
-        cannot_run(f"no nodes in {', '.join(paths)}: add them with -f, for example from `kubectl get nodes -o yaml`")
+        cannot_run(f"no nodes in {asked.source}: add them with -f, for example from `kubectl get nodes -o yaml`")
     for note in cluster.notes():
         click.echo(f"note: {note}", err=True)
     explanations = explainer.explain_all()

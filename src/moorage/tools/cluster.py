@@ -11,6 +11,7 @@ from moorage.api import kinds
 from moorage.api.decode import DecodeError, from_manifest
 from moorage.api.manifests import Document, ManifestError
 from moorage.api.meta import Object
+from moorage.features import Gates
 from moorage.tools.embedded import embedded
 
 ObjectType = TypeVar("ObjectType", bound=Object)
@@ -65,6 +66,12 @@ class Cluster:
     """Unknown kinds, and how many objects of them there were."""
     problems: list[ManifestError] = field(default_factory=list)
     """Objects that cannot be decoded as the kind that they name."""
+    is_complete: bool = False
+    """Whether what is not here does not exist: so it is with a running cluster, not with manifests."""
+    unread: dict[str, str] = field(default_factory=dict)
+    """The resources of a running cluster that could not be read, and why."""
+    gates: Gates | None = None
+    """The gates that the cluster says are on; None when it does not say."""
 
     def of(self, struct: type[ObjectType]) -> list[tuple[ClusterObject, ObjectType]]:
         """All objects of one type."""

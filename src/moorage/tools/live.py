@@ -24,7 +24,7 @@ async def read_live(client: Client, only: Container[str] | None = None) -> Clust
 
     A kind that is not served is left out.
     """
-    cluster = Cluster()
+    cluster = Cluster(is_complete=only is None)
     for kind in kinds.KINDS:
         if not (kind.pod_spec or kind.kind in _READ) or (only is not None and kind.kind not in only):
             continue
