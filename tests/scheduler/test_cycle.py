@@ -57,6 +57,15 @@ def test_a_value_that_cannot_be_parsed_is_told_apart() -> None:
     assert reason.parse_error
 
 
+def test_nominated_pods_do_not_count_when_nodes_are_scored() -> None:
+    engine = ProfileOnTable()
+    for name in ("empty", "kept"):
+        engine.table.set_node(node(name))
+    engine.table.add_pod(engine.info(pod({"cpu": "1", "memory": "2Gi"}), "empty"))
+    engine.handle.nominations.nominate(engine.info(pod({"cpu": "3", "memory": "6Gi"}, priority=10)), "kept")
+    assert engine.best(pod({"cpu": "1", "memory": "1Gi"})) == {"kept"}
+
+
 def test_room_that_is_kept_for_nominated_pods_is_a_reason() -> None:
     engine = with_nodes("only")
     engine.handle.nominations.nominate(engine.info(pod({"cpu": "3"}, priority=10)), "only")

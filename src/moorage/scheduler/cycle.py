@@ -187,7 +187,10 @@ class CycleRunner:
             rows = rows[timed(cycle, "Filter", plugin.name, plugin.filter, cycle, rows)]
         if not self._nominated or not len(rows):
             return rows
-        return np.array([row for row in rows if self._fits_beside_nominated(cycle, int(row))], np.intp)
+        left = np.array([row for row in rows if self._fits_beside_nominated(cycle, int(row))], np.intp)
+        # Nominated pods were counted for a moment, and are not when rows are scored.
+        self.decisions.of(cycle)
+        return left
 
     def _pre_score(self, cycle: Cycle, known: Known) -> list[Weighted]:
         """The plugins of scope CLUSTER that score for this pod."""

@@ -134,11 +134,9 @@ class Remedies:
         return None
 
     def _minimal(self, candidate: _Candidate) -> _Candidate:
-        """Without the edits that are not needed."""
-        for edit in candidate.edits:
-            rest = tuple(each for each in candidate.edits if each is not edit)
-            smaller = _Candidate(candidate.row, rest, () if edit.makes_room else candidate.room)
-            if rest and self._admitted(smaller):
+        """Without the edits that are not needed, and without the pods that need not leave: any node will do."""
+        for smaller in _parts(candidate):
+            if self._admitted(smaller):
                 return self._minimal(smaller)
         return candidate
 
@@ -204,6 +202,15 @@ class Remedies:
                 if self._asking.fits(self._pod, new.metadata.name):
                     return Remedy((f"one more node like {node.metadata.name}",), (new.metadata.name,))
         return None
+
+
+def _parts(candidate: _Candidate) -> Iterator[_Candidate]:
+    """A candidate with one thing less."""
+    for edit in candidate.edits if len(candidate.edits) > 1 else ():
+        rest = tuple(each for each in candidate.edits if each is not edit)
+        yield _Candidate(candidate.row, rest, () if edit.makes_room else candidate.room)
+    for info in candidate.room if len(candidate.room) > 1 else ():
+        yield _Candidate(candidate.row, candidate.edits, tuple(each for each in candidate.room if each is not info))
 
 
 def like(node: Node, name: str) -> Node:
