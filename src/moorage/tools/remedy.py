@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from moorage.api.meta import Object
 from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.features import Gates
-from moorage.scheduler.asking import Asking, Inquiry, PluginRefusal
-from moorage.scheduler.table.nodes import HOSTNAME
+from moorage.scheduler.asking import Asking, Inquiry
+from moorage.scheduler.table.nodes import HOSTNAME, Index
 from moorage.scheduler.table.shape import PodInfo
 from moorage.tools.cluster import Cluster
 from moorage.tools.edits import Alternatives, Depth, Edit, EditsOf
@@ -55,36 +58,57 @@ class _Candidate:
     room: tuple[PodInfo, ...] = ()
     """The pods that would have to leave."""
 
-    @property
-    def order(self) -> tuple[int, int, list[tuple[int, tuple[int, ...], str]]]:
-        return len(self.edits), sum(edit.depth for edit in self.edits), [edit.order for edit in self.edits]
-
 
 class Remedies:
-    """Finds the smallest changes for one pod that fits nowhere."""
+    """Finds the smallest changes for pods of a cluster that fit nowhere."""
+
+    def __init__(self, asking: Asking, gates: Gates, cluster: Cluster) -> None:
+        self._asking, self._gates, self._cluster = asking, gates, cluster
+
+    def smallest(self, asked: AskedPod, inquiry: Inquiry) -> tuple[Remedy, ...]:
+        """The smallest change of all, and beside a change of the pod the smallest one of the cluster."""
+        with self._asking.absent(asked.pod):
+            finder = _Finder(self._asking, asked, inquiry, self._gates, self._cluster)
+            if (every := finder.everywhere()) is None:
+                return ()
+            of_pod = finder.first(finder.candidates(every, lambda edit: edit.is_of_pod))
+            of_cluster = finder.first(finder.candidates(every, lambda edit: not edit.is_of_pod, strict=True))
+            if of_cluster is None and not every:
+                of_cluster = self._one_more_node(asked.pod)
+        found = [each for each in (of_pod, of_cluster) if each is not None]
+        return tuple(found if of_pod is None or of_pod.is_of_pod else found[:1])
+
+    @cached_property
+    def _sorts(self) -> list[Node]:
+        """One node of each sort."""
+        sorts: dict[object, Node] = {}
+        for node in self._asking.nodes:
+            labels = tuple(sorted((key, value) for key, value in node.metadata.labels.items() if key != HOSTNAME))
+            sorts.setdefault((labels, node.spec.taints, tuple(sorted(node.status.allocatable.items()))), node)
+        return list(sorts.values())
+
+    def _one_more_node(self, pod: Pod) -> Remedy | None:
+        """A new node like one that there is, without pods and ready for use."""
+        for node in self._sorts[:_SORTS]:
+            new = like(node, f"{node.metadata.name}-like")
+            with self._asking.changed([new]):
+                if self._asking.fits(pod, new.metadata.name):
+                    return Remedy((f"one more node like {node.metadata.name}",), (new.metadata.name,))
+        return None
+
+
+class _Finder:
+    """Finds what would have to change for one pod."""
 
     def __init__(self, asking: Asking, asked: AskedPod, inquiry: Inquiry, gates: Gates, cluster: Cluster) -> None:
         self._asking, self._asked, self._pod, self._inquiry = asking, asked, asked.pod, inquiry
         self._cluster = cluster
-        self._edits = EditsOf(asked.pod, gates, asking.table)
+        edits = EditsOf(asked.pod, gates, asking.table)
+        self._problems = [(refusal.told.rows, edits.against(refusal)) for refusal in inquiry.refusals]
+        """Which rows are refused, and what must change for that to end: None when nothing is known to help."""
         self._rooms = 0
 
-    def smallest(self) -> tuple[Remedy, ...]:
-        """The smallest change of all, and beside a change of the pod the smallest one of the cluster."""
-        with self._asking.absent(self._pod):
-            every = self._everywhere()
-            if every is None:
-                return ()
-            problems = self._problems()
-            of_pod = self._first(self._candidates(problems, every, lambda edit: edit.is_of_pod))
-            of_cluster = self._first(self._candidates(problems, every, lambda edit: not edit.is_of_pod, strict=True))
-            of_cluster = of_cluster or (None if every else self._one_more_node())
-        found = [each for each in (of_pod, of_cluster) if each is not None]
-        if len(found) > 1 and (not of_pod.is_of_pod if of_pod else False):
-            found = found[:1]
-        return tuple(found)
-
-    def _everywhere(self) -> list[Alternatives] | None:
+    def everywhere(self) -> list[Alternatives] | None:
         """What must change whatever the node; None when nothing is known to help."""
         if self._inquiry.rejected:
             return None
@@ -93,39 +117,50 @@ class Remedies:
             return [(Edit(Depth.REMOVAL, (), text, spec=lambda spec: _replace(spec, scheduling_gates=())),)]
         return None if self._inquiry.held_back else []
 
-    def _problems(self) -> dict[int, list[list[Alternatives] | None]]:
-        """For each row what must change, by refusal; rows that agree in everything are one."""
-        of_row: dict[int, tuple[PluginRefusal, ...]] = {}
-        for refusal in self._inquiry.refusals:
-            for row in refusal.told.rows.tolist():
-                of_row[row] = (*of_row.get(row, ()), refusal)
-        if not self._inquiry.refusals:
-            return {row: [] for row in self._asking.table.alive.nonzero()[0][:1].tolist()}
-        known = {id(refusal): self._edits.against(refusal) for refusal in self._inquiry.refusals}
-        rows: dict[tuple[int, ...], int] = {}
-        for row, refusals in of_row.items():
-            rows.setdefault(tuple(map(id, refusals)), row)
-        return {row: [known[each] for each in refusals] for refusals, row in rows.items()}
+    def candidates(
+        self, every: list[Alternatives], wanted: Callable[[Edit], bool], *, strict: bool = False
+    ) -> Iterator[_Candidate]:
+        """The mildest wanted edits for each row, the cheapest row first; not `strict`: others where there are none.
 
-    def _candidates(
-        self, problems: dict[int, list[list[Alternatives] | None]], every: list[Alternatives],
-        wanted: Callable[[Edit], bool], *, strict: bool = False,
-    ) -> list[_Candidate]:  # fmt: skip
-        """The mildest wanted edits for each row, the cheapest row first; not `strict`: others where there are none."""
-        found = []
-        for row, refusals in problems.items():
-            chosen: dict[str, Edit] = {}
-            for alternatives in (*every, *(each for refusal in refusals for each in refusal or ((),))):
-                fitting = [edit for edit in alternatives if wanted(edit)] or ([] if strict else list(alternatives))
-                if not fitting:
-                    break
-                edit = min(fitting, key=lambda edit: edit.order)
-                chosen[edit.text] = edit
-            else:
-                found.append(_Candidate(row, tuple(sorted(chosen.values(), key=lambda edit: edit.order))))
-        return sorted(found, key=lambda candidate: candidate.order)
+        Rows are compared by the number of edits, by their depth, and by their order among all edits.
+        """
+        table = self._asking.table
+        chosen = [(rows, _chosen(problem, wanted, strict=strict)) for rows, problem in self._problems]
+        general = _chosen(every, wanted, strict=strict)
+        all_edits = {edit.order for _, edits in chosen for edit in edits or ()}
+        places = {order: place for place, order in enumerate(sorted(all_edits))}
+        cost: NDArray[np.int64] = np.zeros((3, table.size), np.int64)
+        hopeless, room = ~table.alive, np.zeros(table.size, np.bool_)
+        for rows, edits in chosen:
+            if edits is None or general is None:
+                hopeless[rows] = True
+            for edit in edits or ():
+                if edit.makes_room:
+                    room[rows] = True
+                else:
+                    cost[0][rows] += 1
+                    cost[1][rows] += edit.depth
+                    cost[2][rows] += places[edit.order]
+        cost[0] += room
+        cost[1] += room * int(Depth.ROOM)
+        order = np.lexsort((cost[2], cost[1], cost[0]))
+        return self._distinct(order[~hopeless[order]], chosen, general or ())
 
-    def _first(self, candidates: Iterable[_Candidate]) -> Remedy | None:
+    def _distinct(
+        self, rows: Index, chosen: list[tuple[Index, tuple[Edit, ...] | None]], general: tuple[Edit, ...]
+    ) -> Iterator[_Candidate]:
+        """The edits of each of these rows; those that were given for an earlier one are left out."""
+        seen: set[tuple[str, ...]] = set()
+        for row in rows.tolist():
+            of_row = [edit for of, edits in chosen if row in of for edit in edits or ()]
+            edits = {edit.text: edit for edit in sorted((*general, *of_row), key=lambda edit: edit.order)}
+            own = any(not edit.is_of_pod for edit in edits.values())
+            key = (*edits, str(row) if own else "")
+            if edits and key not in seen:
+                seen.add(key)
+                yield _Candidate(row, tuple(edits.values()))
+
+    def first(self, candidates: Iterable[_Candidate]) -> Remedy | None:
         """The first candidate that holds what it promises, made as small as possible."""
         for candidate in islice(candidates, _TRIED):
             ready = self._with_room(candidate)
@@ -190,18 +225,20 @@ class Remedies:
         is_of_pod = any(edit.is_of_pod for edit in candidate.edits)
         return Remedy(tuple(texts), self._admitted(candidate), tuple(commands), is_of_pod)
 
-    def _one_more_node(self) -> Remedy | None:
-        """A new node like one that there is, without pods and ready for use."""
-        sorts: dict[object, Node] = {}
-        for node in self._asking.nodes:
-            labels = tuple(sorted((key, value) for key, value in node.metadata.labels.items() if key != HOSTNAME))
-            sorts.setdefault((labels, node.spec.taints, tuple(sorted(node.status.allocatable.items()))), node)
-        for node in islice(sorts.values(), _SORTS):
-            new = like(node, f"{node.metadata.name}-like")
-            with self._asking.changed([new]):
-                if self._asking.fits(self._pod, new.metadata.name):
-                    return Remedy((f"one more node like {node.metadata.name}",), (new.metadata.name,))
+
+def _chosen(
+    problem: list[Alternatives] | None, wanted: Callable[[Edit], bool], *, strict: bool
+) -> tuple[Edit, ...] | None:
+    """The mildest wanted edit of each list of alternatives; None when there is none."""
+    if problem is None:
         return None
+    found = []
+    for alternatives in problem:
+        fitting = [edit for edit in alternatives if wanted(edit)] or ([] if strict else list(alternatives))
+        if not fitting:
+            return None
+        found.append(min(fitting, key=lambda edit: edit.order))
+    return tuple(found)
 
 
 def _parts(candidate: _Candidate) -> Iterator[_Candidate]:

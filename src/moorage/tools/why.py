@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from moorage.api import kinds
 from moorage.api.node import Node
@@ -13,8 +16,10 @@ from moorage.features import Gate, Gates
 from moorage.match.reasons import departures
 from moorage.match.selector import Preferences, Term
 from moorage.match.tolerations import Tolerations
-from moorage.scheduler.asking import Asking, Inquiry, PluginRefusal
+from moorage.scheduler.asking import Asking, Inquiry
 from moorage.scheduler.config import Configuration
+from moorage.scheduler.explaining import alike
+from moorage.scheduler.framework import Told
 from moorage.scheduler.table.shape import FINISHED, PodInfo
 from moorage.tools.cluster import Cluster, ClusterObject
 from moorage.tools.remedy import Remedies, Remedy
@@ -119,7 +124,7 @@ class Explainer:
         items: Sequence[ClusterObject] | None = None, *, exact: bool = False,
     ) -> None:  # fmt: skip
         """`items` are the pods and templates to ask about, all of them by default; `exact`: keep values apart."""
-        self._cluster, self._gates, self._exact = cluster, gates, exact
+        self._gates, self._exact = gates, exact
         self._configuration = configuration or Configuration()
         self._is_configured = configuration is not None
         self._settled = Settled(cluster, gates)
@@ -127,6 +132,8 @@ class Explainer:
         self._asked = [self._settled.asked(item) for item in chosen]
         self._asking = Asking(gates, self._configuration, self._settled.objects())
         self._answers: dict[Hashable, PodAnswer] = {}
+        self._names = [node.metadata.name if node else "" for node in self._asking.table.nodes]
+        self._finder = Remedies(self._asking, gates, cluster)
         self.notes = self._settled.notes
         """What had to be assumed about the cluster."""
 
@@ -166,7 +173,10 @@ class Explainer:
         inquiry = self._asking.ask(asked.pod)
         answer = PodAnswer(inquiry.profile, rejected=tuple(_rejected(inquiry)))
         answer.fits = self._fits(info, inquiry)
-        answer.refused = refused(inquiry.refusals, self._asking.name, exact=self._exact)
+        grouping = _Grouping(self._asking.table.size)
+        for plugin, told in inquiry.refusals:
+            grouping.add(plugin, told)
+        answer.refused = grouping.groups(self._names, exact=self._exact)
         if (candidate := inquiry.preemption) is not None:
             victims = tuple("/".join(victim.key) for victim in candidate.victims)
             answer.preemption = Preemption(candidate.node, victims, candidate.violations)
@@ -188,7 +198,7 @@ class Explainer:
             places.setdefault((total, grace[code], *(part[place] for part in parts)), []).append(place)
         fits = []
         for same in places.values():
-            names = tuple(self._asking.name(int(rows[place])) for place in same)
+            names = tuple(self._names[row] for row in rows[same].tolist())
             scores = {name: int(of[same[0]]) for name, of in inquiry.scores.items()}
             fits.append(Fit(names, totals[same[0]], grace[codes[same[0]]], scores))
         return sorted(fits, key=lambda fit: (-fit.score, fit.grace_seconds is not None))
@@ -202,7 +212,7 @@ class Explainer:
             if len(rows := others.ask(asked.pod, preempt=False).feasible):
                 text = f"turning on {' and '.join(gate.value for gate in missing)}"
                 return (Remedy((text,), tuple(map(others.name, rows.tolist()))),)
-        return Remedies(self._asking, asked, inquiry, self._gates, self._cluster).smallest()
+        return self._finder.smallest(asked, inquiry)
 
     def _profile_note(self, pod: Pod, inquiry: Inquiry) -> Iterator[str]:
         if inquiry.is_foreign:
@@ -246,29 +256,49 @@ def _rejected(inquiry: Inquiry) -> Iterator[NodeRefusal]:
         yield NodeRefusal(plugin, "the pod", reason)
 
 
-def refused(refusals: Iterable[PluginRefusal], name: Callable[[int], str], *, exact: bool) -> list[RefusedNodes]:
-    """Rows that are refused for the same reasons, together; those with the fewest reasons first."""
-    numbers: dict[Hashable, int] = {}
-    texts: list[NodeRefusal] = []
-    kinds_of_row: dict[int, tuple[int, ...]] = {}
-    texts_of_row: dict[int, tuple[int, ...]] = {}
-    for plugin, told in refusals:
-        refusal = NodeRefusal(plugin, told.subject, told.reason)
-        kind = numbers.setdefault(refusal if exact else (plugin, told.kind), len(numbers))
-        text = len(texts)
-        texts.append(refusal)
-        for row in told.rows.tolist():
-            kinds_of_row[row] = (*kinds_of_row.get(row, ()), kind)
-            texts_of_row[row] = (*texts_of_row.get(row, ()), text)
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for row in sorted(kinds_of_row):
-        groups.setdefault(kinds_of_row[row], []).append(row)
-    found = []
-    for rows in groups.values():
-        variants = len({tuple(texts[text] for text in texts_of_row[row]) for row in rows})
-        example = tuple(texts[text] for text in texts_of_row[rows[0]])
-        found.append(RefusedNodes(tuple(map(name, rows)), example, variants))
-    return sorted(found, key=lambda nodes: len(nodes.refusals))
+class _Grouping:
+    """Rows that are refused for the same reasons."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._texts: dict[NodeRefusal, int] = {}
+        self._layers: dict[tuple[Hashable, int], NDArray[np.int64]] = {}
+        """For each kind of refusal the number of its text in each row, 0 where there is none."""
+
+    def add(self, plugin: str, told: Told) -> None:
+        """Note a refusal."""
+        number = self._texts.setdefault(NodeRefusal(plugin, told.subject, told.reason), len(self._texts) + 1)
+        layer = 0
+        while True:
+            codes = self._layers.get(key := ((plugin, told.kind), layer))
+            if codes is None:
+                codes = self._layers[key] = np.zeros(self._size, np.int64)
+            if not codes[told.rows].any():
+                codes[told.rows] = number
+                return
+            layer += 1
+
+    def groups(self, names: Sequence[str], *, exact: bool) -> list[RefusedNodes]:
+        """The rows that agree in the kinds of all refusals, or in their texts; those with the fewest first."""
+        texts, kinds_ = (_combined(self._layers.values(), as_kinds=as_kinds) for as_kinds in (False, True))
+        refused = np.flatnonzero(np.any(list(self._layers.values()), axis=0)) if self._layers else np.zeros(0, np.intp)
+        known = list(self._texts)
+        found = []
+        for rows in alike((texts if exact else kinds_)[refused], refused):
+            example = (int(codes[rows[0]]) for codes in self._layers.values())
+            refusals = tuple(known[number - 1] for number in example if number)
+            variants = len(np.unique(texts[rows]))
+            found.append(RefusedNodes(tuple(names[row] for row in rows.tolist()), refusals, variants))
+        return sorted(found, key=lambda nodes: len(nodes.refusals))
+
+
+def _combined(layers: Iterable[NDArray[np.int64]], *, as_kinds: bool) -> NDArray[np.int64]:
+    """One number for each combination."""
+    combined: NDArray[np.int64] = np.zeros(1, np.int64)
+    for codes in layers:
+        part = (codes > 0).astype(np.int64) if as_kinds else codes
+        combined = np.unique(combined * (int(part.max()) + 1) + part, return_inverse=True)[1].astype(np.int64)
+    return combined
 
 
 def ignored_preferences(preferences: Preferences, nodes: Sequence[Node]) -> Iterator[str]:
