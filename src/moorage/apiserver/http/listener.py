@@ -1,4 +1,4 @@
-"""The HTTPS server: listening, TLS handshakes, and graceful shutdown."""
+"""The HTTP server: listening, TLS handshakes, and graceful shutdown."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _LOG = Log(__name__)
 
 
 class Server:
-    """Serves a handler over HTTPS. `port` 0 picks a free one; after `start`, `port` says which."""
+    """Serves a handler over HTTPS, or HTTP without TLS. `port` 0 picks a free one; after `start`, `port` says which."""
 
     def __init__(
         self,
         handler: Handler,
         authenticate: Authenticate,
-        tls: ssl.SSLContext,
+        tls: ssl.SSLContext | None,
         bind: str = "127.0.0.1",
         port: int = 0,
         limits: Limits | None = None,
@@ -151,8 +151,8 @@ class Server:
                 lambda: Connection(state, number),
                 client,
                 ssl=self._tls,
-                ssl_handshake_timeout=self._limits.handshake_time,
-                ssl_shutdown_timeout=SHUTDOWN_TIME,
+                ssl_handshake_timeout=self._limits.handshake_time if self._tls else None,
+                ssl_shutdown_timeout=SHUTDOWN_TIME if self._tls else None,
             )
         except OSError as error:
             _LOG.info("TLS handshake failed", v=4, err=error)

@@ -1,0 +1,98 @@
+// The page: pods on the left, the map in the middle, why on the right, the timeline below.
+import { go, hashOf, useAddress } from "./address.js";
+import { BY, legend } from "./colours.js";
+import { usual, ways } from "./groups.js";
+import { html, render, useEffect, useReducer } from "./html.js";
+import { follow, Map_ } from "./map.js";
+import { Placement } from "./placement.js";
+import { Pods } from "./pods.js";
+import { ask, open } from "./session.js";
+import { NodeTable } from "./table.js";
+import { Timeline } from "./timeline.js";
+import { Why } from "./why.js";
+import { count } from "./words.js";
+
+const STATES = {
+  connecting: "connecting…",
+  live: "live",
+  lost: "The server does not answer. What you see is the last that was known; the page goes on by itself.",
+};
+
+function App({ placement, cluster }) {
+  const address = useAddress();
+  const [, redraw] = useReducer((number) => number + 1, 0);
+  useEffect(() => {
+    let asked = false;
+    const changed = () => {
+      if (asked) return;
+      asked = true;
+      requestAnimationFrame(() => { asked = false; redraw(); });
+    };
+    placement.addEventListener("change", changed);
+    return () => placement.removeEventListener("change", changed);
+  }, []);
+  useEffect(() => {
+    const keys = (event) => {
+      if (event.target.matches("input, textarea, select")) return;
+      if (event.key === "/") { event.preventDefault(); document.querySelector("input[type=search]").focus(); }
+      if (event.key === "Escape") go({ pod: "", node: "" });
+      if (event.key === "t") go({ view: address.view === "map" ? "table" : "map" });
+    };
+    addEventListener("keydown", keys);
+    return () => removeEventListener("keydown", keys);
+  });
+  if (placement.state === "closed") return html`<${Closed} message=${placement.problem} />`;
+  const Centre = address.view === "table" ? NodeTable : Map_;
+  return html`
+    <${Header} placement=${placement} cluster=${cluster} address=${address} />
+    ${placement.state === "lost" && html`<p class="banner" role="status">${STATES.lost}</p>`}
+    <${Pods} placement=${placement} address=${address} />
+    <main class="scroll" aria-busy=${placement.state === "connecting"}>
+      <${Controls} placement=${placement} address=${address} />
+      ${placement.state === "connecting" && !placement.nodes.size ? html`<${Skeleton} />` : html`<${Centre} placement=${placement} address=${address} />`}
+    </main>
+    <${Why} placement=${placement} address=${address} />
+    <${Timeline} placement=${placement} address=${address} />`;
+}
+
+function Header({ placement, cluster }) {
+  const pending = placement.unplaced.length;
+  return html`<header class="top"><h1><img src="mark.svg" alt="" width="18" height="18" /> Moorage</h1>
+    <span class="dim" title="the cluster">${cluster}</span>
+    <span class="numbers"><b>${count(placement.nodes.size, "node")}</b> <b>${count(placement.pods.size, "pod")}</b>
+      <b class=${pending ? "warn" : "dim"}>${pending.toLocaleString("en")} pending</b></span>
+    <span class="state ${placement.state}" role="status">${placement.state === "lost" ? "reconnecting" : STATES[placement.state]}</span></header>`;
+}
+
+function Controls({ placement, address }) {
+  const nodes = [...placement.nodes.values()];
+  const group = address.group || usual(nodes);
+  const options = [...new Set(["none", ...ways(nodes), group])];
+  return html`<div class="controls">
+    <label>group by <select value=${group} onChange=${(event) => go({ group: event.target.value })}>
+      ${options.map((way) => html`<option key=${way} value=${way}>${way.replace(/^(label|taint):/, (_, kind) => (kind === "taint" ? "taint " : ""))}</option>`)}</select></label>
+    <label>colour by <select value=${address.colour} onChange=${(event) => go({ colour: event.target.value })}>${BY.map((by) => html`<option key=${by}>${by}</option>`)}</select></label>
+    <span class="legend">${legend(placement.pods.values(), address.colour).map((each) => html`<span key=${each.text} title=${count(each.number, "pod")}><i class="pod full" style=${{ "--colour": each.colour }}></i>${each.text}</span>`)}</span>
+    <a class="switch" href=${hashOf({ view: address.view === "map" ? "table" : "map" })} onClick=${(event) => follow(event, { view: address.view === "map" ? "table" : "map" })}>${address.view === "map" ? "as a table" : "as a map"}</a>
+  </div>`;
+}
+
+const Skeleton = () => html`<div class="tiles skeleton" aria-hidden="true">${Array.from({ length: 12 }, (_, at) => html`<div class="tile" key=${at}></div>`)}</div>`;
+
+const Closed = ({ message }) => html`<div class="closed"><h1>Moorage</h1><p role="alert">${message}</p></div>`;
+
+async function start() {
+  const placement = new Placement();
+  try {
+    await open();
+    const { name } = await (await ask("cluster")).json();
+    document.title = `Moorage · ${name}`;
+    render(html`<${App} placement=${placement} cluster=${name} />`, document.body);
+  } catch (error) {
+    render(html`<${Closed} message=${error.message} />`, document.body);
+    return;
+  }
+  placement.follow();
+}
+
+start();
