@@ -67,8 +67,9 @@ async def furnish(client: Client, nodes: int) -> None:
 class ControlPlane:
     """A control plane that runs."""
 
-    def __init__(self, server: APIServer) -> None:
+    def __init__(self, server: APIServer, settings: Settings) -> None:
         self.server = server
+        self._settings = settings
         self._tasks: list[asyncio.Task[None]] = []
 
     @classmethod
@@ -85,7 +86,7 @@ class ControlPlane:
             audit=settings.audit,
             plugins=settings.plugins,
         )  # fmt: skip
-        plane = cls(server)
+        plane = cls(server, settings)
         if before is not None:
             await before(server)
 
@@ -130,6 +131,12 @@ class ControlPlane:
                 await asyncio.sleep(_RESTART_SECONDS)
 
         self._tasks.append(asyncio.create_task(keep_running(), name=component))
+
+    def watcher(self) -> Scheduler:
+        """A scheduler that places nothing: it answers for the one that does, from the same objects."""
+        settings = self._settings
+        client = self.server.client("moorage-page")
+        return Scheduler(client, settings.scheduler_gates, settings.scheduling, clock=settings.clock)
 
     async def stop(self) -> None:
         """Stop everything, the API server last."""

@@ -139,7 +139,8 @@ class Placement:
         if old is not None and new is not None and _looks_alike(old, new):
             return
         self._note("node", node.metadata.name)
-        self.timeline.node_changed(old, new, self.revision)
+        if self._nodes.synced.is_set():
+            self.timeline.node_changed(old, new, self.revision)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
@@ -149,7 +150,7 @@ class Placement:
         self._note("pod", f"{pod.metadata.namespace}/{pod.metadata.name}")
         for node in {each.spec.node_name for each in (old, new) if each is not None and each.spec.node_name}:
             self._note("usage", node)
-        self.timeline.pod_changed(old, new, self.revision)
+        self.timeline.pod_changed(old, new, self.revision, is_news=self._pods.synced.is_set())
 
     def _node_row(self, node: Node) -> NodeRow:
         return NodeRow(

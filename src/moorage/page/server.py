@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -38,12 +39,13 @@ Answer = Callable[[Request], Awaitable[Response]]
 class Page:
     """The page of one cluster."""
 
-    def __init__(self, scheduler: Scheduler, *, name: str, port: int = 0) -> None:
-        self.sessions = Sessions()
+    def __init__(self, scheduler: Scheduler, *, name: str, port: int = 0, file: Path | None = None) -> None:
+        """`file` keeps what pages that are open need to go on after a restart: the port and who they are."""
+        self.sessions = Sessions(file)
         self._scheduler = scheduler
         self._name = name
         self._placement = Placement(scheduler)
-        self._server = Server(self._handle, lambda _: _VIEWER, None, "127.0.0.1", port, _LIMITS)
+        self._server = self._listener(port or self.sessions.kept.port)
         self._starting: asyncio.Task[None] | None = None
         self._static = _static()
         self._encoded: tuple[int, int, bytes] = (-1, -1, b"")
@@ -54,9 +56,20 @@ class Page:
             ("POST", "/ui/v1/check"): self._check,
         }
 
+    def _listener(self, port: int) -> Server:
+        return Server(self._handle, lambda _: _VIEWER, None, "127.0.0.1", port, _LIMITS)
+
     async def start(self) -> None:
-        """Begin to listen. Raises OSError when the port is taken."""
-        await self._server.start()
+        """Begin to listen, on the port of the last time when nobody asked for another. Raises OSError."""
+        try:
+            await self._server.start()
+        except OSError:
+            if self._server.port != self.sessions.kept.port:
+                raise
+            self._server = self._listener(0)
+            await self._server.start()
+        self.sessions.kept.port = self._server.port
+        self.sessions.keep()
 
     async def stop(self) -> None:
         """Stop serving, and stop following the cluster."""
@@ -88,6 +101,8 @@ class Page:
             return Response(200, file[1], (("Content-Type", file[0]), ("Cache-Control", "no-cache")))
         if request.path == "/ui/v1/session":
             return self._session(request)
+        if request.path == "/ui/v1/token":
+            return self._token(request)
         if not request.path.startswith("/ui/"):
             return _problem(404, f"there is nothing at {request.path}")
         if not self.sessions.knows(request.headers.get(SECRET)):
@@ -106,6 +121,12 @@ class Page:
         if secret is None:
             return _problem(401, "this address was opened before: get a new one with `moorage ui --url`")
         return _json({"secret": secret})
+
+    def _token(self, request: Request) -> Response:
+        """A new address, for whoever can read the file of this server."""
+        if request.method != "POST" or not self.sessions.is_starter(_body(request).get("key", "")):
+            return _problem(401, "only who started this server may ask for a new address")
+        return _json({"url": self.url()})
 
     async def _follow(self) -> None:
         """Begin to follow the cluster when the first page asks: without a page this costs nothing."""
@@ -192,12 +213,11 @@ def _static() -> dict[str, tuple[str, bytes]]:
     return found
 
 
-def _body(request: Request) -> dict[str, Any]:
+def _body(request: Request) -> dict[str, str]:
     try:
-        data = msgspec.json.decode(request.body)
-    except msgspec.DecodeError:
+        return msgspec.json.decode(request.body, type=dict[str, str])
+    except (msgspec.DecodeError, UnicodeError):
         return {}
-    return data if isinstance(data, dict) else {}
 
 
 def _json(data: Any) -> Response:

@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import secrets
-from collections import OrderedDict
+from pathlib import Path
+
+import msgspec
 
 TOKENS_MAX = 16
 """How many tokens wait to be exchanged; the oldest makes room for a new one."""
 SESSIONS_MAX = 256
 """How many pages are open; the one that was opened first makes room for a new one."""
+
+
+class Kept(msgspec.Struct):
+    """What a page's server keeps in a file, so that pages that are open go on after a restart."""
+
+    port: int = 0
+    key: str = ""
+    """Whoever can read the file may ask for new tokens with it."""
+    sessions: list[str] = []
+    """The hashes of the secrets of the pages that are open."""
+
+
+def read(file: Path) -> Kept:
+    """What was kept; nothing when there is no such file, or it cannot be read."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Kept)
+    except (OSError, msgspec.DecodeError):
+        return Kept()
 
 
 class Sessions:
@@ -17,41 +39,44 @@ class Sessions:
     No cookie: cookies do not know ports, and every other program's page on this machine is the same site.
     """
 
-    def __init__(self) -> None:
-        self._tokens: OrderedDict[str, None] = OrderedDict()
-        self._secrets: OrderedDict[str, None] = OrderedDict()
+    def __init__(self, file: Path | None = None) -> None:
+        self._file = file
+        self.kept = read(file) if file else Kept()
+        self.kept.key = secrets.token_urlsafe(32)
+        self._tokens: list[str] = []
 
     def token(self) -> str:
         """A new token, which one page may exchange."""
-        return _add(self._tokens, TOKENS_MAX)
+        self._tokens = [*self._tokens[-(TOKENS_MAX - 1) :], _hash(token := secrets.token_urlsafe(32))]
+        return token
 
     def exchange(self, token: str) -> str | None:
         """The secret of a new page; None when the token was exchanged already, or never was one."""
-        if not _forget(self._tokens, token):
+        if _hash(token) not in self._tokens:
             return None
-        return _add(self._secrets, SESSIONS_MAX)
+        self._tokens.remove(_hash(token))
+        secret = secrets.token_urlsafe(32)
+        self.kept.sessions = [*self.kept.sessions[-(SESSIONS_MAX - 1) :], _hash(secret)]
+        self.keep()
+        return secret
 
     def knows(self, secret: str) -> bool:
         """Whether a request comes from a page that is open."""
-        return _find(self._secrets, secret) is not None
+        return _hash(secret) in self.kept.sessions
+
+    def is_starter(self, key: str) -> bool:
+        """Whether somebody has read the file of this server."""
+        return _hash(key) == _hash(self.kept.key)
+
+    def keep(self) -> None:
+        """Write what a restart must know; only the user may read it."""
+        if self._file is None:
+            return
+        new = self._file.with_suffix(".new")
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
+            stream.write(msgspec.json.encode(self.kept))
+        new.replace(self._file)
 
 
-def _add(kept: OrderedDict[str, None], most: int) -> str:
-    new = secrets.token_urlsafe(32)
-    kept[new] = None
-    while len(kept) > most:
-        kept.popitem(last=False)
-    return new
-
-
-def _find(kept: OrderedDict[str, None], given: str) -> str | None:
-    """The text itself, compared in constant time with each that is kept."""
-    wanted = given.encode(errors="replace")
-    return next((each for each in kept if secrets.compare_digest(each.encode(), wanted)), None)
-
-
-def _forget(kept: OrderedDict[str, None], given: str) -> bool:
-    found = _find(kept, given)
-    if found is not None:
-        del kept[found]
-    return found is not None
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()

@@ -90,14 +90,14 @@ class Timeline:
         for kind, text in _node_changes(old, new):
             self._note(kind, name, text, revision, node=name)
 
-    def pod_changed(self, old: Pod | None, new: Pod | None, revision: int) -> None:
-        """Note what happened to a pod."""
+    def pod_changed(self, old: Pod | None, new: Pod | None, revision: int, *, is_news: bool) -> None:
+        """Note what happened to a pod, unless it is the first that is known of it."""
         pod = new or old
         assert pod is not None
         waits = new is not None and state_of(new) == _UNPLACED
         (self._waiting.add if waits else self._waiting.discard)(pod.metadata.uid)
         self._sample()
-        for kind, text, cause in _pod_changes(old, new):
+        for kind, text, cause in _pod_changes(old, new) if is_news else ():
             name = f"{pod.metadata.namespace}/{pod.metadata.name}"
             self._note(kind, name, text, revision, cause=cause, owner=owner_of(pod), node=pod.spec.node_name)
 

@@ -1,5 +1,6 @@
 // The page: pods on the left, the map in the middle, why on the right, the timeline below.
 import { go, hashOf, useAddress } from "./address.js";
+import { CanvasMap, NODES, PODS } from "./canvas.js";
 import { BY, legend } from "./colours.js";
 import { usual, ways } from "./groups.js";
 import { html, render, useEffect, useReducer } from "./html.js";
@@ -42,7 +43,8 @@ function App({ placement, cluster }) {
     return () => removeEventListener("keydown", keys);
   });
   if (placement.state === "closed") return html`<${Closed} message=${placement.problem} />`;
-  const Centre = address.view === "table" ? NodeTable : Map_;
+  const isLarge = placement.nodes.size > NODES || placement.pods.size > PODS;
+  const Centre = address.view === "table" ? NodeTable : isLarge ? CanvasMap : Map_;
   return html`
     <${Header} placement=${placement} cluster=${cluster} address=${address} />
     ${placement.state === "lost" && html`<p class="banner" role="status">${STATES.lost}</p>`}

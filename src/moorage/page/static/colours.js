@@ -3,14 +3,15 @@ export const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "
 const STATES = { Running: 2, Pending: 4, Unscheduled: 1, Terminating: 7, Failed: 5, Succeeded: 0 };
 const AGES = [[60, "under a minute"], [600, "under 10 min"], [3600, "under an hour"], [86400, "under a day"], [Infinity, "older"]];
 
-function hash(text) {
-  let number = 2166136261;
-  for (let index = 0; index < text.length; index++) number = Math.imul(number ^ text.charCodeAt(index), 16777619);
-  return (number >>> 0) % (COLOURS.length - 1);
+// Owners get colours in the order in which they are first seen, so that the first few all differ.
+const owners = new Map();
+function colourOfOwner(owner) {
+  if (!owners.has(owner)) owners.set(owner, owners.size % (COLOURS.length - 1));
+  return owners.get(owner);
 }
 
 const WAYS = {
-  owner: (pod) => (pod.owner ? [hash(pod.owner), pod.owner] : [7, "no owner"]),
+  owner: (pod) => (pod.owner ? [colourOfOwner(pod.owner), pod.owner] : [7, "no owner"]),
   state: (pod) => [STATES[pod.state] ?? 7, pod.state],
   priority: (pod) => (pod.priority ? [pod.priority > 1e9 ? 5 : pod.priority > 0 ? 0 : 7, `priority ${pod.priority}`] : [4, "priority 0"]),
   age: (pod) => {

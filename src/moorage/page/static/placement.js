@@ -15,6 +15,7 @@ export class Placement extends EventTarget {
   pending = []; // [seconds, number of pods that wait]
   moved = new Map(); // where the pods that changed nodes in the last change came from
   revision = 0;
+  places = 0; // changes when a node comes or goes, or when its labels or taints change
   state = "connecting"; // connecting, live, lost
   problem = "";
   #after = "";
@@ -29,12 +30,12 @@ export class Placement extends EventTarget {
           if (event.type === "reset") this.#after = "";
           else this.#change(JSON.parse(event.data));
         }
+        if (this.#after) throw new Error("the server has closed the connection");
       } catch (error) {
         if (error instanceof Closed) return this.#be("closed", error.message);
         this.#be("lost", error.message);
       }
-      if (this.#after) await new Promise((done) => setTimeout(done, RETRY[Math.min(failures++, RETRY.length - 1)]));
-      else if (this.state === "lost") await new Promise((done) => setTimeout(done, RETRY[Math.min(failures++, RETRY.length - 1)]));
+      if (this.state === "lost") await new Promise((done) => setTimeout(done, RETRY[Math.min(failures++, RETRY.length - 1)]));
     }
   }
 
@@ -50,6 +51,7 @@ export class Placement extends EventTarget {
 
   #load(whole) {
     this.epoch = whole.epoch;
+    this.places++;
     this.nodes = new Map(whole.nodes.map((node) => [node.name, node]));
     this.pods = new Map();
     this.onNode = new Map();
@@ -62,6 +64,7 @@ export class Placement extends EventTarget {
 
   #change(delta) {
     this.moved = new Map();
+    if (delta.nodes.length || delta.gone_nodes.length) this.places++;
     for (const node of delta.nodes) this.nodes.set(node.name, node);
     for (const [name, usage] of Object.entries(delta.usage)) {
       const node = this.nodes.get(name);

@@ -8,6 +8,7 @@ import { clock, cut, nameOf, span } from "./words.js";
 const KINDS = ["placed", "evicted", "preempted", "deleted", "waiting", "failed", "taint", "label", "node"];
 const SHOWN = 300;
 const FOLLOWED = 60;
+const SHORTEST = 300; // seconds that the plot shows at least
 
 export function Timeline({ placement, address }) {
   const [kind, choose] = useState("");
@@ -61,8 +62,8 @@ function Plot({ placement }) {
     const grey = style.getPropertyValue("--dim");
     plot.current = new uPlot({
       width: box.current.clientWidth, height: 84, legend: { show: false }, cursor: { show: false },
-      scales: { y: { range: (_, __, most) => [0, Math.max(most, 4)] } },
-      axes: [{ stroke: grey, size: 22, grid: { show: false }, ticks: { show: false }, font: "10px system-ui" },
+      scales: { x: { range: (_, first, last) => [Math.min(first, last - SHORTEST), last] }, y: { range: (_, __, most) => [0, Math.max(most, 4)] } },
+      axes: [{ stroke: grey, size: 22, grid: { show: false }, ticks: { show: false }, font: "10px system-ui", values: (_, at) => at.map((each) => clock(each).slice(0, 5)) },
         { stroke: grey, size: 30, grid: { stroke: grey, width: 0.2 }, ticks: { show: false }, font: "10px system-ui", splits: (self) => [0, Math.ceil(self.scales.y.max / 2), self.scales.y.max], values: (_, at) => at }],
       series: [{}, { stroke: line, width: 1.5, fill: `color-mix(in srgb, ${line} 15%, transparent)`, paths: uPlot.paths.stepped({ align: 1 }), points: { show: false } }],
     }, data(placement), box.current);
@@ -75,4 +76,9 @@ function Plot({ placement }) {
   return html`<figure><figcaption>Pending pods <b>${now.toLocaleString("en")}</b></figcaption><div ref=${box} role="img" aria-label=${`${now} pods are pending`}></div></figure>`;
 }
 
-const data = ({ pending }) => [pending.map(([at]) => at), pending.map(([, number]) => number)];
+// The last number holds until now.
+function data({ pending }) {
+  const last = pending.length ? pending[pending.length - 1][1] : 0;
+  const all = [...pending, [Date.now() / 1000, last]];
+  return [all.map(([at]) => at), all.map(([, number]) => number)];
+}
