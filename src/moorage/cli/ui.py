@@ -42,7 +42,7 @@ def ui(kubeconfig: Path | None, port: int, no_open: bool, again: bool, directory
       moorage ui --url
     """
     if again:
-        click.echo(_new_address(directory))
+        click.echo(new_address(directory))
         return
     if kubeconfig is None:
         cannot_run("which cluster? give --kubeconfig FILE; the page of `moorage up` is at `moorage ui --url`")
@@ -58,7 +58,7 @@ def ui(kubeconfig: Path | None, port: int, no_open: bool, again: bool, directory
         cannot_run(f"port {port}: {error.strerror}: choose another one with --port")
 
 
-def _new_address(directory: Path) -> str:
+def new_address(directory: Path) -> str:
     """A new address from a server that runs."""
     from http.client import HTTPConnection, HTTPException
 
