@@ -3,7 +3,7 @@ import { go, hashOf, useAddress } from "./address.js";
 import { CanvasMap, NODES, PODS } from "./canvas.js";
 import { BY, legend } from "./colours.js";
 import { usual, ways } from "./groups.js";
-import { html, render, useEffect, useReducer } from "./html.js";
+import { html, render, useEffect, useMemo, useReducer } from "./html.js";
 import { follow, Map_ } from "./map.js";
 import { Placement } from "./placement.js";
 import { Pods } from "./pods.js";
@@ -69,12 +69,15 @@ function Header({ placement, cluster }) {
 function Controls({ placement, address }) {
   const nodes = [...placement.nodes.values()];
   const group = address.group || usual(nodes);
-  const options = [...new Set(["none", ...ways(nodes), group])];
+  const options = useMemo(() => [...new Set(["none", ...ways(nodes), group])], [placement.places, group]);
+  // Who owns what changes slowly, and counting a hundred thousand pods does not.
+  const second = Math.floor(Date.now() / 1000);
+  const meanings = useMemo(() => legend(placement.pods.values(), address.colour), [second, address.colour, placement.places]);
   return html`<div class="controls">
     <label>group by <select value=${group} onChange=${(event) => go({ group: event.target.value })}>
       ${options.map((way) => html`<option key=${way} value=${way}>${way.replace(/^(label|taint):/, (_, kind) => (kind === "taint" ? "taint " : ""))}</option>`)}</select></label>
     <label>colour by <select value=${address.colour} onChange=${(event) => go({ colour: event.target.value })}>${BY.map((by) => html`<option key=${by}>${by}</option>`)}</select></label>
-    <span class="legend">${legend(placement.pods.values(), address.colour).map((each) => html`<span key=${each.text} title=${count(each.number, "pod")}><i class="pod full" style=${{ "--colour": each.colour }}></i>${each.text}</span>`)}</span>
+    <span class="legend">${meanings.map((each) => html`<span key=${each.text} title=${count(each.number, "pod")}><i class="pod full" style=${{ "--colour": each.colour }}></i>${each.text}</span>`)}</span>
     <a class="switch" href=${hashOf({ view: address.view === "map" ? "table" : "map" })} onClick=${(event) => follow(event, { view: address.view === "map" ? "table" : "map" })}>${address.view === "map" ? "as a table" : "as a map"}</a>
   </div>`;
 }

@@ -11,7 +11,9 @@ export class Placement extends EventTarget {
   nodes = new Map();
   pods = new Map();
   onNode = new Map(); // the pods of each node; those without one under ""
+  doomed = new Set(); // the pods that will be evicted
   happened = [];
+  counts = {}; // how often each kind of thing has happened
   pending = []; // [seconds, number of pods that wait]
   moved = new Map(); // where the pods that changed nodes in the last change came from
   revision = 0;
@@ -56,8 +58,11 @@ export class Placement extends EventTarget {
     this.pods = new Map();
     this.onNode = new Map();
     this.moved = new Map();
+    this.doomed = new Set();
     for (const row of whole.pods) this.#put(podOf(row));
-    this.happened = whole.happened;
+    this.happened = [];
+    this.counts = {};
+    this.#happen(whole.happened);
     this.pending = whole.pending;
     this.#reached(whole.revision);
   }
@@ -73,15 +78,23 @@ export class Placement extends EventTarget {
     for (const name of delta.gone_nodes) this.nodes.delete(name);
     for (const row of delta.pods) this.#put(podOf(row));
     for (const key of delta.gone_pods) this.#drop(key);
-    const last = this.happened.length ? this.happened[this.happened.length - 1].number : 0;
-    this.happened.push(...delta.happened.filter((happening) => happening.number > last));
-    this.happened.splice(0, this.happened.length - HAPPENINGS);
+    this.#happen(delta.happened);
     this.pending.push([Date.now() / 1000, this.unplaced.length]);
     this.#reached(delta.revision);
   }
 
   get unplaced() {
     return [...this.podsOn("")].map((key) => this.pods.get(key)).filter((pod) => pod.state === "Unscheduled");
+  }
+
+  #happen(news) {
+    const last = this.happened.length ? this.happened[this.happened.length - 1].number : 0;
+    for (const happening of news) {
+      if (happening.number <= last) continue;
+      this.happened.push(happening);
+      this.counts[happening.kind] = (this.counts[happening.kind] || 0) + 1;
+    }
+    for (const old of this.happened.splice(0, this.happened.length - HAPPENINGS)) this.counts[old.kind]--;
   }
 
   #reached(revision) {
@@ -97,6 +110,8 @@ export class Placement extends EventTarget {
       this.moved.set(pod.key, old.node);
     }
     this.pods.set(pod.key, pod);
+    if (pod.evictAt && pod.state !== "Terminating") this.doomed.add(pod.key);
+    else this.doomed.delete(pod.key);
     if (!this.onNode.has(pod.node)) this.onNode.set(pod.node, new Set());
     this.onNode.get(pod.node).add(pod.key);
   }
@@ -106,5 +121,6 @@ export class Placement extends EventTarget {
     if (!old) return;
     this.onNode.get(old.node)?.delete(key);
     this.pods.delete(key);
+    this.doomed.delete(key);
   }
 }

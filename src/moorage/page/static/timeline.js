@@ -1,19 +1,19 @@
 // The timeline: what happened in the last hour, and how many pods waited.
 import { go, hashOf } from "./address.js";
-import { html, useEffect, useMemo, useRef, useState } from "./html.js";
+import { html, useEffect, useRef, useState } from "./html.js";
 import { follow } from "./map.js";
 import uPlot from "./vendor/uplot.js";
 import { clock, cut, nameOf, span } from "./words.js";
 
 const KINDS = ["placed", "evicted", "preempted", "deleted", "waiting", "failed", "taint", "label", "node"];
-const SHOWN = 300;
+const SHOWN = 100;
 const FOLLOWED = 60;
 const SHORTEST = 300; // seconds that the plot shows at least
 
 export function Timeline({ placement, address }) {
   const [kind, choose] = useState("");
-  const counts = useMemo(() => tally(placement.happened), [placement.revision]);
-  const shown = placement.happened.filter((each) => !kind || each.kind === kind).slice(-SHOWN).reverse();
+  const counts = placement.counts;
+  const shown = newest(placement.happened, kind);
   return html`<section class="timeline" aria-label="What happened">
     <div class="facts">
       <h2>Last hour</h2>
@@ -33,6 +33,14 @@ export function Timeline({ placement, address }) {
   </section>`;
 }
 
+function newest(happened, kind) {
+  const shown = [];
+  for (let at = happened.length - 1; at >= 0 && shown.length < SHOWN; at--) {
+    if (!kind || happened[at].kind === kind) shown.push(happened[at]);
+  }
+  return shown;
+}
+
 const target = (happening) => ({
   happening: String(happening.number),
   ...(happening.subject.includes("/") ? { pod: happening.subject } : { node: happening.subject }),
@@ -46,12 +54,6 @@ function Consequences({ of, all }) {
 
 const isRelated = (first, later) =>
   later.subject === first.subject || (first.owner && later.owner === first.owner) || (!first.subject.includes("/") && later.node === first.subject);
-
-function tally(happened) {
-  const counts = {};
-  for (const each of happened) counts[each.kind] = (counts[each.kind] || 0) + 1;
-  return counts;
-}
 
 function Plot({ placement }) {
   const box = useRef();
