@@ -170,7 +170,8 @@ def measure(nodes: int, pods: int) -> None:
     memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
     print(
         f"{nodes:>6,} nodes {pods:>8,} pods  first map {first:5.2f} s  frame median {percentile(times, 0.5):5.1f} ms, "
-        f"p95 {percentile(times, 0.95):5.1f} ms, longest {times[-1]:5.0f} ms, work {busy:4.1f} ms a frame  load {received['load'] / 1024:,.0f} KB, "
+        f"p95 {percentile(times, 0.95):5.1f} ms, longest {times[-1]:5.0f} ms, work {busy:4.1f} ms a frame  "
+        f"load {received['load'] / 1024:,.0f} KB, "
         f"{a_change:,.0f} B a change  server CPU {one / 5:.1%} with one page, {ten / 5:.1%} with {PAGES}  "
         f"largest process {memory:,} MB",
         flush=True,

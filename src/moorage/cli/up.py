@@ -108,6 +108,7 @@ def up(
     """
     from moorage.controlplane import ControlPlane, Settings
     from moorage.page.server import Page
+    from moorage.page.stage import Stage
 
     settings = Settings(
         **_settings(server),
@@ -124,7 +125,8 @@ def up(
 
     async def start() -> Running:
         plane = await ControlPlane.start(settings, partial(_compare_gates, settings.directory, by_component))
-        page = Page(plane.watcher(), name=plane.server.url, file=settings.directory / "page.json")
+        stage = Stage(plane.server.client("moorage-page"))
+        page = Page(plane.watcher(), name=plane.server.url, file=settings.directory / "page.json", stage=stage)
         await page.start()
 
         async def stop() -> None:

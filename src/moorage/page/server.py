@@ -19,6 +19,7 @@ from moorage.match.expressions import MAX_BYTES, MAX_COST, NodeExpression, Taint
 from moorage.page.guard import SECURITY, objection, own_hosts
 from moorage.page.placement import Placement
 from moorage.page.sessions import Sessions
+from moorage.page.stage import Stage
 from moorage.scheduler.scheduler import Scheduler
 
 SECRET = "x-moorage-page"
@@ -39,11 +40,14 @@ Answer = Callable[[Request], Awaitable[Response]]
 class Page:
     """The page of one cluster."""
 
-    def __init__(self, scheduler: Scheduler, *, name: str, port: int = 0, file: Path | None = None) -> None:
+    def __init__(
+        self, scheduler: Scheduler, *, name: str, port: int = 0, file: Path | None = None, stage: Stage | None = None
+    ) -> None:
         """`file` keeps what pages that are open need to go on after a restart: the port and who they are."""
         self.sessions = Sessions(file)
         self._scheduler = scheduler
         self._name = name
+        self._stage = stage
         self._placement = Placement(scheduler)
         self._server = self._listener(port or self.sessions.kept.port)
         self._starting: asyncio.Task[None] | None = None
@@ -54,6 +58,7 @@ class Page:
             ("GET", "/ui/v1/placement"): self._whole,
             ("GET", "/ui/v1/changes"): self._changes,
             ("POST", "/ui/v1/check"): self._check,
+            ("POST", "/ui/v1/story"): self._story,
         }
 
     def _listener(self, port: int) -> Server:
@@ -136,7 +141,8 @@ class Page:
 
     async def _cluster(self, _: Request) -> Response:
         gates = {gate.value: True for gate in self._scheduler.handle.gates.on}
-        return _json({"name": self._name, "gates": gates})
+        stories = self._stage.programme if self._stage else []
+        return _json({"name": self._name, "gates": gates, "stories": stories})
 
     async def _whole(self, _: Request) -> Response:
         return _json(self._placement.whole())
@@ -182,6 +188,13 @@ class Page:
         encoded = b"id: %b\ndata: %b\n\n" % (identity, msgspec.json.encode(delta))
         self._encoded = known, delta.revision, encoded
         return encoded
+
+    async def _story(self, request: Request) -> Response:
+        """Play a story: its steps as lines of JSON, as they happen."""
+        if self._stage is None:
+            return _problem(403, "stories are played only on a cluster of `moorage up`")
+        headers = (("Content-Type", "application/x-ndjson"), ("Cache-Control", "no-store"))
+        return Response(200, headers=headers, stream=self._stage.play(_body(request).get("folder", "")))
 
     async def _check(self, request: Request) -> Response:
         """What admission says of an expression, as `moorage cel check` does."""

@@ -8,6 +8,7 @@ import { follow, Map_ } from "./map.js";
 import { Placement } from "./placement.js";
 import { Pods } from "./pods.js";
 import { ask, open } from "./session.js";
+import { Stories } from "./stories.js";
 import { NodeTable } from "./table.js";
 import { Timeline } from "./timeline.js";
 import { Why } from "./why.js";
@@ -53,14 +54,17 @@ function App({ placement, cluster }) {
       <${Controls} placement=${placement} address=${address} />
       ${placement.state === "connecting" && !placement.nodes.size ? html`<${Skeleton} />` : html`<${Centre} placement=${placement} address=${address} />`}
     </main>
-    <${Why} placement=${placement} address=${address} />
+    ${address.panel === "stories" && !address.pod && !address.node
+    ? html`<aside class="why scroll" aria-label="Stories"><button class="close" aria-label="Close" onClick=${() => go({ panel: "" })}>×</button><${Stories} stories=${cluster.stories} /></aside>`
+    : html`<${Why} placement=${placement} address=${address} stories=${cluster.stories} />`}
     <${Timeline} placement=${placement} address=${address} />`;
 }
 
 function Header({ placement, cluster }) {
   const pending = placement.unplaced.length;
   return html`<header class="top"><h1><img src="mark.svg" alt="" width="18" height="18" /> Moorage</h1>
-    <span class="dim" title="the cluster">${cluster}</span>
+    <span class="dim" title="the cluster">${cluster.name}</span>
+    ${cluster.stories.length > 0 && html`<a class="switch" href=${hashOf({ panel: "stories", pod: "", node: "" })} onClick=${(event) => follow(event, { panel: "stories", pod: "", node: "" })}>Stories</a>`}
     <span class="numbers"><b>${count(placement.nodes.size, "node")}</b> <b>${count(placement.pods.size, "pod")}</b>
       <b class=${pending ? "warn" : "dim"}>${pending.toLocaleString("en")} pending</b></span>
     <span class="state ${placement.state}" role="status">${placement.state === "lost" ? "reconnecting" : STATES[placement.state]}</span></header>`;
@@ -90,9 +94,9 @@ async function start() {
   const placement = new Placement();
   try {
     await open();
-    const { name } = await (await ask("cluster")).json();
-    document.title = `Moorage · ${name}`;
-    render(html`<${App} placement=${placement} cluster=${name} />`, document.body);
+    const cluster = await (await ask("cluster")).json();
+    document.title = `Moorage · ${cluster.name}`;
+    render(html`<${App} placement=${placement} cluster=${cluster} />`, document.body);
   } catch (error) {
     render(html`<${Closed} message=${error.message} />`, document.body);
     return;

@@ -4,12 +4,13 @@ import { html } from "./html.js";
 import { follow, Squares } from "./map.js";
 import { bytes, count, cpu, nameOf, namespaceOf, span } from "./words.js";
 
-export function Why({ placement, address }) {
+export function Why({ placement, address, stories }) {
   const pod = placement.pods.get(address.pod);
   const node = placement.nodes.get(address.node);
   if (address.pod && !pod) return html`<aside class="why" aria-label="Why"><p>Pod ${address.pod} is gone.</p></aside>`;
   if (!pod && !node) {
-    return html`<aside class="why" aria-label="Why"><p class="hint">Select a pod to see why it is where it is, or a node to see what is on it.</p></aside>`;
+    return html`<aside class="why" aria-label="Why"><p class="hint">Select a pod to see why it is where it is, or a node to see what is on it.</p>
+      ${stories.length > 0 && html`<p class="hint">New here? <a class="switch" href=${hashOf({ panel: "stories" })} onClick=${(event) => follow(event, { panel: "stories" })}>Play one of ${stories.length} stories</a> on this cluster, and watch.</p>`}</aside>`;
   }
   return html`<aside class="why scroll" aria-label="Why">
     <button class="close" aria-label="Close" onClick=${() => go({ pod: "", node: "" })}>×</button>
