@@ -42,7 +42,9 @@ def test_why_json_and_yaml_say_the_same() -> None:
     assert as_json == as_yaml
     critical = as_json["pods"][2]
     assert critical["fits"] is False
-    assert critical["smallestChange"] == {"edits": ["`Gt 939` instead of `Gt 950`"], "admits": ["ondemand-node-1"]}
+    change = critical["smallestChange"]
+    assert (change["edits"], change["admits"]) == (["`Gt 939` instead of `Gt 950`"], ["ondemand-node-1"])
+    assert change["commands"][0].startswith("kubectl get pod critical-workload -n default -o yaml | kubectl patch")
 
 
 def test_why_reads_standard_input_in_a_process_of_its_own() -> None:

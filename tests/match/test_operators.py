@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.api.meta import ObjectMeta
-from moorage.api.node import Node, NodeSpec, Taint
+from moorage.api.node import Node, NodeSpec, NodeStatus, Taint
 from moorage.api.pod import Pod, PodSpec, Toleration
 from moorage.features import ALL_ON, NONE_ON, Gate
 from moorage.match import explain, tolerates
 from moorage.match.cover import covers
 from moorage.match.operators import COMPARISONS, INT64, Comparison
-from moorage.tools.nodes import Nodes
-from moorage.tools.remedy import smallest_change
+from moorage.tools.cluster import Cluster, ClusterObject
+from moorage.tools.why import Explainer
 from moorage.validation import admission_errors
 from moorage.validation.advice import warnings
 from moorage.validation.rules import context_of
@@ -80,9 +80,10 @@ def test_what_covers_another_matches_all_that_it_matches(one: str, bound: int, o
 
 
 def test_a_new_operator_is_remedied() -> None:
-    nodes = Nodes([Node(metadata=ObjectMeta(name="a"), spec=NodeSpec(taints=(taint(900),)))])
-    remedy = smallest_change(pod(950).spec, nodes.grouped(frozenset(), by_name=False, by_time=False), ALL_ON)
-    assert str(remedy) == "`Gte 900` instead of `Gte 950` admits 1 node"
+    room = NodeStatus(allocatable={"pods": "1"})
+    node = Node(metadata=ObjectMeta(name="a"), spec=NodeSpec(taints=(taint(900),)), status=room)
+    (answer,) = Explainer(Cluster([ClusterObject(node), ClusterObject(pod(950))]), ALL_ON).explain_all()
+    assert str(answer.answer.remedies[0]) == "`Gte 900` instead of `Gte 950` admits 1 node"
 
 
 def test_a_new_operator_is_advised_on() -> None:

@@ -128,14 +128,14 @@ def test_a_taint_that_is_no_number_is_named_with_the_reason(ask: Ask) -> None:
 def test_the_smallest_change_that_admits_a_node(ask: Ask, documents: list[str], change: str) -> None:
     (web,) = ask(*documents)
     assert not fits(web)
-    assert str(web.answer.remedy) == change
+    assert str(web.answer.remedies[0]) == change
     assert web.is_finding
 
 
 def test_with_the_gate_off_the_smallest_change_is_the_gate(ask: Ask) -> None:
     (web,) = ask(node("a", "sla=980:NoSchedule"), pod(sla("Gt", "950")), gates=NONE_ON)
     assert "which is off" in reasons(web)["a"][0]
-    assert str(web.answer.remedy) == "turning on TaintTolerationComparisonOperators admits 1 node"
+    assert str(web.answer.remedies[0]) == "turning on TaintTolerationComparisonOperators admits 1 node"
     assert web.admission == [
         'spec.tolerations[0].operator: Unsupported value: "Gt": supported values: "Equal", "Exists"'
     ]
@@ -208,10 +208,10 @@ def test_nodes_are_ranked_by_preferred_taints_and_affinity(ask: Ask) -> None:
         node("fast", labels="disk: ssd"),
         pod(prefers),
     )
-    assert [(list(fit.nodes), fit.score) for fit in web.answer.fits] == [
-        (["fast"], 500),
-        (["plain"], 300),
-        (["shy"], 0),
+    assert [(fit.nodes, fit.scores["TaintToleration"], fit.scores["NodeAffinity"]) for fit in web.answer.fits] == [
+        (("fast",), 300, 200),
+        (("plain",), 300, 0),
+        (("shy",), 0, 0),
     ]
 
 
@@ -232,10 +232,8 @@ def test_a_volume_keeps_its_pod_on_the_nodes_that_reach_it(ask: Ask) -> None:
     assert fits(web) == ["new"]
     assert reasons(web)["old"] == ["volume data: `kernel SemverGt [5.10.0]`: the label is 5.4.0"]
     (web,) = ask(new, old, user)
-    assert fits(web) == ["new", "old"]
-    assert web.answer.notes == (
-        "claim c is not among the manifests: where its volume can be reached is not considered",
-    )
+    assert fits(web) == []
+    assert [each.reason for each in web.answer.rejected] == ['persistentvolumeclaim "c" not found']
 
 
 def test_several_terms_are_all_explained(ask: Ask) -> None:

@@ -13,6 +13,8 @@ CPU, MEMORY, EPHEMERAL, PODS = "cpu", "memory", "ephemeral-storage", "pods"
 DEFAULT_MILLI_CPU, DEFAULT_MEMORY = 100, 200 * 1024 * 1024
 """What a container that asks for nothing counts as when nodes are scored."""
 
+_UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
+
 Amounts = dict[str, int]
 """Milli-cores of cpu, whole units of everything else."""
 MOST = 2**56
@@ -31,6 +33,17 @@ def amount(name: str, value: str | int | float) -> int:
     except QuantityError:
         return 0
     return max(-MOST, min(MOST, quantity.milli_value() if name == CPU else quantity.value()))
+
+
+def amount_text(name: str, value: int) -> str:
+    """An amount as people write it, rounded down to one decimal place: `3.2`, `1.5Gi`."""
+    if name == CPU:
+        return f"{value / 1000:.3f}".rstrip("0").rstrip(".")
+    if not (name in (MEMORY, EPHEMERAL) or name.startswith("hugepages-")):
+        return str(value)
+    unit = min(max(abs(value).bit_length() - 1, 0) // 10, len(_UNITS) - 1)
+    tenths = value * 10 >> 10 * unit
+    return f"{tenths // 10}.{tenths % 10}".removesuffix(".0") + _UNITS[unit]
 
 
 def pod_requests(spec: PodSpec, missing: Mapping[str, int] | None = None) -> Amounts:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -13,7 +13,11 @@ import msgspec
 from moorage.api.node import Node
 from moorage.cli.options import FINDINGS, cannot_run, wants_colour
 from moorage.cli.sources import Asked, about_a_cluster
-from moorage.tools.why import Explainer, Explanation, Fit, NodeSet, RefusedNodes
+from moorage.scheduler.config import Configuration, ConfigurationError
+from moorage.tools.cluster import ClusterObject
+from moorage.tools.named import UnknownName, named, pending, within
+from moorage.tools.remedy import Remedy
+from moorage.tools.why import Explainer, Explanation, Fit, Preemption, RefusedNodes, askable
 
 _SHOWN = 3
 _SMALL = 20
@@ -21,36 +25,76 @@ _SMALL = 20
 
 
 @click.command()
+@click.argument("names", nargs=-1, metavar="[POD | KIND/NAME]...")
 @about_a_cluster
+@click.option("-n", "--namespace", default="", help="The namespace of the pods; all of them by default.")
+@click.option("--pending", "only_pending", is_flag=True, help="Only the pods that wait for a node.")
+@click.option(
+    "--config",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The KubeSchedulerConfiguration whose profiles answer, instead of the default one.",
+)
 @click.option("-o", "--output", type=click.Choice(["text", "wide", "json", "yaml"]), default="text", show_default=True,
-              help="wide names every node; json and yaml are for programs.")  # fmt: skip
-def why(asked: Asked, output: str) -> None:
+              help="wide names every node and the score of every plugin; json and yaml are for programs.")  # fmt: skip
+def why(
+    asked: Asked, names: tuple[str, ...], namespace: str, only_pending: bool, config: Path | None, output: str
+) -> None:
     """Say for each pod which nodes it may run on, and for each other node what refuses it and why.
 
-    Pods, pod templates of workloads, nodes, and the volumes and claims that pods use are read from the given files, or
-    from a running cluster.
+    The scheduler answers, each pod alone, on the cluster as the given files describe it or as it runs. Without names,
+    all pods and pod templates of the files are asked about; of a running cluster, the pods that wait for a node.
     Exit code: 0 all pods have a node, 1 some pod fits nowhere, is refused by admission or has to leave, 2 cannot run.
 
     \b
     Examples:
       moorage why -f pods.yaml -f nodes.yaml --feature-gates AllAlpha=true
       kubectl get nodes,pods -A -o yaml | moorage why -f -
-      moorage why -f examples/ -o json | jq '.pods[] | select(.fits | not)'
+      moorage why deploy/web -n shop --kubeconfig ~/.kube/config
+      moorage why --pending -f cluster.yaml -o json | jq '.pods[] | select(.fits | not)'
     """
     cluster = asked.cluster
     if cluster.problems:
         cannot_run("\n".join(str(problem) for problem in cluster.problems))
-    exact = output != "text" or len(cluster.of(Node)) <= _SMALL
-    explainer = Explainer(cluster, asked.gates, exact=exact)
-    if not explainer.pod_count:
-        cannot_run(f"no pods and no pod templates in {asked.source}")
-    if not len(explainer.nodes):
+    items = _items(asked, names, namespace, only_pending=only_pending)
+    if not cluster.of(Node):
         cannot_run(f"no nodes in {asked.source}: add them with -f, for example from `kubectl get nodes -o yaml`")
-    for note in cluster.notes():
+    exact = output != "text" or len(cluster.of(Node)) <= _SMALL
+    explainer = Explainer(cluster, asked.gates, configuration(config), items, exact=exact)
+    for note in (*cluster.notes(), *asked.assumptions, *explainer.notes):
         click.echo(f"note: {note}", err=True)
     explanations = explainer.explain_all()
     findings = (_write_data if output in ("json", "yaml") else _write_text)(explanations, explainer, output)
     sys.exit(FINDINGS if findings else 0)
+
+
+def configuration(file: Path | None) -> Configuration | None:
+    """The scheduler configuration of a file; ends the command when it cannot be used."""
+    if file is None:
+        return None
+    try:
+        return Configuration.read(file)
+    except ConfigurationError as error:
+        cannot_run(str(error))
+
+
+def _items(asked: Asked, names: tuple[str, ...], namespace: str, *, only_pending: bool) -> Sequence[ClusterObject]:
+    """What is asked about."""
+    cluster = asked.cluster
+    try:
+        if names:
+            return named(cluster, names, namespace)
+    except UnknownName as error:
+        cannot_run(f"{error} ({asked.source})")
+    if not askable(cluster):
+        cannot_run(f"no pods and no pod templates in {asked.source}")
+    if only_pending or cluster.is_complete:
+        items = pending(cluster, namespace)
+        if not items:
+            where = f" in namespace {namespace}" if namespace else ""
+            click.echo(f"no pod waits for a node{where} in {asked.source}: name a pod to ask about it", err=True)
+        return items
+    return within(askable(cluster), namespace)
 
 
 def _write_text(explanations: Iterable[Explanation], explainer: Explainer, output: str) -> int:
@@ -60,19 +104,21 @@ def _write_text(explanations: Iterable[Explanation], explainer: Explainer, outpu
         findings += explanation.is_finding
         fitting += explanation.fits
         refused += bool(explanation.admission)
-        click.echo("\n".join(_text(explanation, len(explainer.nodes), limit)), color=wants_colour())
+        lines = _text(explanation, explainer.node_count, limit, wide=output == "wide")
+        click.echo("\n".join(lines), color=wants_colour())
     pods = explainer.pod_count
-    summary = (
-        f"{_count(pods, 'pod')}, {_count(len(explainer.nodes), 'node')}: {fitting} fit, "
-        f"{pods - fitting - refused} fit nowhere" + (f", {refused} refused by admission" if refused else "")
-    )
+    alone = ", each asked about alone" if pods > 1 else ""
+    whole = f"{_count(pods, 'pod')}{alone}, {_count(explainer.node_count, 'node')}"
+    summary = f"{whole}: {fitting} fit, {pods - fitting - refused} fit nowhere"
+    summary += f", {refused} refused by admission" if refused else ""
     click.echo(click.style(summary, bold=True), color=wants_colour())
     return findings
 
 
-def _text(explanation: Explanation, node_count: int, limit: int | None) -> Iterator[str]:
+def _text(explanation: Explanation, node_count: int, limit: int | None, *, wide: bool) -> Iterator[str]:
     answer, item = explanation.answer, explanation.item
-    yield f"{click.style(item.name, bold=True)}  ({item.place()})"
+    place = f"  ({item.place()})" if item.place() else ""
+    yield f"{click.style(item.name, bold=True)}{place}"
     for error in explanation.admission:
         yield f"  {click.style('refused by admission', fg='red')}: {error}"
     if explanation.placed_on:
@@ -80,19 +126,45 @@ def _text(explanation: Explanation, node_count: int, limit: int | None) -> Itera
     colour = "green" if answer.fits else "red"
     verdict = f"may run on {answer.node_count} of {_count(node_count, 'node')}"
     yield f"  {click.style(verdict, fg=colour)}"
-    for fit in answer.fits:
-        yield f"    {_names(fit.nodes, limit)}  score {fit.score}{_eviction(fit)}"
+    yield from _fit_lines(answer.fits, limit if node_count > _SMALL else None, limit, wide=wide)
+    for rejection in answer.rejected:
+        yield f"  {click.style('refused by every node', fg='red')}: {rejection.reason}"
     for refused in answer.refused:
         yield f"  {click.style('refused by', fg='red')} {_names(refused.nodes, limit)}"
         for refusal in refused.refusals:
             yield f"    {refusal}"
         if refused.variants > 1:
             yield f"    (for example; {refused.variants} combinations of values, all with -o wide)"
-    if answer.remedy:
-        yield f"  {click.style('smallest change', fg='yellow')}: {answer.remedy}"
+    if answer.preemption:
+        yield f"  {click.style('preemption', fg='yellow')}: {_preemption(answer.preemption)}"
+    yield from _remedy_lines(answer.remedies)
     for note in answer.notes:
         yield f"  note: {note}"
     yield ""
+
+
+def _fit_lines(fits: Sequence[Fit], groups: int | None, limit: int | None, *, wide: bool) -> Iterator[str]:
+    for fit in fits[:groups]:
+        yield f"    {_names(fit.nodes, limit)}  score {fit.score}{_eviction(fit)}"
+        if wide:
+            yield f"      {', '.join(f'{plugin} {score}' for plugin, score in fit.scores.items())}"
+    left = fits[groups:] if groups is not None else ()
+    if left:
+        worst, others = left[-1].score, sum(len(fit.nodes) for fit in left)
+        yield f"    and {_count(others, 'node')} with scores down to {worst}, all with -o wide"
+
+
+def _remedy_lines(remedies: Iterable[Remedy]) -> Iterator[str]:
+    for number, remedy in enumerate(remedies):
+        words = "smallest change" if number == 0 else "or of the cluster"
+        yield f"  {click.style(words, fg='yellow')}: {remedy}"
+        for command in remedy.commands:
+            yield f"    {command}"
+
+
+def _preemption(preemption: Preemption) -> str:
+    breaks = f", which breaks {_count(preemption.violations, 'disruption budget')}" if preemption.violations else ""
+    return f"{', '.join(preemption.victims)} would be removed from {preemption.node}{breaks}"
 
 
 def _stay(explanation: Explanation) -> str:
@@ -109,10 +181,10 @@ def _eviction(fit: Fit) -> str:
     return "  " + click.style(f"but evicted {when}", fg="yellow")
 
 
-def _names(nodes: NodeSet, limit: int | None) -> str:
+def _names(nodes: Sequence[str], limit: int | None) -> str:
     if limit is None or len(nodes) <= limit:
         return ", ".join(nodes)
-    return f"{', '.join(islice(nodes, limit))} and {len(nodes) - limit} more"
+    return f"{', '.join(nodes[:limit])} and {len(nodes) - limit} more"
 
 
 def _count(number: int, noun: str) -> str:
@@ -124,7 +196,7 @@ def _write_data(explanations: Iterable[Explanation], explainer: Explainer, outpu
     findings = 0
     if output == "json":
         write = sys.stdout.write
-        write(f'{{"nodes": {len(explainer.nodes)}, "pods": [')
+        write(f'{{"nodes": {explainer.node_count}, "pods": [')
         for index, explanation in enumerate(explanations):
             findings += explanation.is_finding
             write(("," if index else "") + "\n  " + msgspec.json.encode(_data(explanation)).decode())
@@ -132,7 +204,7 @@ def _write_data(explanations: Iterable[Explanation], explainer: Explainer, outpu
         return findings
     import yaml
 
-    click.echo(f"nodes: {len(explainer.nodes)}\npods:")
+    click.echo(f"nodes: {explainer.node_count}\npods:{'' if explainer.pod_count else ' []'}")
     for explanation in explanations:
         findings += explanation.is_finding
         click.echo(yaml.safe_dump([_data(explanation)], sort_keys=False, allow_unicode=True), nl=False)
@@ -145,8 +217,10 @@ def _data(explanation: Explanation) -> dict[str, Any]:
         "pod": item.name,
         "file": item.file,
         "line": item.line(),
+        "profile": answer.profile,
         "fits": explanation.fits,
         "nodes": [_fit_data(fit) for fit in answer.fits],
+        "rejected": [{"plugin": each.plugin, "reason": each.reason} for each in answer.rejected],
         "refused": [_refused_data(refused) for refused in answer.refused],
     }
     if explanation.admission:
@@ -156,20 +230,34 @@ def _data(explanation: Explanation) -> dict[str, Any]:
         if explanation.leaves:
             data["evictedAfterSeconds"] = explanation.leaves_after
             data["evictedFor"] = explanation.leaves
-    if answer.remedy:
-        data["smallestChange"] = {"edits": answer.remedy.edits, "admits": answer.remedy.nodes}
+    if answer.preemption:
+        preemption = answer.preemption
+        data["preemption"] = {
+            "node": preemption.node, "victims": preemption.victims, "budgetsBroken": preemption.violations
+        }  # fmt: skip
+    if answer.remedies:
+        data["smallestChange"] = _remedy_data(answer.remedies[0])
+        if len(answer.remedies) > 1:
+            data["clusterChange"] = _remedy_data(answer.remedies[1])
     if answer.notes:
         data["notes"] = answer.notes
     return msgspec.to_builtins(data)  # type: ignore[no-any-return]
 
 
+def _remedy_data(remedy: Remedy) -> dict[str, Any]:
+    of = "pod" if remedy.is_of_pod else "cluster"
+    return {"edits": remedy.edits, "admits": remedy.nodes, "of": of, "commands": remedy.commands}
+
+
 def _fit_data(fit: Fit) -> dict[str, Any]:
-    data: dict[str, Any] = {"names": list(fit.nodes), "score": fit.score}
+    data: dict[str, Any] = {"names": fit.nodes, "score": fit.score, "scores": fit.scores}
     if fit.grace_seconds is not None:
         data["evictedAfterSeconds"] = fit.grace_seconds
     return data
 
 
 def _refused_data(refused: RefusedNodes) -> dict[str, Any]:
-    reasons = [{"subject": refusal.subject, "reason": refusal.reason} for refusal in refused.refusals]
-    return {"names": list(refused.nodes), "reasons": reasons}
+    reasons = [
+        {"plugin": refusal.plugin, "subject": refusal.subject, "reason": refusal.reason} for refusal in refused.refusals
+    ]
+    return {"names": refused.nodes, "reasons": reasons}

@@ -16,7 +16,7 @@ from moorage.bounded import Bounded
 from moorage.logs import Log
 from moorage.match.reasons import EXPLAINED_COST, Lack, selector_lacks
 from moorage.match.selector import Selector
-from moorage.scheduler.framework import Cycle, Explained, Plugin, Rejection, Scope, overrides
+from moorage.scheduler.framework import Cycle, Explained, Plugin, Rejection, Scope, Told, overrides
 from moorage.scheduler.table.columns import Column
 from moorage.scheduler.table.nodes import Index, NodeTable
 from moorage.scheduler.table.shape import Shape
@@ -152,6 +152,28 @@ def explain_selector(
 
     cost = sum(each.expression.cost for each in selector.conditions if each.expression)
     return by_frequency(rows if columns is None else _combined(columns, rows), say, cost)
+
+
+def alike(codes: NDArray[np.integer[Any]], rows: Index) -> Iterator[Index]:
+    """Rows that have the same code, together; those first that come first."""
+    if not len(rows):
+        return
+    order = np.argsort(codes, kind="stable")
+    parts = np.split(rows[order], np.flatnonzero(np.diff(codes[order])) + 1)
+    yield from sorted(parts, key=lambda part: int(part[0]))
+
+
+def tell_selector(table: NodeTable, subject: str, selector: Selector, rows: Index) -> Iterator[Told]:
+    """What rows that do not satisfy a selector lack; those that agree on the labels that it reads are told together."""
+    by_row = selector.keys is None or selector.reads_name
+    codes = rows if by_row else _combined([table.labels(key) for key in sorted(selector.keys or ())], rows)
+    for same in alike(codes, rows):
+        node = table.nodes[int(same[0])]
+        if node is not None and not selector.verdict(node.metadata.labels, node.metadata.name).matched:
+            lacks = selector_lacks(selector, node.metadata.labels, node.metadata.name)
+            several = "no term matches: " if len(lacks) > 1 else ""
+            reason = several + "; ".join(lack.text for lack in lacks)
+            yield Told((subject, kinds_of(lacks)), subject, reason, same)
 
 
 def _combined(columns: list[Column[str | None]], rows: Index) -> NDArray[np.int64]:

@@ -85,6 +85,17 @@ class Explained(NamedTuple):
     """How many nodes were rejected for it."""
 
 
+class Told(NamedTuple):
+    """Why some nodes are refused, with the values and numbers that they have in common."""
+
+    kind: Hashable
+    """What refusals have in common that differ only in values."""
+    subject: str
+    """What refuses: `taint sla=800:NoSchedule`, `cpu`, `port 8080/TCP`."""
+    reason: str
+    rows: NDArray[np.intp]
+
+
 class Unbindable(Exception):
     """A pre-bind plugin cannot prepare the binding: the pod is tried again later."""
 
@@ -223,6 +234,15 @@ class Plugin:
         Asked after each attempt that fails, so it must be quick, however many different values there are.
         """
         raise NotImplementedError
+
+    def tell(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Told]:
+        """Why `filter` rejected these rows, with all values and numbers, for whoever asks about a pod.
+
+        A row may be told of several times. Numbers that change with every pod do not belong into `explain`: an event
+        and the condition of a waiting pod would be written anew each time.
+        """
+        for rejection in self.diagnose(cycle, rows):
+            yield Told(rejection.reason, self.name, rejection.reason, rejection.rows)
 
     def post_filter(self, cycle: Cycle, rejections: Mapping[str, list[Rejection]]) -> Nomination:
         """Find a way to make room for a pod that fits nowhere."""

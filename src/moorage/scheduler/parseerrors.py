@@ -23,8 +23,10 @@ class ParseErrors:
     nodes that a selector is not about, so that is logged at a higher verbosity.
     """
 
-    def __init__(self, metrics: SchedulerMetrics) -> None:
+    def __init__(self, metrics: SchedulerMetrics, *, quiet: bool = False) -> None:
+        """`quiet`: count only."""
         self._metrics = metrics
+        self._is_quiet = quiet
         self._logged: set[Hashable] = set()
 
     def note(self, tolerations: Tolerations, taint: Taint) -> None:
@@ -59,7 +61,7 @@ class ParseErrors:
     def _is_new(self, message: str, key: Hashable) -> bool:
         """Count an error. Whether it is to be logged."""
         self._metrics.parse_errors.labels(message).inc()
-        if key in self._logged or len(self._logged) >= _LOGGED_MAX:
+        if self._is_quiet or key in self._logged or len(self._logged) >= _LOGGED_MAX:
             return False
         self._logged.add(key)
         return True

@@ -53,9 +53,9 @@ class Scheduler:
 
     def __init__(
         self, client: Client, gates: Gates, configuration: Configuration, *,
-        clock: Clock | None = None, seed: int = 0, slots: asyncio.Semaphore | None = None,
+        clock: Clock | None = None, seed: int = 0, slots: asyncio.Semaphore | None = None, quiet: bool = False,
     ) -> None:  # fmt: skip
-        """`slots` limits how many pods are being bound at a time."""
+        """`slots` limits how many pods are being bound at a time; `quiet`: values that do not parse are not logged."""
         self.client = client
         self.table = NodeTable()
         self.clock: Clock = clock or Clock()
@@ -63,9 +63,9 @@ class Scheduler:
         expose_gates(self.metrics.registry, gates)
         informers = Informers(client)
         self._recorder = Recorder(client, DEFAULT_NAME, self.clock)
-        self._shapes = Shapes(gates)
+        self.shapes = Shapes(gates)
         self._explaining = Explaining()
-        errors = ParseErrors(self.metrics)
+        errors = ParseErrors(self.metrics, quiet=quiet)
         self.handle = Handle(
             self.table, client, informers, gates, self._recorder, self.clock,
             wake=self._plugin_changed, parse_error=errors.note, label_error=errors.note_labels,
@@ -197,11 +197,11 @@ class Scheduler:
             self._rejected(entry, runner, cycle, placement)
             self.metrics.attempted(runner.name, "unschedulable", start)
             return False
-        self._assume(entry.info, placement.node)
+        self.assume(entry.info, placement.node)
         self._begin(self._bind(entry, runner, cycle, placement.node, start))
         return True
 
-    def _assume(self, info: PodInfo, node: str) -> None:
+    def assume(self, info: PodInfo, node: str) -> None:
         """Count a pod on its node already, so that the next decision takes it into account."""
         assumed = PodInfo(info.pod, info.shape, node)
         self.counted[info.uid] = assumed
@@ -242,7 +242,7 @@ class Scheduler:
             await self._slots.acquire()
 
     def _forget(self, entry: Queued, runner: CycleRunner, cycle: Cycle, node: str) -> None:
-        """Undo `_assume` for a pod that was not bound, and try it again later."""
+        """Undo `assume` for a pod that was not bound, and try it again later."""
         runner.unreserve(cycle, node)
         info = entry.info
         if info.uid in self.assumed:
@@ -345,7 +345,7 @@ class Scheduler:
         self._nominations.release(uid)
 
     def _assigned(self, pod: Pod) -> None:
-        info = self._shapes.assigned(pod)
+        info = self.shapes.assigned(pod)
         self.queue.remove(info.uid)
         self.assumed.discard(info.uid)
         self._nominations.release(info.uid)
@@ -363,7 +363,7 @@ class Scheduler:
         if new.metadata.deletion_timestamp is not None:
             self._gone(new.metadata.uid)
             return
-        info = self._shapes.info(new)
+        info = self.shapes.info(new)
         nominated = new.status.nominated_node_name
         withdrawn = old is not None and old.status.nominated_node_name not in ("", nominated)
         if nominated:

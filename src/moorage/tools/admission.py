@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
+import msgspec
+
 from moorage.api import kinds
+from moorage.api.kinds import Kind
 from moorage.api.meta import Data
 from moorage.features import Gates
 from moorage.registry.state import State
@@ -27,14 +30,15 @@ class ManifestAdmission:
     def __init__(self, items: Iterable[ClusterObject], gates: Gates, *, is_complete: bool = False) -> None:
         self._gates = gates
         self._trials: dict[int, Trial] = {}
+        self._uids = 0
         self._objects: dict[str, list[Data]] = defaultdict(list)
         self._state = State(self._objects, is_complete=is_complete)
         for item in items:
             resource = kinds.of(item.object).resource
             if resource in depended_upon():
-                trial = self.trial(item)
-                if trial.stored is not None:
-                    self._objects[resource].append(trial.stored)
+                stored = self.trial(item).stored if item.document else msgspec.to_builtins(item.object)
+                if stored is not None:
+                    self._objects[resource].append(stored)
 
     def trial(self, item: ClusterObject) -> Trial:
         """What the API server would say to an object. One that came from a running cluster was taken already.
@@ -48,7 +52,10 @@ class ManifestAdmission:
             return Trial(None, [ObjectRefusal(error.field, error.body) for error in errors])
         found = self._trials.get(id(item))
         if found is None:
-            uid = f"00000000-0000-0000-0000-{len(self._trials) + 1:012}"
-            found = try_create(kinds.of(item.object), item.document.data, self._state, self._gates, uid)
-            self._trials[id(item)] = found
+            found = self._trials[id(item)] = self.created(kinds.of(item.object), item.document.data)
         return found
+
+    def created(self, kind: Kind, data: Data) -> Trial:
+        """What the API server would make of a new object, and say to it."""
+        self._uids += 1
+        return try_create(kind, data, self._state, self._gates, f"00000000-0000-0000-0000-{self._uids:012}")

@@ -1,39 +1,33 @@
-"""The smallest change to a pod that would open a node to it."""
+"""The smallest change, of a pod or of the cluster, that opens a node to the pod: each is tried out on the scheduler."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import IntEnum
-from typing import Any, NamedTuple
+from itertools import islice
 
-from moorage.api.node import NodeSelectorRequirement, NodeSelectorTerm, Taint
-from moorage.api.pod import PodSpec, Toleration
+import msgspec
+
+from moorage.api.meta import Object
+from moorage.api.node import Node
+from moorage.api.pod import Pod
 from moorage.features import Gates
-from moorage.match.operators import COMPARISONS, Comparison, comparison
-from moorage.match.selector import Term, compile_term
-from moorage.match.tolerations import NO_EXECUTE, NO_SCHEDULE, Tolerations
-from moorage.names import lenient_int64
-from moorage.tools.nodes import UNSCHEDULABLE, GroupTable, Marks, NodeView
+from moorage.scheduler.asking import Asking, Inquiry, PluginRefusal
+from moorage.scheduler.table.nodes import HOSTNAME
+from moorage.scheduler.table.shape import PodInfo
+from moorage.tools.cluster import Cluster
+from moorage.tools.edits import Alternatives, Depth, Edit, EditsOf
+from moorage.tools.patches import delete_command, pod_command
+from moorage.tools.settled import AskedPod
 
-_EMPTY = NodeSelectorTerm()
-
-
-class Depth(IntEnum):
-    """How far an edit departs from what the author meant."""
-
-    THRESHOLD = 1
-    ADDITION = 2
-    REMOVAL = 3
-    NODE = 4
-
-
-class Edit(NamedTuple):
-    """One change. Of two, the milder sorts first: by depth, then by how far a threshold moves."""
-
-    depth: Depth
-    distance: tuple[int, ...]
-    text: str
+_TRIED = 12
+"""How many candidates are tried out, the cheapest first."""
+_ROOM_TRIED = 3
+"""How many nodes are emptied in thought."""
+_SORTS = 12
+"""How many sorts of nodes are considered when one more could help."""
+_replace = msgspec.structs.replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,135 +36,191 @@ class Remedy:
 
     edits: tuple[str, ...]
     nodes: tuple[str, ...]
+    commands: tuple[str, ...] = ()
+    """How the edits are made, to be typed; empty when that is not done with kubectl."""
+    is_of_pod: bool = False
+    """Whether the pod is changed; otherwise only the cluster is."""
 
     def __str__(self) -> str:
         count = len(self.nodes)
         return f"{' and '.join(self.edits)} admits {count} node{'s' if count != 1 else ''}"
 
 
-class _Edits(NamedTuple):
-    """Edits that are made together, ordered by their number, then by their depth."""
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """Edits that may be made together for one row."""
 
-    number: int
-    depth: int
+    row: int
     edits: tuple[Edit, ...]
+    room: tuple[PodInfo, ...] = ()
+    """The pods that would have to leave."""
+
+    @property
+    def order(self) -> tuple[int, int, list[tuple[int, tuple[int, ...], str]]]:
+        return len(self.edits), sum(edit.depth for edit in self.edits), [edit.order for edit in self.edits]
 
 
-def _edits(edits: Iterable[Edit]) -> _Edits:
-    ordered = tuple(sorted(edits))
-    return _Edits(len(ordered), sum(edit.depth for edit in ordered), ordered)
+class Remedies:
+    """Finds the smallest changes for one pod that fits nowhere."""
 
+    def __init__(self, asking: Asking, asked: AskedPod, inquiry: Inquiry, gates: Gates, cluster: Cluster) -> None:
+        self._asking, self._asked, self._pod, self._inquiry = asking, asked, asked.pod, inquiry
+        self._cluster = cluster
+        self._edits = EditsOf(asked.pod, gates, asking.table)
+        self._rooms = 0
 
-def smallest_change(spec: PodSpec, table: GroupTable, gates: Gates) -> Remedy | None:
-    """The fewest and mildest edits that admit some node; None when no small change helps."""
-    finder = _Finder(spec, gates)
-    by_marks = [_edits(finder.toleration_edits(marks)) for marks in table.marks]
-    by_view = [finder.selector_edits(view) for view in table.views]
-    best: tuple[int, int, _Edits, _Edits] | None = None
-    nodes: list[str] = []
-    for marks, view, names in table.groups:
-        first, second = by_marks[marks], by_view[view]
-        if second is None or (best and first.number + second.number > best[0]):
-            continue
-        candidate = (first.number + second.number, first.depth + second.depth, first, second)
-        if best is None or candidate < best:
-            best, nodes = candidate, []
-        if candidate == best:
-            nodes += names
-    return Remedy(tuple(edit.text for edit in best[2].edits + best[3].edits), tuple(nodes)) if best else None
+    def smallest(self) -> tuple[Remedy, ...]:
+        """The smallest change of all, and beside a change of the pod the smallest one of the cluster."""
+        with self._asking.absent(self._pod):
+            every = self._everywhere()
+            if every is None:
+                return ()
+            problems = self._problems()
+            of_pod = self._first(self._candidates(problems, every, lambda edit: edit.is_of_pod))
+            of_cluster = self._first(self._candidates(problems, every, lambda edit: not edit.is_of_pod, strict=True))
+            of_cluster = of_cluster or (None if every else self._one_more_node())
+        found = [each for each in (of_pod, of_cluster) if each is not None]
+        if len(found) > 1 and (not of_pod.is_of_pod if of_pod else False):
+            found = found[:1]
+        return tuple(found)
 
-
-class _Finder:
-    """Finds what would have to change in one pod."""
-
-    def __init__(self, spec: PodSpec, gates: Gates) -> None:
-        self._spec = spec
-        self._gates = gates
-        self._tolerations = Tolerations(spec.tolerations, gates)
-        self._terms = self._split(spec)
-
-    def selector_edits(self, view: NodeView) -> _Edits | None:
-        """What would have to change for the labels of a node; None when no small change can help."""
-        affinity = self._affinity_edits(view)
-        return None if affinity is None else _edits((*self._label_edits(view), *affinity.edits))
-
-    def toleration_edits(self, marks: Marks) -> Iterator[Edit]:
-        """What would have to change for the taints of a node."""
-        if marks.cordoned and not self._tolerations.verdict(UNSCHEDULABLE).matched:
-            yield Edit(Depth.NODE, (), "`kubectl uncordon` of the node")
-        for taint in marks.taints:
-            if taint.effect in (NO_SCHEDULE, NO_EXECUTE) and not self._tolerations.verdict(taint).matched:
-                moves = filter(None, (self._moved(taint, toleration) for toleration in self._spec.tolerations))
-                value = f'="{taint.value}"' if taint.value else ""
-                text = f"a toleration of {taint.key}{value} with effect {taint.effect}"
-                yield min(moves, default=Edit(Depth.ADDITION, (), text))
-
-    def _moved(self, taint: Taint, toleration: Toleration) -> Edit | None:
-        compared = comparison(toleration.operator, self._gates)
-        if compared is None or toleration.key != taint.key or toleration.effect not in ("", taint.effect):
+    def _everywhere(self) -> list[Alternatives] | None:
+        """What must change whatever the node; None when nothing is known to help."""
+        if self._inquiry.rejected:
             return None
-        return _moved(compared, compared.values.value, taint.value, toleration.value, "")
+        if self._inquiry.held_back and self._pod.spec.scheduling_gates:
+            text = "no schedulingGates"
+            return [(Edit(Depth.REMOVAL, (), text, spec=lambda spec: _replace(spec, scheduling_gates=())),)]
+        return None if self._inquiry.held_back else []
 
-    def _label_edits(self, view: NodeView) -> Iterator[Edit]:
-        for key, value in self._spec.node_selector.items():
-            label = view.labels.get(key)
-            if label is None:
-                yield Edit(Depth.REMOVAL, (), f"no `{key}: {value}` in nodeSelector")
-            elif label != value:
-                yield Edit(Depth.ADDITION, (), f"`{key}: {label}` instead of `{key}: {value}` in nodeSelector")
+    def _problems(self) -> dict[int, list[list[Alternatives] | None]]:
+        """For each row what must change, by refusal; rows that agree in everything are one."""
+        of_row: dict[int, tuple[PluginRefusal, ...]] = {}
+        for refusal in self._inquiry.refusals:
+            for row in refusal.told.rows.tolist():
+                of_row[row] = (*of_row.get(row, ()), refusal)
+        if not self._inquiry.refusals:
+            return {row: [] for row in self._asking.table.alive.nonzero()[0][:1].tolist()}
+        known = {id(refusal): self._edits.against(refusal) for refusal in self._inquiry.refusals}
+        rows: dict[tuple[int, ...], int] = {}
+        for row, refusals in of_row.items():
+            rows.setdefault(tuple(map(id, refusals)), row)
+        return {row: [known[each] for each in refusals] for refusals, row in rows.items()}
 
-    def _affinity_edits(self, view: NodeView) -> _Edits | None:
-        if self._terms is None:
-            return _edits(())
-        ways = [
-            _edits(
-                _requirement_edit(requirement, view)
-                for requirement, term in requirements
-                if not term.verdict(view.labels, view.name).matched
-            )
-            for fixed, requirements in self._terms
-            if fixed is None or fixed.verdict(view.labels, view.name).matched
-        ]
-        return min(ways, default=None)
+    def _candidates(
+        self, problems: dict[int, list[list[Alternatives] | None]], every: list[Alternatives],
+        wanted: Callable[[Edit], bool], *, strict: bool = False,
+    ) -> list[_Candidate]:  # fmt: skip
+        """The mildest wanted edits for each row, the cheapest row first; not `strict`: others where there are none."""
+        found = []
+        for row, refusals in problems.items():
+            chosen: dict[str, Edit] = {}
+            for alternatives in (*every, *(each for refusal in refusals for each in refusal or ((),))):
+                fitting = [edit for edit in alternatives if wanted(edit)] or ([] if strict else list(alternatives))
+                if not fitting:
+                    break
+                edit = min(fitting, key=lambda edit: edit.order)
+                chosen[edit.text] = edit
+            else:
+                found.append(_Candidate(row, tuple(sorted(chosen.values(), key=lambda edit: edit.order))))
+        return sorted(found, key=lambda candidate: candidate.order)
 
-    def _split(self, spec: PodSpec) -> list[tuple[Term | None, list[tuple[NodeSelectorRequirement, Term]]]] | None:
-        """Each term as the part that no edit is proposed for (fields, expressions), and its requirements one by one."""
-        affinity = spec.affinity and spec.affinity.node_affinity
-        required = affinity and affinity.required_during_scheduling_ignored_during_execution
-        if not required:
-            return None
-        split = []
-        for term in required.node_selector_terms:
-            if term == _EMPTY:
-                continue
-            fixed = NodeSelectorTerm(match_fields=term.match_fields, match_cel_expressions=term.match_cel_expressions)
-            singles = [(single, self._compiled(NodeSelectorTerm((single,)))) for single in term.match_expressions]
-            split.append((None if fixed == _EMPTY else self._compiled(fixed), singles))
-        return split
-
-    def _compiled(self, term: NodeSelectorTerm) -> Term:
-        return compile_term(term, self._gates)
-
-
-def _requirement_edit(requirement: NodeSelectorRequirement, view: NodeView) -> Edit:
-    key, operator, values = requirement.key, requirement.operator, requirement.values
-    label = view.labels.get(key)
-    compared = COMPARISONS.get(operator)
-    if label is not None and len(values) == 1 and compared:
-        # Kubernetes' own Gt and Lt of node selectors read numbers more leniently.
-        read = compared.values.value if compared.in_selectors else lenient_int64
-        if edit := _moved(compared, read, label, values[0], f"{key} "):
-            return edit
-    if label is not None and operator == "In":
-        return Edit(Depth.ADDITION, (), f"{label} among the values of `{key} In`")
-    return Edit(Depth.REMOVAL, (), f"no requirement `{' '.join((key, operator, *values))}`")
-
-
-def _moved(compared: Comparison, read: Callable[[str], Any], actual: str, bound: str, subject: str) -> Edit | None:
-    """The edit to the nearest threshold that the actual value of a taint or label would pass."""
-    value, old = read(actual), read(bound)
-    nearest = None if value is None else compared.nearest(value)
-    if nearest is None or old is None:
+    def _first(self, candidates: Iterable[_Candidate]) -> Remedy | None:
+        """The first candidate that holds what it promises, made as small as possible."""
+        for candidate in islice(candidates, _TRIED):
+            ready = self._with_room(candidate)
+            if ready is not None and self._admitted(ready):
+                return self._told(self._minimal(ready))
         return None
-    name, distance = compared.name, compared.values.distance(value, old)
-    return Edit(Depth.THRESHOLD, distance, f"`{subject}{name} {nearest}` instead of `{subject}{name} {bound}`")
+
+    def _minimal(self, candidate: _Candidate) -> _Candidate:
+        """Without the edits that are not needed."""
+        for edit in candidate.edits:
+            rest = tuple(each for each in candidate.edits if each is not edit)
+            smaller = _Candidate(candidate.row, rest, () if edit.makes_room else candidate.room)
+            if rest and self._admitted(smaller):
+                return self._minimal(smaller)
+        return candidate
+
+    @contextmanager
+    def _made(self, candidate: _Candidate) -> Iterator[Pod]:
+        """The edits made for a moment: the pod as it would be."""
+        spec, node = self._pod.spec, self._asking.table.nodes[candidate.row]
+        assert node is not None
+        for edit in candidate.edits:
+            spec = edit.spec(spec) if edit.spec else spec
+            node = edit.node(node) if edit.node else node
+        put: list[Object] = [each for edit in candidate.edits for each in edit.put]
+        if node is not self._asking.table.nodes[candidate.row]:
+            put.append(node)
+        with self._asking.changed(put, [info.pod for info in candidate.room]):
+            yield _replace(self._pod, spec=spec)
+
+    def _admitted(self, candidate: _Candidate) -> tuple[str, ...]:
+        """The nodes that the edits open."""
+        with self._made(candidate) as pod:
+            return tuple(map(self._asking.name, self._asking.feasible(pod).tolist()))
+
+    def _with_room(self, candidate: _Candidate) -> _Candidate | None:
+        """Find the pods that would have to leave, the least important first, and no more than necessary."""
+        if not any(edit.makes_room for edit in candidate.edits):
+            return candidate
+        self._rooms += 1
+        if self._rooms > _ROOM_TRIED:
+            return None
+        pods = [info for info in self._asking.table.pods[candidate.row].values() if _may_leave(info.pod)]
+        pods.sort(key=lambda info: (info.priority, info.key))
+        name = self._asking.name(candidate.row)
+        with self._made(candidate) as changed:
+            removed = self._asking.leaving(changed, name, pods)
+        return None if removed is None else _Candidate(candidate.row, candidate.edits, tuple(removed))
+
+    def _told(self, candidate: _Candidate) -> Remedy:
+        name = self._asking.name(candidate.row)
+        texts, commands = [], []
+        for edit in candidate.edits:
+            if edit.makes_room:
+                texts.append(f"{_listed(candidate.room)} off node {name}")
+                commands += [delete_command(info.pod) for info in candidate.room]
+            else:
+                texts.append(edit.text.replace("{node}", name))
+                if edit.command:
+                    commands.append(edit.command.replace("{node}", name))
+        with self._made(candidate) as pod:
+            if pod.spec != self._pod.spec:
+                commands.insert(0, pod_command(self._asked, pod.spec, self._cluster))
+        is_of_pod = any(edit.is_of_pod for edit in candidate.edits)
+        return Remedy(tuple(texts), self._admitted(candidate), tuple(commands), is_of_pod)
+
+    def _one_more_node(self) -> Remedy | None:
+        """A new node like one that there is, without pods and ready for use."""
+        sorts: dict[object, Node] = {}
+        for node in self._asking.nodes:
+            labels = tuple(sorted((key, value) for key, value in node.metadata.labels.items() if key != HOSTNAME))
+            sorts.setdefault((labels, node.spec.taints, tuple(sorted(node.status.allocatable.items()))), node)
+        for node in islice(sorts.values(), _SORTS):
+            new = like(node, f"{node.metadata.name}-like")
+            with self._asking.changed([new]):
+                if self._asking.fits(self._pod, new.metadata.name):
+                    return Remedy((f"one more node like {node.metadata.name}",), (new.metadata.name,))
+        return None
+
+
+def like(node: Node, name: str) -> Node:
+    """A new node like another."""
+    labels = {**node.metadata.labels, **({HOSTNAME: name} if HOSTNAME in node.metadata.labels else {})}
+    metadata = _replace(node.metadata, name=name, uid=f"new-{name}", labels=labels)
+    taints = tuple(taint for taint in node.spec.taints if not taint.key.startswith("node.kubernetes.io/"))
+    return _replace(node, metadata=metadata, spec=_replace(node.spec, unschedulable=False, taints=taints))
+
+
+def _may_leave(pod: Pod) -> bool:
+    """Whether it helps to delete a pod: one of a DaemonSet comes back at once."""
+    return not any(owner.controller and owner.kind in ("DaemonSet", "Node") for owner in pod.metadata.owner_references)
+
+
+def _listed(pods: tuple[PodInfo, ...]) -> str:
+    names = ["/".join(info.key) for info in pods]
+    shown = ", ".join(names[:3])
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"pod{'' if len(names) == 1 else 's'} {shown}{more}"

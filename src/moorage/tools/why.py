@@ -1,91 +1,83 @@
-"""Why a pod may run on some nodes and not on others."""
+"""Why a pod may run on some nodes and not on others: the scheduler answers, over the objects of a cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
+from typing import NamedTuple
 
 from moorage.api import kinds
-from moorage.api.node import Node, Taint
-from moorage.api.pod import Pod, PodSpec
-from moorage.api.volume import PersistentVolume, PersistentVolumeClaim
+from moorage.api.node import Node
+from moorage.api.pod import Pod
 from moorage.features import Gate, Gates
-from moorage.match.reasons import Complaint, departures, selector_lacks
-from moorage.match.selector import (
-    Preferences,
-    Selector,
-    compile_pod_selector,
-    compile_preferences,
-    compile_selector,
-)
-from moorage.match.tolerations import NO_EXECUTE, NO_SCHEDULE, Tolerations
-from moorage.tools.admission import ManifestAdmission
+from moorage.match.reasons import departures
+from moorage.match.selector import Preferences, Term
+from moorage.match.tolerations import Tolerations
+from moorage.scheduler.asking import Asking, Inquiry, PluginRefusal
+from moorage.scheduler.config import Configuration
+from moorage.scheduler.table.shape import FINISHED, PodInfo
 from moorage.tools.cluster import Cluster, ClusterObject
-from moorage.tools.nodes import UNSCHEDULABLE, GroupTable, Marks, NodeGroup, Nodes, NodeView
-from moorage.tools.preferences import ignored_preferences
-from moorage.tools.remedy import Remedy, smallest_change
+from moorage.tools.remedy import Remedies, Remedy
+from moorage.tools.settled import AskedPod, Settled
 from moorage.validation.gates import gates_needed
-
-TAINT_WEIGHT, AFFINITY_WEIGHT, MAX_SCORE = 3, 2, 100
-"""The weights of the scheduler's TaintToleration and NodeAffinity scores, and the best score of each."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRefusal:
-    """One reason why a pod may not run on a node. Refusals of the same kind differ only in values."""
+    """One reason why a pod may not run on a node, or on any."""
 
-    kind: tuple[str, ...]
-    subject: str = field(compare=False)
-    reason: str = field(compare=False)
+    plugin: str
+    subject: str
+    reason: str
 
     def __str__(self) -> str:
         return f"{self.subject}: {self.reason}"
 
 
-class NodeSet:
-    """The names of the nodes of some groups, without a copy."""
-
-    __slots__ = ("_groups", "_size")
-
-    def __init__(self, groups: Sequence[NodeGroup]) -> None:
-        self._groups = groups
-        self._size = sum(map(len, map(attrgetter("names"), groups)))
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __iter__(self) -> Iterator[str]:
-        return (name for group in self._groups for name in group.names)
-
-
 @dataclass(slots=True)
 class Fit:
-    """Nodes on which a pod may run."""
+    """Nodes on which a pod may run, all as good."""
 
-    nodes: NodeSet
+    nodes: tuple[str, ...]
     score: int
     grace_seconds: int | None
     """Seconds until a NoExecute taint would evict the pod; None when it may stay."""
+    scores: dict[str, int] = field(default_factory=dict)
+    """What each plugin adds to the score."""
 
 
 @dataclass(slots=True)
 class RefusedNodes:
     """Nodes that a pod may not run on, all for the same reasons."""
 
-    nodes: NodeSet
+    nodes: tuple[str, ...]
     refusals: tuple[NodeRefusal, ...]
     variants: int
     """How many sets of refusals there are that differ only in values; the one given is an example."""
 
 
+class Preemption(NamedTuple):
+    """What the scheduler would do to make room."""
+
+    node: str
+    victims: tuple[str, ...]
+    """The pods that would be removed, by namespace and name."""
+    violations: int
+    """How many disruption budgets that would break."""
+
+
 @dataclass(slots=True)
 class PodAnswer:
-    """Where a pod may run; pods with the same constraints share one."""
+    """Where a pod may run; pods that ask for the same share one."""
 
+    profile: str = ""
     fits: list[Fit] = field(default_factory=list)
+    rejected: tuple[NodeRefusal, ...] = ()
+    """Why the pod is refused whatever the node."""
     refused: list[RefusedNodes] = field(default_factory=list)
-    remedy: Remedy | None = None
+    preemption: Preemption | None = None
+    remedies: tuple[Remedy, ...] = ()
+    """The smallest changes: of all, and of the cluster alone when the first one changes the pod."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -119,233 +111,178 @@ class Explanation:
         return bool(self.admission or not self.answer.fits or short or self.leaves)
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """The constraints of a pod on nodes, compiled under one set of gates."""
-
-    spec: PodSpec
-    namespace: str
-    claims: tuple[str, ...]
-    gates: Gates
-    tolerations: Tolerations
-    complaint: Complaint
-    lasting: Tolerations
-    """The tolerations as eviction sees them."""
-    selector: Selector
-    preferences: Preferences
-    volumes: tuple[tuple[str, Selector], ...]
-    notes: tuple[str, ...]
-    exact: bool
-    """Whether refusals that differ only in values are kept apart."""
-
-
 class Explainer:
-    """Answers for the pods of one cluster under one set of gates."""
+    """Answers for pods of one cluster under one set of gates. Each is asked about alone, on the cluster as it is."""
 
-    def __init__(self, cluster: Cluster, gates: Gates, *, exact: bool = False) -> None:
-        self._gates = gates
-        self._exact = exact
-        self.nodes = Nodes([node for _, node in cluster.of(Node)])
-        self._volumes = {volume.metadata.name: volume for _, volume in cluster.of(PersistentVolume)}
-        self._claims = {
-            (claim.metadata.namespace or "default", claim.metadata.name): claim
-            for _, claim in cluster.of(PersistentVolumeClaim)
-        }
-        self._pods = [item for item in cluster.items if kinds.of(item.object).pod_spec]
-        self._answers: dict[object, PodAnswer] = {}
-        self._admission = ManifestAdmission(cluster.items, gates)
+    def __init__(
+        self, cluster: Cluster, gates: Gates, configuration: Configuration | None = None,
+        items: Sequence[ClusterObject] | None = None, *, exact: bool = False,
+    ) -> None:  # fmt: skip
+        """`items` are the pods and templates to ask about, all of them by default; `exact`: keep values apart."""
+        self._cluster, self._gates, self._exact = cluster, gates, exact
+        self._configuration = configuration or Configuration()
+        self._is_configured = configuration is not None
+        self._settled = Settled(cluster, gates)
+        chosen = askable(cluster) if items is None else items
+        self._asked = [self._settled.asked(item) for item in chosen]
+        self._asking = Asking(gates, self._configuration, self._settled.objects())
+        self._answers: dict[Hashable, PodAnswer] = {}
+        self.notes = self._settled.notes
+        """What had to be assumed about the cluster."""
 
     @property
     def pod_count(self) -> int:
-        """How many pods and pod templates there are."""
-        return len(self._pods)
+        """How many pods and pod templates are asked about."""
+        return len(self._asked)
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes there are."""
+        return self._asking.table.count
 
     def explain_all(self) -> Iterator[Explanation]:
         """Explain each pod and pod template, in the order in which they were given."""
-        for item in self._pods:
-            yield self._explain(item)
+        return map(self._explain, self._asked)
 
-    def _explain(self, item: ClusterObject) -> Explanation:
-        spec = kinds.of(item.object).pod_spec_of(item.object)
-        assert spec is not None  # only items with a pod specification are kept
-        trial = self._admission.trial(item)
-        refusals = [trial.unreadable] if trial.unreadable else trial.refusals
-        leaves, after = self._stay(spec)
-        answer = self._answer(spec, item.object.metadata.namespace or "default")
-        told = [str(refusal._replace(path=item.path(refusal.path))) for refusal in refusals]
-        return Explanation(item, answer, told, spec.node_name, leaves, after)
+    def _explain(self, asked: AskedPod) -> Explanation:
+        leaves, after = self._stay(asked.pod)
+        answer = self._answer(asked)
+        return Explanation(asked.item, answer, list(asked.refusals), asked.pod.spec.node_name, leaves, after)
 
-    def _answer(self, spec: PodSpec, namespace: str) -> PodAnswer:
-        affinity = spec.affinity and spec.affinity.node_affinity
-        claims = tuple(each.persistent_volume_claim.claim_name for each in spec.volumes if each.persistent_volume_claim)
-        identity = (spec.tolerations, tuple(spec.node_selector.items()), affinity, claims and (namespace, claims))
-        if identity not in self._answers:
-            question = self._question(spec, namespace, claims, self._gates)
-            answer = self._ask(question)
-            if not answer.fits and len(self.nodes):
-                answer.remedy = self._remedy(question)
-            self._answers[identity] = answer
-        return self._answers[identity]
+    def _answer(self, asked: AskedPod) -> PodAnswer:
+        pod, info = asked.pod, self._asking.info(asked.pod)
+        metadata = pod.metadata
+        owner = next((each.uid for each in metadata.owner_references if each.controller), "")
+        own = info.shape.has_claims or any(volume.ephemeral for volume in pod.spec.volumes)
+        key = (
+            info.shape, metadata.namespace, owner, tuple(sorted(metadata.labels.items())),
+            metadata.uid if own or pod.spec.node_name or pod.status.nominated_node_name else "",
+        )  # fmt: skip
+        if key not in self._answers:
+            self._answers[key] = self._ask(asked, info)
+        return self._answers[key]
 
-    def _question(self, spec: PodSpec, namespace: str, claims: tuple[str, ...], gates: Gates) -> _Question:
-        affinity = spec.affinity and spec.affinity.node_affinity
-        preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
-        volumes, notes = self._volume_selectors(namespace, claims, gates)
-        tolerations = Tolerations(spec.tolerations, gates)
-        return _Question(
-            spec,
-            namespace,
-            claims,
-            gates,
-            tolerations,
-            Complaint(tolerations, gates),
-            Tolerations(spec.tolerations, gates.for_eviction()),
-            compile_pod_selector(spec, gates),
-            compile_preferences(preferred, gates),
-            volumes,
-            notes,
-            self._exact,
-        )
+    def _ask(self, asked: AskedPod, info: PodInfo) -> PodAnswer:
+        inquiry = self._asking.ask(asked.pod)
+        answer = PodAnswer(inquiry.profile, rejected=tuple(_rejected(inquiry)))
+        answer.fits = self._fits(info, inquiry)
+        answer.refused = refused(inquiry.refusals, self._asking.name, exact=self._exact)
+        if (candidate := inquiry.preemption) is not None:
+            victims = tuple("/".join(victim.key) for victim in candidate.victims)
+            answer.preemption = Preemption(candidate.node, victims, candidate.violations)
+        if not answer.fits and self.node_count:
+            answer.remedies = self._remedies(asked, inquiry)
+        answer.notes = (*self._profile_note(asked.pod, inquiry), *self._ignored(info, inquiry))
+        return answer
 
-    def _volume_selectors(
-        self, namespace: str, claims: Iterable[str], gates: Gates
-    ) -> tuple[tuple[tuple[str, Selector], ...], tuple[str, ...]]:
-        selectors, notes = [], []
-        for name in claims:
-            claim = self._claims.get((namespace, name))
-            volume = self._volume_of(claim, namespace, name)
-            if volume is None:
-                missing = "is not bound to a volume given here" if claim else "is not among the manifests"
-                notes.append(f"claim {name} {missing}: where its volume can be reached is not considered")
-            elif volume.spec.node_affinity:
-                required = volume.spec.node_affinity.required
-                selector = compile_selector(required, gates)
-                selectors.append((f"volume {volume.metadata.name}", selector))
-        return tuple(selectors), tuple(notes)
+    def _fits(self, info: PodInfo, inquiry: Inquiry) -> list[Fit]:
+        """The feasible nodes, those of equal score and grace period together, the best first."""
+        table, rows = self._asking.table, inquiry.feasible
+        lasting = Tolerations(info.pod.spec.tolerations, self._gates.for_eviction())
+        codes = table.taints.codes[rows].tolist()
+        grace = {code: lasting.grace_seconds(table.taints.values[code]) for code in set(codes)}
+        totals = inquiry.totals.tolist()
+        parts = [scores.tolist() for scores in inquiry.scores.values()] if self._exact else []
+        places: dict[Hashable, list[int]] = {}
+        for place, (total, code) in enumerate(zip(totals, codes, strict=True)):
+            places.setdefault((total, grace[code], *(part[place] for part in parts)), []).append(place)
+        fits = []
+        for same in places.values():
+            names = tuple(self._asking.name(int(rows[place])) for place in same)
+            scores = {name: int(of[same[0]]) for name, of in inquiry.scores.items()}
+            fits.append(Fit(names, totals[same[0]], grace[codes[same[0]]], scores))
+        return sorted(fits, key=lambda fit: (-fit.score, fit.grace_seconds is not None))
 
-    def _volume_of(self, claim: PersistentVolumeClaim | None, namespace: str, name: str) -> PersistentVolume | None:
-        if claim and claim.spec.volume_name:
-            return self._volumes.get(claim.spec.volume_name)
-        for volume in self._volumes.values():
-            ref = volume.spec.claim_ref
-            if ref and (ref.namespace or "default", ref.name) == (namespace, name):
-                return volume
-        return None
-
-    def _table(self, question: _Question) -> GroupTable:
-        selectors = [question.selector, *(selector for _, selector in question.volumes)]
-        keys = _union([each.keys for each in selectors] + [question.preferences.keys])
-        by_name = any(each.reads_name for each in selectors) or question.preferences.reads_name
-        by_time = any("timeAdded" in toleration.expression for toleration in question.tolerations.tolerations)
-        return self.nodes.grouped(keys, by_name=by_name, by_time=by_time)
-
-    def _ask(self, question: _Question) -> PodAnswer:
-        table = self._table(question)
-        by_marks = [tuple(_repelled(marks, question)) for marks in table.marks]
-        by_view = [tuple(_unselected(view, question)) for view in table.views]
-        # Classes are numbers: with thousands of groups, hashing the refusals of each would take most of the time.
-        marks_classes, view_classes = _classes(by_marks), _classes(by_view)
-        by_class: dict[tuple[int, int], list[NodeGroup]] = {}
-        for group in table.groups:
-            by_class.setdefault((marks_classes[group.marks], view_classes[group.view]), []).append(group)
-        open_groups = by_class.pop((_OPEN, _OPEN), [])
-        fits = _ranked(open_groups, table, question)
-        refused = []
-        for groups in by_class.values():
-            refusals = by_marks[groups[0].marks] + by_view[groups[0].view]
-            variants = {(by_marks[group.marks] and group.marks, by_view[group.view] and group.view) for group in groups}
-            refused.append(RefusedNodes(NodeSet(groups), refusals, len(variants)))
-        # The nodes with the fewest refusals come first.
-        refused.sort(key=lambda nodes: len(nodes.refusals))
-        return PodAnswer(
-            fits, refused, notes=(*question.notes, *ignored_preferences(question.preferences, table, open_groups))
-        )
-
-    def _remedy(self, question: _Question) -> Remedy | None:
-        missing = [
-            gate for gate in Gate if gate in gates_needed(Pod(spec=question.spec)) and not self._gates.enabled(gate)
-        ]
+    def _remedies(self, asked: AskedPod, inquiry: Inquiry) -> tuple[Remedy, ...]:
+        missing = [gate for gate in Gate if gate in gates_needed(Pod(spec=asked.pod.spec))]
+        missing = [gate for gate in missing if not self._gates.enabled(gate)]
         if missing:
             gates = self._gates.including(missing)
-            answer = self._ask(self._question(question.spec, question.namespace, question.claims, gates))
-            if nodes := tuple(name for fit in answer.fits for name in fit.nodes):
-                return Remedy((f"turning on {' and '.join(gate.value for gate in missing)}",), nodes)
-        return smallest_change(question.spec, self._table(question), self._gates)
+            others = Asking(gates, self._configuration, self._settled.objects())
+            if len(rows := others.ask(asked.pod, preempt=False).feasible):
+                text = f"turning on {' and '.join(gate.value for gate in missing)}"
+                return (Remedy((text,), tuple(map(others.name, rows.tolist()))),)
+        return Remedies(self._asking, asked, inquiry, self._gates, self._cluster).smallest()
 
-    def _stay(self, spec: PodSpec) -> tuple[str, int | None]:
+    def _profile_note(self, pod: Pod, inquiry: Inquiry) -> Iterator[str]:
+        if inquiry.is_foreign:
+            name = f"scheduler {pod.spec.scheduler_name}"
+            as_what = f"profile {inquiry.profile} of --config" if self._is_configured else "Kubernetes' default profile"
+            yield f"{name} is not known here: answered as {as_what}"
+
+    def _ignored(self, info: PodInfo, inquiry: Inquiry) -> Iterator[str]:
+        nodes = [node for row in inquiry.feasible.tolist() if (node := self._asking.table.nodes[row]) is not None]
+        return ignored_preferences(info.shape.preferences, nodes)
+
+    def _stay(self, pod: Pod) -> tuple[str, int | None]:
         """Why a pod that is on a node has to leave it, and after how many seconds; None when it may stay."""
-        node = self.nodes.by_name.get(spec.node_name)
+        row = self._asking.table.rows.get(pod.spec.node_name) if pod.spec.node_name else None
+        node = self._asking.table.nodes[row] if row is not None else None
         gates = self._gates.for_eviction()
-        tolerations = Tolerations(spec.tolerations, gates)
+        tolerations = Tolerations(pod.spec.tolerations, gates)
         seconds = tolerations.grace_seconds(node.spec.taints) if node else None
         if node is None or seconds is None:
             return "", None
         return " and ".join(departures(tolerations, gates, node.spec.taints)), seconds
 
 
-def _repelled(marks: Marks, question: _Question) -> Iterator[NodeRefusal]:
-    """The refusals by taints."""
-    tolerations = question.tolerations
-    if marks.cordoned and not tolerations.verdict(UNSCHEDULABLE).matched:
-        yield NodeRefusal(("cordon",), "node", "it is cordoned (spec.unschedulable)")
-    for taint in marks.taints:
-        if taint.effect not in (NO_SCHEDULE, NO_EXECUTE) or (marks.cordoned and taint == UNSCHEDULABLE):
-            continue
-        if not tolerations.verdict(taint).matched:
-            yield _refusal_of(taint, question)
+def askable(cluster: Cluster) -> list[ClusterObject]:
+    """The pods that have not finished, and the templates of workloads that no other object owns."""
+    found = []
+    for item in cluster.items:
+        owned = any(owner.controller for owner in item.object.metadata.owner_references)
+        if isinstance(item.object, Pod):
+            if item.object.status.phase not in FINISHED:
+                found.append(item)
+        elif kinds.of(item.object).pod_spec and not owned:
+            found.append(item)
+    return found
 
 
-def _refusal_of(taint: Taint, question: _Question) -> NodeRefusal:
-    lacks = question.complaint(taint)
-    text = "; ".join(lack.text for lack in lacks)
-    exact = (text, taint.value) if question.exact else ()
-    return NodeRefusal((taint.key, taint.effect, *(lack.kind for lack in lacks), *exact), f"taint {taint}", text)
+def _rejected(inquiry: Inquiry) -> Iterator[NodeRefusal]:
+    if inquiry.held_back:
+        yield NodeRefusal("", "the pod is held back", inquiry.held_back)
+    for plugin, reason in inquiry.rejected:
+        yield NodeRefusal(plugin, "the pod", reason)
 
 
-def _unselected(view: NodeView, question: _Question) -> Iterator[NodeRefusal]:
-    """The refusals by node selectors, affinity and volumes."""
-    for subject, selector in (("node affinity", question.selector), *question.volumes):
-        if not selector.verdict(view.labels, view.name).matched:
-            lacks = selector_lacks(selector, view.labels, view.name)
-            text = "; ".join(lack.text for lack in lacks)
-            several = "no term matches: " if len(lacks) > 1 else ""
-            kinds_ = (text,) if question.exact else tuple(lack.kind for lack in lacks)
-            yield NodeRefusal((subject, *kinds_), subject, several + text)
+def refused(refusals: Iterable[PluginRefusal], name: Callable[[int], str], *, exact: bool) -> list[RefusedNodes]:
+    """Rows that are refused for the same reasons, together; those with the fewest reasons first."""
+    numbers: dict[Hashable, int] = {}
+    texts: list[NodeRefusal] = []
+    kinds_of_row: dict[int, tuple[int, ...]] = {}
+    texts_of_row: dict[int, tuple[int, ...]] = {}
+    for plugin, told in refusals:
+        refusal = NodeRefusal(plugin, told.subject, told.reason)
+        kind = numbers.setdefault(refusal if exact else (plugin, told.kind), len(numbers))
+        text = len(texts)
+        texts.append(refusal)
+        for row in told.rows.tolist():
+            kinds_of_row[row] = (*kinds_of_row.get(row, ()), kind)
+            texts_of_row[row] = (*texts_of_row.get(row, ()), text)
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for row in sorted(kinds_of_row):
+        groups.setdefault(kinds_of_row[row], []).append(row)
+    found = []
+    for rows in groups.values():
+        variants = len({tuple(texts[text] for text in texts_of_row[row]) for row in rows})
+        example = tuple(texts[text] for text in texts_of_row[rows[0]])
+        found.append(RefusedNodes(tuple(map(name, rows)), example, variants))
+    return sorted(found, key=lambda nodes: len(nodes.refusals))
 
 
-def _union(parts: list[frozenset[str] | None]) -> frozenset[str] | None:
-    known = [part for part in parts if part is not None]
-    return frozenset().union(*known) if len(known) == len(parts) else None
+def ignored_preferences(preferences: Preferences, nodes: Sequence[Node]) -> Iterator[str]:
+    """A sentence for each preferred term that has no answer, at all or on some nodes: it adds nothing to a score."""
+    for term in preferences.terms:
+        if term.errors:
+            yield f"a preferred term is ignored: {'; '.join(term.errors)}"
+        elif (gate := next((each.gate for each in term.conditions if each.gate), None)) is not None:
+            yield f"a preferred term is ignored: feature gate {gate.value} is off"
+        else:
+            yield from _unanswered(term, nodes)
 
 
-_OPEN = 0
-"""The class of the marks and of the views without refusals."""
-
-
-def _classes(refusals: list[tuple[NodeRefusal, ...]]) -> list[int]:
-    numbers: dict[tuple[NodeRefusal, ...], int] = {(): _OPEN}
-    return [numbers.setdefault(each, len(numbers)) for each in refusals]
-
-
-def _ranked(groups: list[NodeGroup], table: GroupTable, question: _Question) -> list[Fit]:
-    """Score nodes by taints and affinity as the scheduler does; merge those of equal score and grace period."""
-    marks = {group.marks: table.marks[group.marks].taints for group in groups}
-    views = {group.view: table.views[group.view] for group in groups}
-    repelled = {place: question.tolerations.untolerated_preferred(taints) for place, taints in marks.items()}
-    grace = {place: question.lasting.grace_seconds(taints) for place, taints in marks.items()}
-    preferred = {place: question.preferences.score(view.labels, view.name) for place, view in views.items()}
-    most_repelled, most_preferred = max(repelled.values(), default=0), max(preferred.values(), default=0)
-    taint_scores = {
-        place: TAINT_WEIGHT * (MAX_SCORE - MAX_SCORE * count // most_repelled if most_repelled else MAX_SCORE)
-        for place, count in repelled.items()
-    }
-    affinity_scores = {
-        place: AFFINITY_WEIGHT * (MAX_SCORE * weight // most_preferred if most_preferred else 0)
-        for place, weight in preferred.items()
-    }
-    fits: dict[tuple[int, int | None], list[NodeGroup]] = {}
-    for group in groups:
-        rank = taint_scores[group.marks] + affinity_scores[group.view], grace[group.marks]
-        fits.setdefault(rank, []).append(group)
-    ranked = [Fit(NodeSet(nodes), score, seconds) for (score, seconds), nodes in fits.items()]
-    return sorted(ranked, key=lambda fit: (-fit.score, fit.grace_seconds is not None))
+def _unanswered(term: Term, nodes: Sequence[Node]) -> Iterator[str]:
+    errors = [error for node in nodes if (error := term.verdict(node.metadata.labels, node.metadata.name).error)]
+    if errors:
+        yield f"a preferred term is ignored on {len(errors)} {'node' if len(errors) == 1 else 'nodes'}: {errors[0]}"

@@ -90,6 +90,18 @@ class PlanAnswers:
                 found.add(number)
         return np.isin(self._group_at[rows], list(found))
 
+    def views(self, row: int) -> tuple[View, ...]:
+        """What a row can use that anybody asks for."""
+        self._renew()
+        return self.groups[int(self._group_at[row])]
+
+    def grouped(self, rows: Index) -> Iterator[Index]:
+        """Rows that can use the same devices, together."""
+        self._renew()
+        groups = self._group_at[rows]
+        for number in dict.fromkeys(groups.tolist()):
+            yield rows[groups == number]
+
     def picks(self, row: int) -> list[list[DevicePick]] | None:
         """The devices that a pod in a row would get. Raises Fault."""
         self._renew()

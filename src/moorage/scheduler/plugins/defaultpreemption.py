@@ -73,6 +73,14 @@ class DefaultPreemption(Plugin):
 
     def post_filter(self, cycle: Cycle, rejections: Mapping[str, list[Rejection]]) -> Nomination:
         """The node to nominate the pod to, and the pods to remove from it."""
+        best = self.choose(cycle, rejections)
+        if isinstance(best, Nomination):
+            return best
+        self._removing.add(cycle.pod.uid)
+        return Nomination(best.node, act=lambda: self._remove(cycle, best))
+
+    def choose(self, cycle: Cycle, rejections: Mapping[str, list[Rejection]]) -> PreemptionCandidate | Nomination:
+        """The node where room is made with the least harm, or that there is none."""
         if why := self._not_eligible(cycle, rejections):
             return Nomination(message=f"preemption: {why}")
         rows = _resolvable(rejections)
@@ -84,9 +92,7 @@ class DefaultPreemption(Plugin):
                 counts[_NOT_HELPFUL] = nodes - sum(counts.values())
             reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
             return Nomination(message=f"preemption: 0/{nodes} nodes are available: {reasons}.", hopeless=True)
-        best = min(candidates, key=lambda candidate: candidate.rank)
-        self._removing.add(cycle.pod.uid)
-        return Nomination(best.node, act=lambda: self._remove(cycle, best))
+        return min(candidates, key=lambda candidate: candidate.rank)
 
     def _not_eligible(self, cycle: Cycle, rejections: Mapping[str, list[Rejection]]) -> str:
         pod = cycle.pod.pod

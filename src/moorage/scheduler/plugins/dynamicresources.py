@@ -17,6 +17,7 @@ from moorage.logs import Log
 from moorage.scheduler.devices.answers import FAULTY, FITS, INVALID_POOLS, NOT_ENOUGH, PlanAnswers, devices
 from moorage.scheduler.devices.plan import MOST_WAYS, Fault
 from moorage.scheduler.devices.results import result_of
+from moorage.scheduler.devices.wording import shortage
 from moorage.scheduler.devices.writing import MOST_USERS, ClaimWriter
 from moorage.scheduler.framework import (
     SKIP,
@@ -28,6 +29,7 @@ from moorage.scheduler.framework import (
     Rejection,
     Scope,
     Skip,
+    Told,
     normalized,
 )
 from moorage.scheduler.table.nodes import Mask, Rows, Scores
@@ -172,6 +174,24 @@ class DynamicResources(Plugin):
             rows = rows[codes == FITS]
         if len(rows):
             yield Rejection(_NOT_AVAILABLE, rows)
+
+    def tell(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Told]:
+        """How many devices each request finds on a node, and what is wrong with them."""
+        state: _State = cycle.data[self.name]
+        if state.answers is not None:
+            codes = state.answers.codes(rows)
+            for row in rows[codes == FAULTY].tolist():
+                sentence = state.answers.fault(row).sentence(state.lacks)
+                yield Told("fault", "devices", sentence, np.array([row], np.intp))
+            short = rows[(codes == NOT_ENOUGH) | (codes == INVALID_POOLS)]
+            for same in state.answers.grouped(short):
+                reason = shortage(state.answers.plan, state.answers.views(int(same[0])), self.devices.ledger.taken,
+                                  self.handle.gates)  # fmt: skip
+                yield Told("devices", f"claim {', '.join(map(_full_name, state.lacks))}", reason, same)
+        for claim in state.has:
+            beyond = rows[~self._available([claim], rows)]
+            if len(beyond):
+                yield Told("elsewhere", f"claim {_full_name(claim)}", "its devices are on another node", beyond)
 
     def _faults(self, state: _State, answers: PlanAnswers, rows: NDArray[np.intp]) -> Iterator[Rejection]:
         by_sentence: dict[str, list[int]] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,8 @@ from moorage.api.meta import Int32, Object, Wire
 from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.bounded import Bounded
-from moorage.scheduler.framework import MAX_SCORE, SKIP, Cycle, Handle, Plugin, Reject, Rejection, Scope, Skip
+from moorage.scheduler.explaining import alike
+from moorage.scheduler.framework import MAX_SCORE, SKIP, Cycle, Handle, Plugin, Reject, Rejection, Scope, Skip, Told
 from moorage.scheduler.pods.counts import Anchored, Counts, Held, by_value, holders, pod_counts
 from moorage.scheduler.pods.terms import AffinityTerm, Pick, PodTerms, read_terms
 from moorage.scheduler.table.nodes import Mask, Rows, Scores
@@ -184,6 +185,29 @@ class InterPodAffinity(Plugin):
                 yield Rejection(reason, rows[~mask], _RESOLVABLE[reason])
             rows = rows[mask]
 
+    def tell(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Told]:
+        """Each term that does not hold, and the value of its topology key."""
+        terms = cycle.data[self.name].terms
+        near, info = self._near(cycle.pod, terms), cycle.pod
+        for term in terms.affinity:
+            key = term.topology_key
+            yield from self._told("pod affinity", key, near[key], f"no pod that matches {_named(term.pick)}", rows)
+        for term in terms.anti_affinity:
+            free = ~self._occupied(term.topology_key, self._counts.of((term.pick,)))
+            words = f"a pod that matches {_named(term.pick)} is"
+            yield from self._told("pod anti-affinity", term.topology_key, free, words, rows)
+        for held in self._about(self._holders.anti_affinity, info):
+            words = f"a pod that keeps away from pods with {_named(held.pick)} is"
+            yield from self._told("anti-affinity of other pods", held.topology_key, ~self._held(held), words, rows)
+
+    def _told(self, subject: str, key: str, allowed: Mask, words: str, rows: NDArray[np.intp]) -> Iterator[Told]:
+        column = self.handle.table.labels(key)
+        wrong = rows[~allowed[column.codes[rows]]]
+        for same in alike(column.codes[wrong], wrong):
+            value = column.value(int(same[0]))
+            reason = f"the node has no label {key}" if value is None else f"{words} in {key}={value}"
+            yield Told((subject, key, value is None), subject, reason, same)
+
     def pre_score(self, cycle: Cycle) -> Skip | None:
         """Whether there are preferences, of the pod or about it."""
         if self._terms(cycle.pod).preferred:
@@ -282,6 +306,10 @@ def _both(allowed: _Allowed, key: str, values: Mask) -> None:
 def _add(weights: dict[str, NDArray[np.float64]], key: str, values: NDArray[np.float64]) -> None:
     known = weights.get(key)
     weights[key] = values if known is None else known + values
+
+
+def _named(pick: Pick) -> str:
+    return str(pick.selector) or "any label"
 
 
 def _running(pod: Pod | None) -> Pod | None:

@@ -14,8 +14,8 @@ from moorage.api.decode import convert
 from moorage.api.pod import NodeAffinity as Affinity
 from moorage.api.pod import PodSpec
 from moorage.match.selector import NAME_FIELD, Preferences, Selector, Term, compile_preferences, compile_selector
-from moorage.scheduler.explaining import KeptWords, explain_selector
-from moorage.scheduler.framework import Cycle, Explained, Handle, Plugin, Reject, Rejection, Scope, normalized
+from moorage.scheduler.explaining import KeptWords, explain_selector, tell_selector
+from moorage.scheduler.framework import Cycle, Explained, Handle, Plugin, Reject, Rejection, Scope, Told, normalized
 from moorage.scheduler.table.nodes import Mask, Rows, Scores
 from moorage.scheduler.table.selection import MATCHES, UNCLEAR, Ask, RowSelection, are_on_a_node
 from moorage.scheduler.table.shape import Shape
@@ -124,6 +124,12 @@ class NodeAffinity(Plugin):
             rows = rows[np.isin(rows, [table.rows[name] for name in names if name in table.rows])]
         keep = partial(self._words.of, cycle.shape)
         return explain_selector(table, "node affinity", cycle.shape.selector, rows, keep)
+
+    def tell(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Told]:
+        """What the labels of the nodes lack, in every term; for what the profile adds, too."""
+        if self._added_selector.terms is not None:
+            yield from tell_selector(self.handle.table, "node affinity of the profile", self._added_selector, rows)
+        yield from tell_selector(self.handle.table, "node affinity", cycle.shape.selector, rows)
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
         """The weights of the preferred terms that match."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Iterable
 
-from moorage.scheduler.framework import Cycle, Plugin, Scope
+import numpy as np
+from numpy.typing import NDArray
+
+from moorage.scheduler.framework import Cycle, Plugin, Scope, Told
 from moorage.scheduler.table.nodes import Mask, Rows
 from moorage.scheduler.table.shape import Shape
 
@@ -27,3 +30,7 @@ class NodeName(Plugin):
         if (row := table.rows.get(cycle.shape.spec.node_name)) is not None:
             mask[row] = True
         return mask[rows]
+
+    def tell(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Told]:
+        """The pod names another node."""
+        yield Told("name", "nodeName", f"the pod is for node {cycle.shape.spec.node_name}", rows)

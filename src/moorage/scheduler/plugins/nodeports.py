@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Iterable
 
-from moorage.scheduler.framework import Cycle, Plugin
+import numpy as np
+from numpy.typing import NDArray
+
+from moorage.scheduler.framework import Cycle, Plugin, Told
 from moorage.scheduler.table.nodes import Mask, Rows
 from moorage.scheduler.table.shape import Shape
 
@@ -27,3 +30,14 @@ class NodePorts(Plugin):
         for row, used in table.ports.items():
             mask[row] = not any(port.conflicts(taken) for port in cycle.shape.ports for taken in used)
         return mask[rows]
+
+    def tell(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Told]:
+        """Which port is taken, and by whom."""
+        table = self.handle.table
+        for row in rows.tolist():
+            holders = [info for info in table.pods[row].values() if info.shape.ports]
+            for port in dict.fromkeys(cycle.shape.ports):
+                taken = [info for info in holders if any(port.conflicts(other) for other in info.shape.ports)]
+                if taken:
+                    reason = f"is taken by pod {'/'.join(taken[0].key)}"
+                    yield Told(port, f"port {port.port}/{port.protocol}", reason, np.array([row], np.intp))

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from moorage.api.decode import convert
 from moorage.api.meta import Wire
-from moorage.api.requests import PODS
-from moorage.scheduler.framework import MAX_SCORE, Cycle, Handle, Plugin, Rejection
+from moorage.api.requests import PODS, amount_text
+from moorage.scheduler.explaining import alike
+from moorage.scheduler.framework import MAX_SCORE, Cycle, Handle, Plugin, Rejection, Told
 from moorage.scheduler.plugins.resourceusage import (
     DEFAULT_RESOURCES,
     ResourceQuestions,
@@ -104,6 +105,21 @@ class NodeResourcesFit(Plugin):
                 if part.any():
                     yield Rejection(f"Insufficient {name}", rows[part], resolvable)
 
+    def tell(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Told]:
+        """What is asked for and what is free, of each resource that there is not enough of."""
+        table = self.handle.table
+        for name, value in ((PODS, 1), *self._asked(cycle.shape)):
+            line = table.column_of(name)
+            room, used = table.allocatable[line][rows], table.requested[line][rows]
+            short = room - used < value
+            codes = np.unique(np.stack([room[short], used[short]]), axis=1, return_inverse=True)[1].ravel()
+            for same in alike(codes, rows[short]):
+                all_of_it, taken = int(table.allocatable[line][same[0]]), int(table.requested[line][same[0]])
+                if name == PODS:
+                    yield Told(name, name, f"{taken} of {all_of_it} are there", same)
+                else:
+                    yield Told(name, name, _shortage(name, value, all_of_it - taken, all_of_it), same)
+
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
         """What the strategy says."""
         return self._scored.answer(cycle.shape, self.handle.table.scored, rows, self._score)
@@ -111,6 +127,14 @@ class NodeResourcesFit(Plugin):
     def _score(self, shape: Shape, rows: Rows) -> Scores:
         table = self.handle.table
         return self._strategy(self._questions.of(shape, shape.scored).usage(table, table.scored, rows))
+
+
+def _shortage(name: str, asked: int, free: int, room: int) -> str:
+    """`asks for 4, 3.2 of 8 free`; in full where rounding would hide the difference."""
+    texts = [amount_text(name, value) for value in (asked, max(free, 0), room)]
+    if texts[0] == texts[1]:
+        texts = [str(value) for value in (asked, max(free, 0), room)]
+    return f"asks for {texts[0]}, {texts[1]} of {texts[2]} free" if room else f"asks for {texts[0]}, the node has none"
 
 
 def _least(usage: Usage) -> Scores:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
 from moorage.api.node import Taint
-from moorage.scheduler.framework import Cycle, Plugin, Scope
+from moorage.scheduler.framework import Cycle, Plugin, Scope, Told
 from moorage.scheduler.table.nodes import Mask, Rows
 from moorage.scheduler.table.shape import Shape
 
@@ -24,3 +29,7 @@ class NodeUnschedulable(Plugin):
     def filter(self, cycle: Cycle, rows: Rows) -> Mask:
         """The node is not cordoned."""
         return ~self.handle.table.unschedulable[rows]
+
+    def tell(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Told]:
+        """All are cordoned."""
+        yield Told("cordoned", "node", "it is cordoned (spec.unschedulable)", rows)

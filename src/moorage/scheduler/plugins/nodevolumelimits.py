@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from moorage.api.claims import claims_of
 from moorage.api.pod import Pod
 from moorage.api.volume import CSINode, PersistentVolumeClaim, VolumeAttachment
-from moorage.scheduler.framework import SKIP, Cycle, Handle, Plugin, Rejection, Scope, Skip
+from moorage.scheduler.framework import SKIP, Cycle, Handle, Plugin, Rejection, Scope, Skip, Told
 from moorage.scheduler.table.nodes import Mask, Rows
 from moorage.scheduler.table.shape import Shape
 from moorage.scheduler.volumes.attachments import Attached, Attachments, Unattachable, limits_of
@@ -70,6 +70,17 @@ class NodeVolumeLimits(Plugin):
         else:
             self._waiting.note(_ROOM)
             yield Rejection(REASON, rows, resolvable=True)
+
+    def tell(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Told]:
+        """How many volumes each node can have, and how many it has."""
+        volumes: set[Attached] | Unattachable = cycle.data[self.name]
+        if isinstance(volumes, Unattachable):
+            yield Told("unattachable", "volumes", str(volumes), rows)
+            return
+        for row in rows.tolist():
+            for driver, there, limit in self._attachments.used(row, volumes):
+                reason = f"{there} of {limit} volumes are attached"
+                yield Told(driver, f"driver {driver}", reason, np.array([row], np.intp))
 
     def _node_changed(self, old: CSINode | None, new: CSINode | None) -> None:
         after = limits_of(new)

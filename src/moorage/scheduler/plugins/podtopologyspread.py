@@ -14,7 +14,8 @@ from moorage.api.labels import Labels, SelectorError
 from moorage.api.meta import Object
 from moorage.api.node import Node
 from moorage.api.pod import Pod
-from moorage.scheduler.framework import MAX_SCORE, SKIP, Cycle, Handle, Plugin, Reject, Rejection, Scope, Skip
+from moorage.scheduler.explaining import alike
+from moorage.scheduler.framework import MAX_SCORE, SKIP, Cycle, Handle, Plugin, Reject, Rejection, Scope, Skip, Told
 from moorage.scheduler.pods.counts import Counts, by_value, pod_counts
 from moorage.scheduler.pods.spread import Constraints, Spread, SpreadConstraint
 from moorage.scheduler.table.columns import Codes
@@ -132,6 +133,21 @@ class PodTopologySpread(Plugin):
         if unlabelled.any():
             yield Rejection(MISSING, rows[unlabelled])
 
+    def tell(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Told]:
+        """Every constraint that does not hold: how many pods there are in the domain, and where there are fewest."""
+        state: _SpreadFiltering = cycle.data[self.name]
+        for number, (codes, allowed) in enumerate(self._domains(cycle)):
+            constraint, values = state.spread.constraints[number], state.spread.values[number]
+            pods = self._by_value(state.spread, number)
+            fewest = int(pods[values].min()) if len(values) >= max(constraint.min_domains, 1) else 0
+            key, crowded = constraint.topology_key, rows[~allowed[codes[rows]]]
+            for same in alike(codes[crowded], crowded):
+                value = self.handle.table.labels(key).value(int(same[0]))
+                here = f"{_pods(int(pods[codes[same[0]]]))} in {key}={value}, the fewest are {fewest}"
+                over = f"maxSkew {constraint.max_skew} would be exceeded: {here}"
+                reason = f"the node has no label {key}" if value is None else over
+                yield Told((key, value is None), "topology spread", reason, same)
+
     def pre_score(self, cycle: Cycle) -> Skip | None:
         """Whether the pod has constraints that it would like to hold."""
         spread = self._constraints.of(cycle.pod).soft
@@ -194,6 +210,10 @@ class PodTopologySpread(Plugin):
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         if self._waiting and any(spread.reads_differently(old, new) for spread in self._waiting):
             self._wake(old, new)
+
+
+def _pods(number: int) -> str:
+    return f"{number} pod{'' if number == 1 else 's'}"
 
 
 def _scoring(name: str) -> str:

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from moorage.api.node import Taint
 from moorage.match.expressions import TaintExpression
-from moorage.match.reasons import EXPLAINED_COST, Complaint
-from moorage.match.tolerations import PREFER_NO_SCHEDULE
-from moorage.scheduler.explaining import KeptWords, Words, briefly, by_frequency, kinds_of
-from moorage.scheduler.framework import Cycle, Explained, Handle, Plugin, Rejection, Scope, normalized
+from moorage.match.reasons import EXPLAINED_COST, Complaint, Lack
+from moorage.match.tolerations import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE
+from moorage.scheduler.explaining import KeptWords, Words, alike, briefly, by_frequency, kinds_of
+from moorage.scheduler.framework import Cycle, Explained, Handle, Plugin, Rejection, Scope, Told, normalized
+from moorage.scheduler.plugins.nodeunschedulable import UNSCHEDULABLE
 from moorage.scheduler.table.columns import Answers
 from moorage.scheduler.table.nodes import Mask, Rows, Scores
 from moorage.scheduler.table.shape import Shape
@@ -90,6 +91,19 @@ class TaintToleration(Plugin):
         expressions = [each.expression for each in shape.tolerations.tolerations if each.expression]
         cost = sum(TaintExpression(source).cost for source in expressions)
         return by_frequency(column.codes[rows], say, cost)
+
+    def tell(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Told]:
+        """Every untolerated taint, and what each toleration of its key lacks; a cordoned node is told of elsewhere."""
+        table, tolerations = self.handle.table, cycle.shape.tolerations
+        complaint, known = Complaint(tolerations, self.handle.gates), dict[Taint, tuple[Lack, ...]]()
+        for same in alike(table.taints.codes[rows], rows):
+            for taint in table.taints.value(int(same[0])):
+                if taint.effect not in (NO_SCHEDULE, NO_EXECUTE) or tolerations.verdict(taint).matched:
+                    continue
+                named = same[~table.unschedulable[same]] if taint == UNSCHEDULABLE else same
+                lacks = known.get(taint) or known.setdefault(taint, complaint(taint))
+                kind = (taint.key, taint.effect, kinds_of(lacks))
+                yield Told(kind, f"taint {taint}", "; ".join(lack.text for lack in lacks), named)
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
         """How many PreferNoSchedule taints are not tolerated."""

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from moorage.api.claims import claims_of, class_of, is_bound, not_made_for
 from moorage.api.node import Node
 from moorage.api.volume import CSIDriver, CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass
-from moorage.scheduler.explaining import explain_selector
-from moorage.scheduler.framework import Cycle, Explained, Handle, Plugin, Reject, Rejection, Scope
+from moorage.scheduler.explaining import explain_selector, tell_selector
+from moorage.scheduler.framework import Cycle, Explained, Handle, Plugin, Reject, Rejection, Scope, Told
 from moorage.scheduler.table.nodes import Mask, Rows
 from moorage.scheduler.table.reach import Reach
 from moorage.scheduler.table.shape import PodInfo, Shape
@@ -122,6 +122,23 @@ class VolumeBinding(Plugin):
         for name, reach in self._reaches(cycle):
             subject, beyond = f"volume {name}", rows[~reach.mask(rows)]
             yield from explain_selector(self.handle.table, subject, reach.selector, beyond)
+
+    def tell(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Told]:
+        """Why volumes cannot be reached, and which claims find none."""
+        for name, reach in self._reaches(cycle):
+            beyond = rows[~reach.mask(rows)]
+            yield from tell_selector(self.handle.table, f"volume {name}", reach.selector, beyond)
+        pod_claims: PodVolumeClaims = cycle.data[self.name]
+        search = self._search(cycle, rows)
+        waiting = ", ".join(claim.metadata.name for claim in pod_claims.waiting)
+        bound = ", ".join(claim.metadata.name for claim in pod_claims.bound)
+        for kind, claims, reason, mask in (
+            ("none", waiting, "no free volume that it could have here, and none can be made", search.none_to_bind),
+            ("small", waiting, "there is not enough free storage to make a volume", search.too_small),
+            ("lost", bound, "is bound to a volume that does not exist", search.lost),
+        ):
+            if mask.any():
+                yield Told(kind, f"claim {claims}", reason, rows[mask])
 
     def _unclear(self, cycle: Cycle, rows: NDArray[np.intp]) -> Mask:
         """Where the reach of a volume cannot be evaluated."""

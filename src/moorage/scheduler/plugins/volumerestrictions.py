@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from moorage.api.pod import Pod, PodSpec, Volume
 from moorage.api.volume import PersistentVolumeClaim
 from moorage.client.informer import Key
-from moorage.scheduler.framework import SKIP, Cycle, Handle, Plugin, Reject, Rejection, Scope, Skip
+from moorage.scheduler.framework import SKIP, Cycle, Handle, Plugin, Reject, Rejection, Scope, Skip, Told
 from moorage.scheduler.table.nodes import Mask, NodeTable, Rows
 from moorage.scheduler.table.shape import PodInfo, Shape
 from moorage.scheduler.volumes.claims import key_of, shared_claims, volumes_of
@@ -150,6 +150,17 @@ class VolumeRestrictions(Plugin):
         for reason, mask in ((DISK_CONFLICT, conflicts), (CLAIM_IN_USE, ~conflicts)):
             if mask.any():
                 yield Rejection(reason, rows[mask], resolvable=True)
+
+    def tell(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Told]:
+        """The disk that is in use on a node, or the claim that is in use anywhere."""
+        needs: _DiskNeeds = cycle.data[self.name]
+        conflicts = self._conflicts(needs)[rows]
+        if conflicts.any():
+            yield Told("disk", "volume", "a disk of the pod is in use by another pod there", rows[conflicts])
+        claims = sorted(name for _, name in shared_claims(cycle.pod) if (cycle.pod.key[0], name) in self._volumes.users)
+        if not conflicts.all():
+            reason = "is ReadWriteOncePod, and another pod uses it"
+            yield Told("claim", f"claim {', '.join(claims)}", reason, rows[~conflicts])
 
     def _claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         if old is None and new is not None:

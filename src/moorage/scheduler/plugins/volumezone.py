@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from moorage.api.claims import WAIT_FOR_FIRST_CONSUMER, class_of
 from moorage.api.node import Node
 from moorage.api.volume import PersistentVolume, PersistentVolumeClaim, StorageClass
-from moorage.scheduler.framework import SKIP, Cycle, Handle, Plugin, Reject, Rejection, Scope, Skip
+from moorage.scheduler.explaining import alike
+from moorage.scheduler.framework import SKIP, Cycle, Handle, Plugin, Reject, Rejection, Scope, Skip, Told
 from moorage.scheduler.table.nodes import REGION, ZONE, Mask, Rows
 from moorage.scheduler.table.shape import PodInfo, Shape
 from moorage.scheduler.volumes.claims import key_of, shared_claims, volumes_of
@@ -125,6 +126,18 @@ class VolumeZone(Plugin):
         """Removing pods does not help."""
         self._note(cycle.pod)
         yield Rejection(REASON, rows)
+
+    def tell(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Told]:
+        """Where the volumes are, and where the node is."""
+        table = self.handle.table
+        for key, values in cycle.data[self.name]:
+            there, has = self._among(key, values, rows)
+            newer, _ = self._among(_NEWER[key], values, rows)
+            wrong = rows[~np.where(has, there, newer)]
+            for same in alike(table.labels(key).codes[wrong], wrong):
+                value = table.labels(key).value(int(same[0]))
+                where = f"the node has no label {key}" if value is None else f"the node is in {value}"
+                yield Told(key, "volume zone", f"a volume is in {', '.join(sorted(values))} ({key}), {where}", same)
 
     def _note(self, info: PodInfo) -> None:
         self._waiting.note(_NODE)

@@ -148,6 +148,16 @@ class Attachments:
             mask[limited.rows[(more > 0) & (limited.counts + more > limited.limits)]] = True
         return mask
 
+    def used(self, row: int, volumes: set[Attached]) -> Iterator[tuple[str, int, int]]:
+        """The drivers of volumes that a row would have too many of: how many it has, and how many it can have."""
+        node = self._table.nodes[row]
+        for driver in sorted({volume.driver for volume in volumes}):
+            of_driver = {volume for volume in volumes if volume.driver == driver}
+            if node is not None and self.exceeded(of_driver)[row]:
+                limited = self._limited_by(driver)
+                place = limited.places[node.metadata.name]
+                yield driver, int(limited.counts[place]), int(limited.limits[place])
+
     def _limited_by(self, driver: str) -> _Limited:
         limited = self._limited.get(driver)
         if limited is None:
