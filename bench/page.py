@@ -26,6 +26,7 @@ from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.client import Client, Informers
 from moorage.features import NONE_ON
+from moorage.page.child import listening
 from moorage.page.server import Page
 from moorage.scheduler.config import Configuration
 from moorage.scheduler.scheduler import Scheduler
@@ -88,7 +89,7 @@ async def serve(nodes: int, pods: int) -> None:
     for informer in informers:
         informer.synced.set()
     informers.start = lambda: asyncio.sleep(0)  # type: ignore[method-assign]
-    await page.start()
+    await page.start(listening(0))
     sys.stdout.write(" ".join(page.url() for _ in range(PAGES + 1)) + "\n")
     sys.stdout.flush()
     loop = asyncio.get_running_loop()

@@ -67,9 +67,8 @@ async def furnish(client: Client, nodes: int) -> None:
 class ControlPlane:
     """A control plane that runs."""
 
-    def __init__(self, server: APIServer, settings: Settings) -> None:
+    def __init__(self, server: APIServer) -> None:
         self.server = server
-        self._settings = settings
         self._tasks: list[asyncio.Task[None]] = []
 
     @classmethod
@@ -86,7 +85,7 @@ class ControlPlane:
             audit=settings.audit,
             plugins=settings.plugins,
         )  # fmt: skip
-        plane = cls(server, settings)
+        plane = cls(server)
         if before is not None:
             await before(server)
 
@@ -131,12 +130,6 @@ class ControlPlane:
                 await asyncio.sleep(_RESTART_SECONDS)
 
         self._tasks.append(asyncio.create_task(keep_running(), name=component))
-
-    def watcher(self) -> Scheduler:
-        """A scheduler that places nothing: it answers for the one that does, from the same objects."""
-        settings = self._settings
-        client = self.server.client("moorage-page")
-        return Scheduler(client, settings.scheduler_gates, settings.scheduling, clock=settings.clock)
 
     async def stop(self) -> None:
         """Stop everything, the API server last."""

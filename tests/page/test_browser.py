@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from importlib.resources import files
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.cli.commands import moorage
 from tests.live.conftest import Live
 from tests.page.conftest import address
 
@@ -83,6 +86,53 @@ def test_the_keyboard_suffices(new_page: Page) -> None:
     expect(new_page.locator(".why h2")).to_have_text("node-2")
     new_page.keyboard.press("Escape")
     expect(new_page.locator(".why h2")).to_have_count(0)
+
+
+def test_the_verdicts_are_those_of_why(live: Live, new_page: Page) -> None:
+    live.kubectl("apply", "-f", "examples/thresholds-1-spot-nodes")
+    waiting = new_page.locator(".pods section").first
+    expect(waiting).to_contain_text("critical-workload")
+    new_page.wait_for_timeout(500)
+    for name in ("critical-workload", "cost-optimized-workload", "flexible-sla-workload"):
+        new_page.evaluate("hash => location.hash = hash", f"#pod=default/{name}")
+        expect(new_page.locator(".why .verdict")).to_contain_text("may run on")
+        told = why(live, name)
+        for fit in told["nodes"]:
+            for node in fit["names"]:
+                mark = new_page.locator(f'[data-node="{node}"]')
+                expect(mark).to_have_class(re.compile("best|fits|here|evicted"))
+        for refused in told["refused"]:
+            for node in refused["names"]:
+                reason = refused["reasons"][0]["reason"]
+                expect(new_page.locator(f'.refused[data-node="{node}"] .reason')).to_contain_text(reason)
+    before = live.http("GET", "/api/v1/nodes")[1]["metadata"]["resourceVersion"]
+    new_page.evaluate("location.hash = '#pod=default/critical-workload'")
+    expect(new_page.locator(".change").first).to_contain_text("`Gt 939` instead of `Gt 950`")
+    assert live.http("GET", "/api/v1/nodes")[1]["metadata"]["resourceVersion"] == before
+    expect(new_page.locator(".timeline")).not_to_contain_text("moorage.dev/example")
+    live.kubectl("delete", "-f", "examples/thresholds-1-spot-nodes", "--now")
+
+
+def why(live: Live, name: str) -> Any:
+    arguments = ("why", name, "-n", "default", "--kubeconfig", str(live.kubeconfig))
+    ended = moorage(*arguments, "--feature-gates", "AllAlpha=true", "-o", "json")
+    return json.loads(ended.stdout)["pods"][0]
+
+
+def test_rules_are_tried_out_while_they_are_typed_and_nothing_is_saved(live: Live, new_page: Page) -> None:
+    live.kubectl("run", "picky", "--image=nginx", "--overrides", '{"spec": {"nodeSelector": {"disk": "nvme"}}}')
+    expect(new_page.locator(".pods")).to_contain_text("picky")
+    new_page.evaluate("location.hash = '#pod=default/picky&panel=edit'")
+    box = new_page.locator("textarea")
+    expect(box).to_have_value(re.compile("disk: nvme"))
+    box.fill("tolerations:\n- {operator: Exists, expression: 'taint.key ++'}\n")
+    expect(new_page.locator(".editor .message")).to_contain_text("line 2")
+    expect(new_page.locator(".editor .message")).to_contain_text("^")
+    box.fill("tolerations: []\n")
+    expect(new_page.locator(".banner.tried")).to_contain_text("Nothing is applied")
+    expect(new_page.locator(".tile.best, .tile.fits")).to_have_count(4)
+    assert live.http("GET", "/api/v1/namespaces/default/pods/picky")[1]["spec"]["nodeSelector"] == {"disk": "nvme"}
+    live.kubectl("delete", "pod", "picky", "--now")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

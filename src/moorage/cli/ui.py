@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
+import sys
 import webbrowser
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from moorage.cli.options import cannot_run, feature_gates
 from moorage.features import Gates
+
+if TYPE_CHECKING:
+    from moorage.client.kubeconfig import Kubeconfig
 
 _FILE = "page.json"
 
@@ -29,8 +36,14 @@ def _own_file() -> Path:
 @click.option("--url", "again", is_flag=True, help="Print a new address of the page that is served already, and end.")
 @click.option("--data-dir", "directory", type=click.Path(file_okay=False, path_type=Path), default=Path(".moorage"),
               show_default=True, help="With --url: the data directory of the `moorage up` that serves it.")  # fmt: skip
+@click.option("--page-file", type=click.Path(dir_okay=False, path_type=Path), hidden=True)
+@click.option("--socket", "descriptor", type=int, hidden=True)
+@click.option("--stories", is_flag=True, hidden=True)
 @feature_gates
-def ui(kubeconfig: Path | None, port: int, no_open: bool, again: bool, directory: Path, gates: Gates) -> None:
+def ui(
+    kubeconfig: Path | None, port: int, no_open: bool, again: bool, directory: Path, page_file: Path | None,
+    descriptor: int | None, stories: bool, gates: Gates,
+) -> None:  # fmt: skip
     """Show a cluster in the browser: where every pod runs, and why it may not run elsewhere.
 
     It reads with your own rights and changes nothing. An address opens one page; --url prints another one.
@@ -48,12 +61,30 @@ def ui(kubeconfig: Path | None, port: int, no_open: bool, again: bool, directory
         cannot_run("which cluster? give --kubeconfig FILE; the page of `moorage up` is at `moorage ui --url`")
     import uvloop
 
-    from moorage.client.kubeconfig import KubeconfigError
+    from moorage.client.kubeconfig import KubeconfigError, load
 
     try:
-        uvloop.run(_serve(kubeconfig, port, gates, opens=not no_open))
+        config = load(kubeconfig)
     except KubeconfigError as error:
         cannot_run(str(error))
+    if page_file is not None and descriptor is not None:
+        uvloop.run(_serve(config, socket.socket(fileno=descriptor), page_file, gates, stories=stories, child=True))
+        return
+    file = _own_file()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    uvloop.run(_serve(config, _listening(file, port), file, gates, opens=not no_open))
+
+
+def _listening(file: Path, port: int) -> socket.socket:
+    """A socket on the port that was asked for, or that of the last time if it is free."""
+    from moorage.page.child import listening
+    from moorage.page.sessions import read
+
+    if not port:
+        with suppress(OSError):
+            return listening(read(file).port)
+    try:
+        return listening(port)
     except OSError as error:
         cannot_run(f"port {port}: {error.strerror}: choose another one with --port")
 
@@ -83,27 +114,33 @@ def new_address(directory: Path) -> str:
     return cannot_run(f"no page is served: neither by `moorage up --data-dir {directory}` nor by `moorage ui`")
 
 
-async def _serve(kubeconfig: Path, port: int, gates: Gates, *, opens: bool) -> None:
+async def _serve(
+    config: Kubeconfig, listening: socket.socket, file: Path, gates: Gates, *,
+    stories: bool = False, child: bool = False, opens: bool = False,
+) -> None:  # fmt: skip
     from moorage.client import Client
     from moorage.client.https import HTTPSTransport
-    from moorage.client.kubeconfig import load
     from moorage.page.server import Page
+    from moorage.page.stage import Stage
     from moorage.scheduler.config import Configuration
     from moorage.scheduler.scheduler import Scheduler
 
-    config = load(kubeconfig)
     client = Client(HTTPSTransport(config, "moorage-ui"))
-    file = _own_file()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    page = Page(Scheduler(client, gates, Configuration()), name=config.url, port=port, file=file)
-    await page.start()
+    stage = Stage(client) if stories else None
+    page = Page(Scheduler(client, gates, Configuration(), quiet=True), name=config.url, file=file, stage=stage)
+    await page.start(listening)
     stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    url = page.url()
-    click.echo(f"{url}\nThe page shows {config.url}. Ctrl-C stops it.")
-    if opens:
-        await asyncio.to_thread(webbrowser.open, url)
+        loop.add_signal_handler(number, stopped.set)
+    if child:
+        # The end of the standard input is the end of who started this.
+        loop.add_reader(sys.stdin, stopped.set)
+    else:
+        url = page.url()
+        click.echo(f"{url}\nThe page shows {config.url}. Ctrl-C stops it.")
+        if opens:
+            await asyncio.to_thread(webbrowser.open, url)
     try:
         await stopped.wait()
     finally:

@@ -107,8 +107,7 @@ def up(
       moorage up --store etcd://127.0.0.1:2379
     """
     from moorage.controlplane import ControlPlane, Settings
-    from moorage.page.server import Page
-    from moorage.page.stage import Stage
+    from moorage.page.child import PageProcess
 
     settings = Settings(
         **_settings(server),
@@ -125,15 +124,22 @@ def up(
 
     async def start() -> Running:
         plane = await ControlPlane.start(settings, partial(_compare_gates, settings.directory, by_component))
-        stage = Stage(plane.server.client("moorage-page"))
-        page = Page(plane.watcher(), name=plane.server.url, file=settings.directory / "page.json", stage=stage)
-        await page.start()
+        page = PageProcess(
+            settings.directory / "page.json",
+            (
+                "--kubeconfig",
+                str(plane.server.kubeconfig),
+                "--feature-gates",
+                str(settings.scheduler_gates),
+                "--stories",
+            ),
+        )
 
         async def stop() -> None:
             await page.stop()
             await plane.stop()
 
-        return Running(plane.server, stop, page.url())
+        return Running(plane.server, stop, page.start())
 
     _serve(start, by_component)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
@@ -89,6 +91,7 @@ class Placement:
         """What changed: a pod, a node, or the usage of a node, and its name. The revision is the place in the log."""
         self._log_start = 0
         self.timeline = Timeline(scheduler.clock)
+        self._is_asking = False
         self._nodes.on_change(self._node_changed)
         self._pods.on_change(self._pod_changed)
 
@@ -127,6 +130,15 @@ class Placement:
                 delta.gone_nodes.append(name) if node is None else delta.nodes.append(self._node_row(node))
         return delta
 
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """While the scheduler is asked what if, its informers hold what is not so; all of it is undone at the end."""
+        self._is_asking = True
+        try:
+            yield
+        finally:
+            self._is_asking = False
+
     def _note(self, what: str, name: str) -> None:
         self._log.append((what, name))
         if len(self._log) > LOG_MAX:
@@ -136,7 +148,7 @@ class Placement:
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         node = new or old
         assert node is not None
-        if old is not None and new is not None and _looks_alike(old, new):
+        if self._is_asking or (old is not None and new is not None and _looks_alike(old, new)):
             return
         self._note("node", node.metadata.name)
         if self._nodes.synced.is_set():
@@ -145,7 +157,7 @@ class Placement:
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
         assert pod is not None
-        if old is not None and new is not None and pod_row(old) == pod_row(new):
+        if self._is_asking or (old is not None and new is not None and pod_row(old) == pod_row(new)):
             return
         self._note("pod", f"{pod.metadata.namespace}/{pod.metadata.name}")
         for node in {each.spec.node_name for each in (old, new) if each is not None and each.spec.node_name}:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from importlib.resources import files
@@ -10,12 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import yaml
 
+from moorage.api.meta import Data
 from moorage.apiserver.base.users import User
 from moorage.apiserver.http.limits import Limits
 from moorage.apiserver.http.listener import Server
 from moorage.apiserver.http.messages import Request, Response
 from moorage.match.expressions import MAX_BYTES, MAX_COST, NodeExpression, TaintExpression
+from moorage.page.answers import Answers
 from moorage.page.guard import SECURITY, objection, own_hosts
 from moorage.page.placement import Placement
 from moorage.page.sessions import Sessions
@@ -41,7 +45,7 @@ class Page:
     """The page of one cluster."""
 
     def __init__(
-        self, scheduler: Scheduler, *, name: str, port: int = 0, file: Path | None = None, stage: Stage | None = None
+        self, scheduler: Scheduler, *, name: str, file: Path | None = None, stage: Stage | None = None
     ) -> None:
         """`file` keeps what pages that are open need to go on after a restart: the port and who they are."""
         self.sessions = Sessions(file)
@@ -49,7 +53,8 @@ class Page:
         self._name = name
         self._stage = stage
         self._placement = Placement(scheduler)
-        self._server = self._listener(port or self.sessions.kept.port)
+        self._answers = Answers(scheduler, self._placement)
+        self._server = Server(self._handle, lambda _: _VIEWER, None, limits=_LIMITS)
         self._starting: asyncio.Task[None] | None = None
         self._static = _static()
         self._encoded: tuple[int, int, bytes] = (-1, -1, b"")
@@ -57,22 +62,16 @@ class Page:
             ("GET", "/ui/v1/cluster"): self._cluster,
             ("GET", "/ui/v1/placement"): self._whole,
             ("GET", "/ui/v1/changes"): self._changes,
+            ("GET", "/ui/v1/why"): self._why,
+            ("GET", "/ui/v1/rules"): self._rules,
+            ("POST", "/ui/v1/try"): self._try,
             ("POST", "/ui/v1/check"): self._check,
             ("POST", "/ui/v1/story"): self._story,
         }
 
-    def _listener(self, port: int) -> Server:
-        return Server(self._handle, lambda _: _VIEWER, None, "127.0.0.1", port, _LIMITS)
-
-    async def start(self) -> None:
-        """Begin to listen, on the port of the last time when nobody asked for another. Raises OSError."""
-        try:
-            await self._server.start()
-        except OSError:
-            if self._server.port != self.sessions.kept.port:
-                raise
-            self._server = self._listener(0)
-            await self._server.start()
+    async def start(self, listening: socket.socket) -> None:
+        """Begin to serve on a socket."""
+        await self._server.start(listening)
         self.sessions.kept.port = self._server.port
         self.sessions.keep()
 
@@ -189,6 +188,21 @@ class Page:
         self._encoded = known, delta.revision, encoded
         return encoded
 
+    async def _why(self, request: Request) -> Response:
+        """What `moorage why -o json` says of a pod."""
+        return _found(await self._answers.why(request.parameter("pod")))
+
+    async def _rules(self, request: Request) -> Response:
+        """What of a pod decides where it may run, as YAML."""
+        rules = self._answers.rules(request.parameter("pod"))
+        text = yaml.safe_dump(rules, sort_keys=False, allow_unicode=True) if rules else ""
+        return _found(None if rules is None else {"text": text})
+
+    async def _try(self, request: Request) -> Response:
+        """What `why` would say of a pod with other rules, or what is wrong with them."""
+        body = _body(request)
+        return _found(await self._answers.tried(body.get("pod", ""), body.get("rules", "")))
+
     async def _story(self, request: Request) -> Response:
         """Play a story: its steps as lines of JSON, as they happen."""
         if self._stage is None:
@@ -236,6 +250,10 @@ def _body(request: Request) -> dict[str, str]:
 def _json(data: Any) -> Response:
     headers = (("Content-Type", "application/json"), ("Cache-Control", "no-store"))
     return Response(200, msgspec.json.encode(data), headers)
+
+
+def _found(data: Data | None) -> Response:
+    return _problem(404, "this pod is gone") if data is None else _json(data)
 
 
 def _problem(code: int, message: str) -> Response:

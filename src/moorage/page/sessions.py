@@ -21,6 +21,8 @@ class Kept(msgspec.Struct):
     port: int = 0
     key: str = ""
     """Whoever can read the file may ask for new tokens with it."""
+    tokens: list[str] = []
+    """The hashes of the tokens that were not exchanged yet."""
     sessions: list[str] = []
     """The hashes of the secrets of the pages that are open."""
 
@@ -42,19 +44,20 @@ class Sessions:
     def __init__(self, file: Path | None = None) -> None:
         self._file = file
         self.kept = read(file) if file else Kept()
-        self.kept.key = secrets.token_urlsafe(32)
-        self._tokens: list[str] = []
+        self.kept.key = self.kept.key or secrets.token_urlsafe(32)
 
     def token(self) -> str:
         """A new token, which one page may exchange."""
-        self._tokens = [*self._tokens[-(TOKENS_MAX - 1) :], _hash(token := secrets.token_urlsafe(32))]
+        token = secrets.token_urlsafe(32)
+        self.kept.tokens = [*self.kept.tokens[-(TOKENS_MAX - 1) :], _hash(token)]
+        self.keep()
         return token
 
     def exchange(self, token: str) -> str | None:
         """The secret of a new page; None when the token was exchanged already, or never was one."""
-        if _hash(token) not in self._tokens:
+        if _hash(token) not in self.kept.tokens:
             return None
-        self._tokens.remove(_hash(token))
+        self.kept.tokens.remove(_hash(token))
         secret = secrets.token_urlsafe(32)
         self.kept.sessions = [*self.kept.sessions[-(SESSIONS_MAX - 1) :], _hash(secret)]
         self.keep()

@@ -68,10 +68,10 @@ class Server:
         """How many clients are connected or in the handshake."""
         return len(self._arriving) + (len(self._service.connections) if self._service else 0)
 
-    async def start(self) -> None:
-        """Begin to listen. Raises OSError when the address is not available."""
+    async def start(self, listening: socket.socket | None = None) -> None:
+        """Begin to accept, on a socket that listens already or a new one. OSError when the address is not available."""
         family = socket.AF_INET6 if ":" in self.bind else socket.AF_INET
-        self._socket = socket.create_server((self.bind, self.port), family=family, backlog=1024)
+        self._socket = listening or socket.create_server((self.bind, self.port), family=family, backlog=1024)
         self._socket.setblocking(False)
         # Inherited by connections: what one of them has sent ahead is copied several times when it is read at once.
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVED)

@@ -3,7 +3,7 @@ import { go, hashOf, useAddress } from "./address.js";
 import { CanvasMap, NODES, PODS } from "./canvas.js";
 import { BY, legend } from "./colours.js";
 import { usual, ways } from "./groups.js";
-import { html, render, useEffect, useMemo, useReducer } from "./html.js";
+import { html, render, useEffect, useMemo, useReducer, useState } from "./html.js";
 import { follow, Map_ } from "./map.js";
 import { Placement } from "./placement.js";
 import { Pods } from "./pods.js";
@@ -11,6 +11,7 @@ import { ask, open } from "./session.js";
 import { Stories } from "./stories.js";
 import { NodeTable } from "./table.js";
 import { Timeline } from "./timeline.js";
+import { useWhy, verdictsOf } from "./verdicts.js";
 import { Why } from "./why.js";
 import { count } from "./words.js";
 
@@ -37,12 +38,16 @@ function App({ placement, cluster }) {
     const keys = (event) => {
       if (event.target.matches("input, textarea, select")) return;
       if (event.key === "/") { event.preventDefault(); document.querySelector("input[type=search]").focus(); }
-      if (event.key === "Escape") go({ pod: "", node: "" });
+      if (event.key === "Escape") go({ pod: "", node: "", panel: "" });
       if (event.key === "t") go({ view: address.view === "map" ? "table" : "map" });
     };
     addEventListener("keydown", keys);
     return () => removeEventListener("keydown", keys);
   });
+  const asked = useWhy(placement.pods.has(address.pod) ? address.pod : "", placement.revision);
+  const [tried, tryOut] = useState(null);
+  const answer = tried || asked;
+  const verdicts = useMemo(() => verdictsOf(answer), [answer]);
   if (placement.state === "closed") return html`<${Closed} message=${placement.problem} />`;
   const isLarge = placement.nodes.size > NODES || placement.pods.size > PODS;
   const Centre = address.view === "table" ? NodeTable : isLarge ? CanvasMap : Map_;
@@ -52,11 +57,12 @@ function App({ placement, cluster }) {
     <${Pods} placement=${placement} address=${address} />
     <main class="scroll" aria-busy=${placement.state === "connecting"}>
       <${Controls} placement=${placement} address=${address} />
-      ${placement.state === "connecting" && !placement.nodes.size ? html`<${Skeleton} />` : html`<${Centre} placement=${placement} address=${address} />`}
+      ${tried && html`<p class="banner tried" role="status">The map shows the rules that you are trying out. Nothing is applied.</p>`}
+      ${placement.state === "connecting" && !placement.nodes.size ? html`<${Skeleton} />` : html`<${Centre} placement=${placement} address=${address} verdicts=${verdicts} />`}
     </main>
     ${address.panel === "stories" && !address.pod && !address.node
     ? html`<aside class="why scroll" aria-label="Stories"><button class="close" aria-label="Close" onClick=${() => go({ panel: "" })}>×</button><${Stories} stories=${cluster.stories} /></aside>`
-    : html`<${Why} placement=${placement} address=${address} stories=${cluster.stories} />`}
+    : html`<${Why} placement=${placement} address=${address} stories=${cluster.stories} answer=${answer} verdicts=${verdicts} tryOut=${tryOut} />`}
     <${Timeline} placement=${placement} address=${address} />`;
 }
 
