@@ -15,6 +15,7 @@ import { useWhy, verdictsOf } from "./verdicts.js";
 import { Why } from "./why.js";
 import { count } from "./words.js";
 
+const SLOWLY = 2000;
 const STATES = {
   connecting: "connecting…",
   live: "live",
@@ -32,7 +33,8 @@ function App({ placement, cluster }) {
       requestAnimationFrame(() => { asked = false; redraw(); });
     };
     placement.addEventListener("change", changed);
-    return () => placement.removeEventListener("change", changed);
+    const timer = setInterval(changed, SLOWLY); // ages, and what is not counted at every change
+    return () => { placement.removeEventListener("change", changed); clearInterval(timer); };
   }, []);
   useEffect(() => {
     const keys = (event) => {
@@ -80,9 +82,9 @@ function Controls({ placement, address }) {
   const nodes = [...placement.nodes.values()];
   const group = address.group || usual(nodes);
   const options = useMemo(() => [...new Set(["none", ...ways(nodes), group])], [placement.places, group]);
-  // Who owns what changes slowly, and counting a hundred thousand pods does not.
-  const second = Math.floor(Date.now() / 1000);
-  const meanings = useMemo(() => legend(placement.pods.values(), address.colour), [second, address.colour, placement.places]);
+  // Counting a hundred thousand pods at every change would cost more than it tells.
+  const moment = placement.pods.size > PODS ? Math.floor(Date.now() / SLOWLY) : placement.revision;
+  const meanings = useMemo(() => legend(placement.pods.values(), address.colour), [moment, address.colour, placement.places]);
   return html`<div class="controls">
     <label>group by <select value=${group} onChange=${(event) => go({ group: event.target.value })}>
       ${options.map((way) => html`<option key=${way} value=${way}>${way.replace(/^(label|taint):/, (_, kind) => (kind === "taint" ? "taint " : ""))}</option>`)}</select></label>
