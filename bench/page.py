@@ -27,7 +27,7 @@ from moorage.api.pod import Pod
 from moorage.client import Client, Informers
 from moorage.features import NONE_ON
 from moorage.page.child import listening
-from moorage.page.server import Page
+from moorage.page.server import PageServer
 from moorage.scheduler.config import Configuration
 from moorage.scheduler.scheduler import Scheduler
 from serving import processor_seconds
@@ -81,7 +81,7 @@ async def serve(nodes: int, pods: int) -> None:
     client: Any = Client(_Nobody())  # type: ignore[arg-type]
     scheduler = Scheduler(client, NONE_ON, Configuration())
     informers: Informers = scheduler.handle.informers
-    page = Page(scheduler, name=f"{nodes} nodes, {pods} pods")
+    page = PageServer(scheduler, name=f"{nodes} nodes, {pods} pods")
     for number in range(nodes):
         informers.of(Node).put(node(number))
     for number in range(pods):

@@ -120,14 +120,14 @@ async def _serve(
 ) -> None:  # fmt: skip
     from moorage.client import Client
     from moorage.client.https import HTTPSTransport
-    from moorage.page.server import Page
-    from moorage.page.stage import Stage
+    from moorage.page.server import PageServer
+    from moorage.page.stage import StoryStage
     from moorage.scheduler.config import Configuration
     from moorage.scheduler.scheduler import Scheduler
 
     client = Client(HTTPSTransport(config, "moorage-ui"))
-    stage = Stage(client) if stories else None
-    page = Page(Scheduler(client, gates, Configuration(), quiet=True), name=config.url, file=file, stage=stage)
+    stage = StoryStage(client) if stories else None
+    page = PageServer(Scheduler(client, gates, Configuration(), quiet=True), name=config.url, file=file, stage=stage)
     await page.start(listening)
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -41,7 +41,7 @@ def examples() -> Path:
     return inside if inside.is_dir() else package.parents[1] / "examples"
 
 
-class Time(Protocol):
+class Passing(Protocol):
     """Lets time pass: fast where the control plane's clock can, otherwise as it does."""
 
     async def run_fast(self, seconds: float) -> None:
@@ -93,7 +93,7 @@ class Saw:
 class Player:
     """Plays stories, and remembers which pods it saw."""
 
-    def __init__(self, hands: Hands, clock: Time, folder: Path) -> None:
+    def __init__(self, hands: Hands, clock: Passing, folder: Path) -> None:
         self._hands = hands
         self._clock = clock
         self._folder = folder
@@ -245,7 +245,7 @@ def _unschedulable(pod: Data) -> str:
 class OwnHands:
     """Performs the actions of stories through our own client, in the process of the control plane."""
 
-    def __init__(self, client: Client, clock: Time) -> None:
+    def __init__(self, client: Client, clock: Passing) -> None:
         self._client = client
         self._clock = clock
 

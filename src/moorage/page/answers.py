@@ -1,4 +1,4 @@
-"""Answers about the cluster that the page shows, by the scheduler that follows it."""
+"""PageAnswers about the cluster that the page shows, by the scheduler that follows it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from moorage.api.manifests import Document, ManifestError, read
 from moorage.api.meta import Data, Object
 from moorage.api.pod import Pod
 from moorage.client import ApiError
-from moorage.page.placement import Placement
+from moorage.page.clustermap import ClusterMap
 from moorage.scheduler.asking import Asking
 from moorage.scheduler.config import Configuration
 from moorage.scheduler.scheduler import Scheduler
@@ -28,10 +28,10 @@ _OWNERS = 3
 """A pod belongs to a ReplicaSet, that to a Deployment; longer chains are not followed."""
 
 
-class Answers:
-    """Answers while the cluster goes on: the scheduler's table is kept up to date by its informers."""
+class PageAnswers:
+    """PageAnswers while the cluster goes on: the scheduler's table is kept up to date by its informers."""
 
-    def __init__(self, scheduler: Scheduler, placement: Placement) -> None:
+    def __init__(self, scheduler: Scheduler, placement: ClusterMap) -> None:
         self._placement = placement
         self._gates = scheduler.handle.gates
         self._client = scheduler.client

@@ -19,11 +19,11 @@ from moorage.apiserver.http.limits import Limits
 from moorage.apiserver.http.listener import Server
 from moorage.apiserver.http.messages import Request, Response
 from moorage.match.expressions import MAX_BYTES, MAX_COST, NodeExpression, TaintExpression
-from moorage.page.answers import Answers
+from moorage.page.answers import PageAnswers
+from moorage.page.clustermap import ClusterMap
 from moorage.page.guard import SECURITY, objection, own_hosts
-from moorage.page.placement import Placement
 from moorage.page.sessions import Sessions
-from moorage.page.stage import Stage
+from moorage.page.stage import StoryStage
 from moorage.scheduler.scheduler import Scheduler
 
 SECRET = "x-moorage-page"
@@ -38,27 +38,27 @@ _TYPES = {
 _VIEWER = User("page")
 _LIMITS = Limits(body_size=1 << 20, connections=512, watches=256)
 
-Answer = Callable[[Request], Awaitable[Response]]
+PageHandler = Callable[[Request], Awaitable[Response]]
 
 
-class Page:
+class PageServer:
     """The page of one cluster."""
 
     def __init__(
-        self, scheduler: Scheduler, *, name: str, file: Path | None = None, stage: Stage | None = None
+        self, scheduler: Scheduler, *, name: str, file: Path | None = None, stage: StoryStage | None = None
     ) -> None:
         """`file` keeps what pages that are open need to go on after a restart: the port and who they are."""
         self.sessions = Sessions(file)
         self._scheduler = scheduler
         self._name = name
         self._stage = stage
-        self._placement = Placement(scheduler)
-        self._answers = Answers(scheduler, self._placement)
+        self._placement = ClusterMap(scheduler)
+        self._answers = PageAnswers(scheduler, self._placement)
         self._server = Server(self._handle, lambda _: _VIEWER, None, limits=_LIMITS)
         self._starting: asyncio.Task[None] | None = None
         self._static = _static()
         self._encoded: tuple[int, int, bytes] = (-1, -1, b"")
-        self._routes: dict[tuple[str, str], Answer] = {
+        self._routes: dict[tuple[str, str], PageHandler] = {
             ("GET", "/ui/v1/cluster"): self._cluster,
             ("GET", "/ui/v1/placement"): self._whole,
             ("GET", "/ui/v1/changes"): self._changes,

@@ -20,7 +20,7 @@ class _AsItPasses:
         await asyncio.sleep(seconds)
 
 
-class Stage:
+class StoryStage:
     """One story at a time; what it made stays to be looked at until the next one begins."""
 
     def __init__(self, client: Client) -> None:

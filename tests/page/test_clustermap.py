@@ -14,8 +14,8 @@ from moorage.api.pod import Pod
 from moorage.client import Client, Informers
 from moorage.client.clock import Clock
 from moorage.features import ALL_ON
-from moorage.page import placement as module
-from moorage.page.placement import Delta, Placement, Whole
+from moorage.page import clustermap as module
+from moorage.page.clustermap import ClusterMap, Delta, Whole
 from moorage.scheduler.config import Configuration
 from moorage.scheduler.scheduler import Scheduler
 from tests.plane import Data
@@ -26,13 +26,13 @@ class _Silent:
     """A transport that nobody uses: objects are put into informers by hand."""
 
 
-def watcher() -> tuple[Placement, Informers]:
+def watcher() -> tuple[ClusterMap, Informers]:
     client: Any = Client(_Silent())  # type: ignore[arg-type]
     scheduler = Scheduler(client, ALL_ON, Configuration(), clock=Clock())
     informers = scheduler.handle.informers
     for informer in informers:
         informer.synced.set()
-    return Placement(scheduler), informers
+    return ClusterMap(scheduler), informers
 
 
 def node(name: str, number: int, **more: Any) -> Node:

@@ -79,7 +79,7 @@ class Whole(msgspec.Struct):
     """How many pods waited for a node, and when: pairs of seconds since the epoch and a number."""
 
 
-class Placement:
+class ClusterMap:
     """Follows the nodes and pods of a scheduler, and knows what has changed since any recent revision."""
 
     def __init__(self, scheduler: Scheduler) -> None:
