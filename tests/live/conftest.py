@@ -37,6 +37,8 @@ class Live:
     more: tuple[str, ...] = ()
     """Further options of the command."""
     url: str = ""
+    page: str = ""
+    """The address of its page, with a token that serves once."""
     process: subprocess.Popen[str] | None = field(default=None, repr=False)
 
     def begin(self) -> subprocess.Popen[str]:
@@ -54,6 +56,8 @@ class Live:
         for line in self.process.stdout:
             if address := re.search(r"https://\S+", line):
                 self.url = address[0]
+            if address := re.search(r"http://\S+", line):
+                self.page = address[0]
             if "Ctrl-C" in line:
                 return
         pytest.fail(f"the server ended with {self.process.wait()} before it was ready")

@@ -12,6 +12,7 @@ from moorage.cli.options import Commands
 from moorage.cli.perf import perf
 from moorage.cli.rollback import rollback
 from moorage.cli.store import store
+from moorage.cli.ui import ui
 from moorage.cli.up import apiserver, up
 from moorage.cli.why import why
 
@@ -45,6 +46,7 @@ main.add_command(rollback)
 main.add_command(perf)
 main.add_command(demo)
 main.add_command(up)
+main.add_command(ui)
 main.add_command(apiserver)
 main.add_command(scheduler)
 main.add_command(controllers)

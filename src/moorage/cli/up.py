@@ -107,6 +107,7 @@ def up(
       moorage up --store etcd://127.0.0.1:2379
     """
     from moorage.controlplane import ControlPlane, Settings
+    from moorage.page.child import PageProcess
 
     settings = Settings(
         **_settings(server),
@@ -123,7 +124,22 @@ def up(
 
     async def start() -> Running:
         plane = await ControlPlane.start(settings, partial(_compare_gates, settings.directory, by_component))
-        return Running(plane.server, plane.stop)
+        page = PageProcess(
+            settings.directory / "page.json",
+            (
+                "--kubeconfig",
+                str(plane.server.kubeconfig),
+                "--feature-gates",
+                str(settings.scheduler_gates),
+                "--stories",
+            ),
+        )
+
+        async def stop() -> None:
+            await page.stop()
+            await plane.stop()
+
+        return Running(plane.server, stop, page.start())
 
     _serve(start, by_component)
 
@@ -163,6 +179,8 @@ class Running(NamedTuple):
 
     server: APIServer
     stop: Callable[[], Awaitable[None]]
+    page: str = ""
+    """The address of the page, if there is one."""
 
 
 def _settings(server: dict[str, Any]) -> dict[str, Any]:
@@ -240,21 +258,22 @@ async def _run(start: Callable[[], Awaitable[Running]], gates: Mapping[str, Gate
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
-    click.echo(_welcome(running.server.url, running.server.kubeconfig, gates))
+    click.echo(_welcome(running, gates))
     await stopped.wait()
     click.echo("stopping: finishing what was begun", err=True)
     await running.stop()
 
 
-def _welcome(url: str, kubeconfig: Path, gates: Mapping[str, Gates]) -> str:
+def _welcome(running: Running, gates: Mapping[str, Gates]) -> str:
     on = {component: ", ".join(sorted(gate.value for gate in each.on)) or "none" for component, each in gates.items()}
     same = next(iter(on.values()))
     if {*on.values()} != {same}:
         same = "".join(f"\n  {component + ':':12} {names}" for component, names in on.items())
     return (
-        f"Moorage serves the Kubernetes API at {url}\n"
+        f"Moorage serves the Kubernetes API at {running.server.url}\n"
+        f"{f'and the page at {running.page}' if running.page else ''}\n"
         f"feature gates on: {same}\n\n"
-        f"  export KUBECONFIG={kubeconfig.resolve()}\n"
+        f"  export KUBECONFIG={running.server.kubeconfig.resolve()}\n"
         f"  kubectl get namespaces\n"
         f"  kubectl apply -f examples/thresholds-1-spot-nodes\n\n"
         "Ctrl-C stops it."

@@ -85,8 +85,12 @@ class Inquiry:
 class Asking:
     """A scheduler that is asked and never acts."""
 
-    def __init__(self, gates: Gates, configuration: Configuration, objects: Iterable[Object] = ()) -> None:
-        self.scheduler = Scheduler(Client(_NobodyThere()), gates, configuration, quiet=True)
+    def __init__(
+        self, gates: Gates, configuration: Configuration, objects: Iterable[Object] = (), *,
+        scheduler: Scheduler | None = None,
+    ) -> None:  # fmt: skip
+        """`scheduler` is one that follows a cluster and places nothing; without it the objects are all there is."""
+        self.scheduler = scheduler or Scheduler(Client(_NobodyThere()), gates, configuration, quiet=True)
         self.table = self.scheduler.table
         self._shapes = self.scheduler.shapes
         self._informers: dict[Kind, Informer[Any]] = {each.kind: each for each in self.scheduler.handle.informers}

@@ -85,9 +85,10 @@ class Connection(asyncio.Protocol):
         self.stalled = NEVER
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """TLS is established."""
+        """The connection is established, TLS included where it is spoken."""
         self._transport = cast("asyncio.Transport", transport)
-        self._peer = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        tls = transport.get_extra_info("ssl_object")
+        self._peer = tls.getpeercert(binary_form=True) if tls else None
         self._address = transport.get_extra_info("peername")[0]
         self._transport.set_write_buffer_limits(high=UNREAD)
         self._server.connections.add(self)

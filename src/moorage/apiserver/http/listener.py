@@ -1,4 +1,4 @@
-"""The HTTPS server: listening, TLS handshakes, and graceful shutdown."""
+"""The HTTP server: listening, TLS handshakes, and graceful shutdown."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _LOG = Log(__name__)
 
 
 class Server:
-    """Serves a handler over HTTPS. `port` 0 picks a free one; after `start`, `port` says which."""
+    """Serves a handler over HTTPS, or HTTP without TLS. `port` 0 picks a free one; after `start`, `port` says which."""
 
     def __init__(
         self,
         handler: Handler,
         authenticate: Authenticate,
-        tls: ssl.SSLContext,
+        tls: ssl.SSLContext | None,
         bind: str = "127.0.0.1",
         port: int = 0,
         limits: Limits | None = None,
@@ -68,10 +68,10 @@ class Server:
         """How many clients are connected or in the handshake."""
         return len(self._arriving) + (len(self._service.connections) if self._service else 0)
 
-    async def start(self) -> None:
-        """Begin to listen. Raises OSError when the address is not available."""
+    async def start(self, listening: socket.socket | None = None) -> None:
+        """Begin to accept, on a socket that listens already or a new one. OSError when the address is not available."""
         family = socket.AF_INET6 if ":" in self.bind else socket.AF_INET
-        self._socket = socket.create_server((self.bind, self.port), family=family, backlog=1024)
+        self._socket = listening or socket.create_server((self.bind, self.port), family=family, backlog=1024)
         self._socket.setblocking(False)
         # Inherited by connections: what one of them has sent ahead is copied several times when it is read at once.
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVED)
@@ -151,8 +151,8 @@ class Server:
                 lambda: Connection(state, number),
                 client,
                 ssl=self._tls,
-                ssl_handshake_timeout=self._limits.handshake_time,
-                ssl_shutdown_timeout=SHUTDOWN_TIME,
+                ssl_handshake_timeout=self._limits.handshake_time if self._tls else None,
+                ssl_shutdown_timeout=SHUTDOWN_TIME if self._tls else None,
             )
         except OSError as error:
             _LOG.info("TLS handshake failed", v=4, err=error)

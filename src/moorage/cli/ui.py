@@ -1,0 +1,148 @@
+"""`moorage ui`: the page of a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import sys
+import webbrowser
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from moorage.cli.options import cannot_run, feature_gates
+from moorage.features import Gates
+
+if TYPE_CHECKING:
+    from moorage.client.kubeconfig import Kubeconfig
+
+_FILE = "page.json"
+
+
+def _own_file() -> Path:
+    """Where `moorage ui` keeps what a restart must know; `moorage up` keeps that in its data directory."""
+    return Path(click.get_app_dir("moorage")) / _FILE
+
+
+@click.command()
+@click.option("--kubeconfig", type=click.Path(dir_okay=False, path_type=Path), envvar="KUBECONFIG",
+              help="The cluster to show, and as whom.")  # fmt: skip
+@click.option("--port", type=click.IntRange(0, 65535), default=0,
+              help="The loopback port to serve the page on; by default the last one, or a free one.")  # fmt: skip
+@click.option("--no-open", is_flag=True, help="Print the address, and do not open a browser.")
+@click.option("--url", "again", is_flag=True, help="Print a new address of the page that is served already, and end.")
+@click.option("--data-dir", "directory", type=click.Path(file_okay=False, path_type=Path), default=Path(".moorage"),
+              show_default=True, help="With --url: the data directory of the `moorage up` that serves it.")  # fmt: skip
+@click.option("--page-file", type=click.Path(dir_okay=False, path_type=Path), hidden=True)
+@click.option("--socket", "descriptor", type=int, hidden=True)
+@click.option("--stories", is_flag=True, hidden=True)
+@feature_gates
+def ui(
+    kubeconfig: Path | None, port: int, no_open: bool, again: bool, directory: Path, page_file: Path | None,
+    descriptor: int | None, stories: bool, gates: Gates,
+) -> None:  # fmt: skip
+    """Show a cluster in the browser: where every pod runs, and why it may not run elsewhere.
+
+    It reads with your own rights and changes nothing. An address opens one page; --url prints another one.
+
+    \b
+    Examples:
+      moorage ui --kubeconfig ~/.kube/config
+      moorage ui --kubeconfig ~/.kube/config --port 8001 --no-open
+      moorage ui --url
+    """
+    if again:
+        click.echo(new_address(directory))
+        return
+    if kubeconfig is None:
+        cannot_run("which cluster? give --kubeconfig FILE; the page of `moorage up` is at `moorage ui --url`")
+    import uvloop
+
+    from moorage.client.kubeconfig import KubeconfigError, load
+
+    try:
+        config = load(kubeconfig)
+    except KubeconfigError as error:
+        cannot_run(str(error))
+    if page_file is not None and descriptor is not None:
+        uvloop.run(_serve(config, socket.socket(fileno=descriptor), page_file, gates, stories=stories, child=True))
+        return
+    file = _own_file()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    uvloop.run(_serve(config, _listening(file, port), file, gates, opens=not no_open))
+
+
+def _listening(file: Path, port: int) -> socket.socket:
+    """A socket on the port that was asked for, or that of the last time if it is free."""
+    from moorage.page.child import listening
+    from moorage.page.sessions import read
+
+    if not port:
+        with suppress(OSError):
+            return listening(read(file).port)
+    try:
+        return listening(port)
+    except OSError as error:
+        cannot_run(f"port {port}: {error.strerror}: choose another one with --port")
+
+
+def new_address(directory: Path) -> str:
+    """A new address from a server that runs."""
+    from http.client import HTTPConnection, HTTPException
+
+    import msgspec
+
+    from moorage.page.sessions import read
+
+    for file in (directory / _FILE, _own_file()):
+        kept = read(file)
+        if not kept.port:
+            continue
+        connection = HTTPConnection("127.0.0.1", kept.port, timeout=10)
+        try:
+            connection.request("POST", "/ui/v1/token", msgspec.json.encode({"key": kept.key}))
+            answer = connection.getresponse()
+            if answer.status == 200:
+                return str(msgspec.json.decode(answer.read())["url"])
+        except (OSError, HTTPException):
+            continue
+        finally:
+            connection.close()
+    return cannot_run(f"no page is served: neither by `moorage up --data-dir {directory}` nor by `moorage ui`")
+
+
+async def _serve(
+    config: Kubeconfig, listening: socket.socket, file: Path, gates: Gates, *,
+    stories: bool = False, child: bool = False, opens: bool = False,
+) -> None:  # fmt: skip
+    from moorage.client import Client
+    from moorage.client.https import HTTPSTransport
+    from moorage.page.server import PageServer
+    from moorage.page.stage import StoryStage
+    from moorage.scheduler.config import Configuration
+    from moorage.scheduler.scheduler import Scheduler
+
+    client = Client(HTTPSTransport(config, "moorage-ui"))
+    stage = StoryStage(client) if stories else None
+    page = PageServer(Scheduler(client, gates, Configuration(), quiet=True), name=config.url, file=file, stage=stage)
+    await page.start(listening)
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    if child:
+        # The end of the standard input is the end of who started this.
+        loop.add_reader(sys.stdin, stopped.set)
+    else:
+        url = page.url()
+        click.echo(f"{url}\nThe page shows {config.url}. Ctrl-C stops it.")
+        if opens:
+            await asyncio.to_thread(webbrowser.open, url)
+    try:
+        await stopped.wait()
+    finally:
+        await page.stop()
+        await client.close()

@@ -1,0 +1,74 @@
+// The list of pods: those that wait first, each with its reason; those that will be evicted; the rest.
+import { go, hashOf } from "./address.js";
+import { colourOf, SHAPES } from "./colours.js";
+import { html, useEffect, useReducer } from "./html.js";
+import { follow } from "./map.js";
+import { cut, nameOf, namespaceOf, span } from "./words.js";
+
+const SHOWN = 200;
+
+export function Pods({ placement, address }) {
+  const fits = (pod) => matches(pod, address.find);
+  const waiting = placement.unplaced.filter(fits);
+  const leaving = [...placement.doomed].map((key) => placement.pods.get(key)).filter(fits).sort((a, b) => a.evictAt - b.evictAt);
+  const rest = placed(placement, address.find);
+  const found = waiting.length + leaving.length + rest.number;
+  return html`<nav class="pods" aria-label="pods">
+    <input type="search" placeholder="Find a pod, owner or node" aria-label="Find a pod, owner or node" value=${address.find}
+      onInput=${(event) => go({ find: event.target.value })} />
+    <div class="scroll">
+      <${Part} title="Pending" pods=${waiting} address=${address} line=${(pod) => shortReason(pod.reason) || "not tried yet"} />
+      <${Part} title="Evicted soon" pods=${leaving} address=${address} line=${(pod) => html`<${Countdown} to=${pod.evictAt} /> on ${cut(pod.node, 20)}`} />
+      <${Part} title="Placed" pods=${rest.shown} number=${rest.number} address=${address} line=${(pod) => `${pod.state === "Running" ? "" : `${pod.state}, `}on ${cut(pod.node || "no node", 24)}`} />
+      ${!found && html`<p class="hint">${address.find ? `No pod, owner or node has “${address.find}” in its name.` : "There are no pods yet."}</p>`}
+    </div>
+  </nav>`;
+}
+
+function Part({ title, pods, number = pods.length, line, address }) {
+  if (!pods.length) return null;
+  return html`<section><h2>${title} <span class="dim">${number.toLocaleString("en")}</span></h2>
+    <ul>${pods.slice(0, SHOWN).map((pod) => html`<li key=${pod.key} class=${address.pod === pod.key ? "chosen" : ""}>
+      <a href=${hashOf({ pod: pod.key })} onClick=${(event) => follow(event, { pod: pod.key })} title=${pod.key}>
+        <i class="pod ${SHAPES[pod.state] || "full"}" style=${{ "--colour": colourOf(pod, address.colour) }}></i>
+        <span class="name">${cut(nameOf(pod.key), 34)}</span> <span class="dim">${namespaceOf(pod.key) === "default" ? "" : namespaceOf(pod.key)}</span>
+        <span class="line">${line(pod)}</span>
+      </a></li>`)}</ul>
+    ${number > SHOWN && html`<p class="hint">and ${(number - SHOWN).toLocaleString("en")} more: search for them</p>`}
+  </section>`;
+}
+
+function Countdown({ to }) {
+  const [, tick] = useReducer((number) => number + 1, 0);
+  useEffect(() => {
+    const timer = setInterval(tick, 1000);
+    return () => clearInterval(timer);
+  }, []);
+  return html`<span class="countdown">in ${span(to - Date.now() / 1000)}</span>`;
+}
+
+// The first pods that are on nodes, and how many there are: not all are looked at when nobody searches.
+function placed(placement, find) {
+  const shown = [];
+  let number = 0;
+  for (const pod of placement.pods.values()) {
+    if (!find && shown.length === SHOWN) {
+      return { shown, number: placement.pods.size - placement.unplaced.length - placement.doomed.size };
+    }
+    if (pod.state === "Unscheduled" || placement.doomed.has(pod.key) || !matches(pod, find)) continue;
+    number++;
+    if (shown.length < SHOWN) shown.push(pod);
+  }
+  return { shown, number };
+}
+
+function matches(pod, find) {
+  if (!find) return true;
+  const text = find.toLowerCase();
+  return pod.key.toLowerCase().includes(text) || pod.owner.toLowerCase().includes(text) || pod.node.toLowerCase().includes(text);
+}
+
+// Kubernetes' text begins with "0/5 nodes are available:", which the list need not say again and again.
+export function shortReason(reason) {
+  return reason.replace(/^\d+\/\d+ nodes are available: /, "").split(". ")[0].replace(/\.$/, "");
+}

@@ -1,0 +1,28 @@
+// Numbers with their units, times, and names that fit.
+const STEPS = [["Ei", 2 ** 60], ["Pi", 2 ** 50], ["Ti", 2 ** 40], ["Gi", 2 ** 30], ["Mi", 2 ** 20], ["Ki", 2 ** 10]];
+const digits = (number) => (number >= 100 || Number.isInteger(number) ? Math.round(number) : number.toFixed(1));
+
+export const cpu = (milli) => (milli < 1000 && milli ? `${milli}m` : `${digits(milli / 1000)} CPU`);
+export function bytes(number) {
+  const [unit, size] = STEPS.find(([, step]) => number >= step) || ["B", 1];
+  return `${digits(number / size)} ${unit}`;
+}
+export const count = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+
+export function span(seconds) {
+  const whole = Math.max(0, Math.round(seconds));
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)} min${whole % 60 && whole < 600 ? ` ${whole % 60} s` : ""}`;
+  if (whole < 86400) return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
+  return `${Math.floor(whole / 86400)} d`;
+}
+export const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString("en-GB");
+
+// The end of a name tells pods and nodes apart, so it is cut in the middle.
+export function cut(name, most) {
+  if (name.length <= most) return name;
+  const tail = Math.floor((most - 1) * 0.6);
+  return `${name.slice(0, most - 1 - tail)}…${name.slice(-tail)}`;
+}
+export const nameOf = (key) => key.slice(key.indexOf("/") + 1);
+export const namespaceOf = (key) => key.slice(0, key.indexOf("/"));

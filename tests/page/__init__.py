@@ -1,0 +1,1 @@
+"""The page, by its parts and in a real browser."""

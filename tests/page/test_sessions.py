@@ -1,0 +1,53 @@
+"""Who may use the page."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+from moorage.page.sessions import SESSIONS_MAX, TOKENS_MAX, Sessions, read
+
+
+def test_a_token_opens_one_page() -> None:
+    sessions = Sessions()
+    token = sessions.token()
+    secret = sessions.exchange(token)
+    assert secret is not None
+    assert sessions.knows(secret)
+    assert sessions.exchange(token) is None
+    assert not sessions.knows(token)
+    assert sessions.exchange("") is None
+    assert not sessions.knows("")
+
+
+def test_tokens_and_pages_are_bounded() -> None:
+    sessions = Sessions()
+    first = sessions.token()
+    for _ in range(TOKENS_MAX):
+        sessions.token()
+    assert sessions.exchange(first) is None
+    secrets = [sessions.exchange(sessions.token()) for _ in range(SESSIONS_MAX + 1)]
+    assert secrets[0] is not None
+    assert secrets[-1] is not None
+    assert not sessions.knows(secrets[0])
+    assert sessions.knows(secrets[-1])
+
+
+def test_a_page_stays_open_over_a_restart_and_the_file_holds_no_secret(tmp_path: Path) -> None:
+    file = tmp_path / "page.json"
+    sessions = Sessions(file)
+    token = sessions.token()
+    secret = sessions.exchange(token)
+    assert secret is not None
+    assert secret not in file.read_text()
+    assert token not in file.read_text()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    again = Sessions(file)
+    assert again.knows(secret)
+    assert again.exchange(token) is None
+
+
+def test_a_damaged_file_closes_the_pages_that_were_open(tmp_path: Path) -> None:
+    file = tmp_path / "page.json"
+    file.write_text("[")
+    assert read(file).sessions == []
