@@ -6,13 +6,19 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from moorage import features
 from moorage.api import manifests
 from moorage.tools.cluster import Cluster, read_cluster
+
+if TYPE_CHECKING:
+    from moorage.client.kubeconfig import Kubeconfig
 
 FINDINGS, CANNOT_RUN = 1, 2
 
@@ -62,6 +68,40 @@ def gates_option(flag: str, name: str, what: str, **more: Any) -> Callable[[Any]
 feature_gates = gates_option(
     "--feature-gates", "gates", "Gates to turn on", callback=lambda _, __, text: parse_gates(text)
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenContext:
+    """A running cluster as the options `--kubeconfig` and `--context` name it."""
+
+    file: Path | None = None
+    context: str = ""
+
+    def load(self) -> Kubeconfig:
+        """The way to the cluster; ends the command when there is none."""
+        from moorage.client.kubeconfig import KubeconfigError, load
+
+        try:
+            return load(self.file, self.context)
+        except KubeconfigError as error:
+            cannot_run(str(error))
+
+
+def kubeconfig_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that name a running cluster, as kubectl has them; it is called with `kubeconfig`."""
+
+    @wraps(command)
+    def choosing(kubeconfig: Path | None, context: str, **rest: Any) -> Any:
+        return command(kubeconfig=ChosenContext(kubeconfig, context), **rest)
+
+    named = click.option("--context", default="", metavar="NAME", help="Another context than the current one.")(
+        choosing
+    )
+    return click.option(
+        "--kubeconfig", type=click.Path(dir_okay=False, path_type=Path),
+        help="How to reach the API server, and as whom. By default as kubectl: the files of KUBECONFIG, "
+             "~/.kube/config, or a pod's service account.",
+    )(named)  # fmt: skip
 
 
 def cannot_run(message: str) -> NoReturn:

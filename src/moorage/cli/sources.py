@@ -6,14 +6,16 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.cli.options import cannot_run, gates_option, parse_gates, read
+from moorage.cli.options import ChosenContext, cannot_run, gates_option, kubeconfig_options, parse_gates, read
 from moorage.features import NONE_ON, Gates
 from moorage.tools.cluster import Cluster
+
+if TYPE_CHECKING:
+    from moorage.client.kubeconfig import Kubeconfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +34,13 @@ def about_a_cluster(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options that say which cluster it is about; it is called with `asked`."""
 
     @wraps(command)
-    def asking(paths: tuple[str, ...], kubeconfig: Path | None, gates: Gates | None, **rest: Any) -> Any:
+    def asking(paths: tuple[str, ...], kubeconfig: ChosenContext, gates: Gates | None, **rest: Any) -> Any:
         return command(asked=_asked(paths, kubeconfig, gates), **rest)
 
     for option in reversed((
         click.option("-f", "--filename", "paths", multiple=True, metavar="PATH",
                      help="A file or folder of manifests, or - for standard input. May be repeated."),
-        click.option("--kubeconfig", type=click.Path(dir_okay=False, path_type=Path), envvar="KUBECONFIG",
-                     help="Ask the cluster that this file names."),
+        kubeconfig_options,
         gates_option("--feature-gates", "gates", "Gates to answer with",
                      callback=lambda _, __, text: parse_gates(text) if text else None),
     )):  # fmt: skip
@@ -47,25 +48,23 @@ def about_a_cluster(command: Callable[..., Any]) -> Callable[..., Any]:
     return asking
 
 
-def _asked(paths: tuple[str, ...], kubeconfig: Path | None, gates: Gates | None) -> Asked:
+def _asked(paths: tuple[str, ...], kubeconfig: ChosenContext, gates: Gates | None) -> Asked:
     if paths:
         cluster, source = read(paths), ", ".join(paths)
-    elif kubeconfig:
-        cluster, source = live(kubeconfig), str(kubeconfig)
     else:
-        cannot_run("which cluster? give --kubeconfig FILE, or manifests with -f")
+        config = kubeconfig.load()
+        cluster, source = live(config), config.source
     return Asked(cluster, gates or cluster.gates or NONE_ON, source)
 
 
-def live(file: Path) -> Cluster:
-    """What placement depends on in the cluster that a kubeconfig names; ends the command when it cannot be read."""
+def live(config: Kubeconfig) -> Cluster:
+    """What placement depends on in a running cluster; ends the command when it cannot be read."""
     from moorage.client import ApiError, Client
     from moorage.client.https import HTTPSTransport
-    from moorage.client.kubeconfig import KubeconfigError, load
     from moorage.tools.live import read_live
 
     async def ask() -> Cluster:
-        client = Client(HTTPSTransport(load(file), "moorage"))
+        client = Client(HTTPSTransport(config, "moorage"))
         try:
             return await read_live(client)
         finally:
@@ -73,5 +72,5 @@ def live(file: Path) -> Cluster:
 
     try:
         return asyncio.run(ask())
-    except (ApiError, KubeconfigError) as error:
+    except ApiError as error:
         cannot_run(str(error))
