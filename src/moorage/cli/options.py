@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -20,7 +21,7 @@ from moorage.tools.cluster import Cluster, read_cluster
 if TYPE_CHECKING:
     from moorage.client.kubeconfig import Kubeconfig
 
-FINDINGS, CANNOT_RUN = 1, 2
+FINDINGS, CANNOT_RUN, INTERRUPTED = 1, 2, 130
 
 
 class Commands(click.Group):
@@ -43,6 +44,9 @@ class Commands(click.Group):
 def _one_sentence() -> Iterator[None]:
     try:
         yield
+    except KeyboardInterrupt:
+        click.echo("moorage: interrupted", err=True)
+        sys.exit(INTERRUPTED)
     except click.UsageError as error:
         if error.ctx is None or type(error).show is not click.UsageError.show:
             raise  # a group without a command shows its help
@@ -112,10 +116,33 @@ def cannot_run(message: str) -> NoReturn:
 
 def read(paths: tuple[str, ...]) -> Cluster:
     """The objects of some files; ends the command when a file cannot be read at all."""
+    from moorage.tools.snapshot import SnapshotError, load_snapshot
+
+    cluster = Cluster()
     try:
-        return read_cluster(manifests.read(paths))
-    except manifests.ManifestError as error:
+        for is_snapshot, group in groupby(paths, _is_snapshot):
+            if not is_snapshot:
+                cluster.add(read_cluster(manifests.read(group)))
+                continue
+            for path in group:
+                with sys.stdin.buffer if path == "-" else Path(path).open("rb") as stream:
+                    cluster.add(load_snapshot(stream, manifests.STDIN if path == "-" else path))
+    except (manifests.ManifestError, SnapshotError) as error:
         cannot_run(str(error))
+    return cluster
+
+
+def _is_snapshot(path: str) -> bool:
+    from moorage.tools.snapshot import is_snapshot
+
+    try:
+        if path == "-":
+            peek = getattr(sys.stdin.buffer, "peek", None)
+            return peek is not None and is_snapshot(peek(2))
+        with Path(path).open("rb") as stream:
+            return is_snapshot(stream.read(2))
+    except (OSError, ValueError):
+        return False  # a folder, or what reading it as a manifest will say
 
 
 def wants_colour() -> bool | None:

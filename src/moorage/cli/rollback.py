@@ -8,8 +8,8 @@ from itertools import groupby
 import click
 import msgspec
 
-from moorage.cli.options import FINDINGS, ChosenContext, cannot_run, kubeconfig_options, read, wants_colour
-from moorage.cli.sources import live
+from moorage.cli.options import FINDINGS, cannot_run, wants_colour
+from moorage.cli.sources import Asked, about_a_cluster
 from moorage.features import Gate
 from moorage.tools.rollback import Rollback, RollbackFinding
 
@@ -30,11 +30,9 @@ def _complete(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
 
 @click.command()
 @click.argument("gate", metavar="GATE", callback=_gate, shell_complete=_complete)
-@kubeconfig_options
-@click.option("-f", "--filename", "paths", multiple=True, metavar="PATH",
-              help="Ask manifests instead: a file or folder, or - for standard input. May be repeated.")  # fmt: skip
+@about_a_cluster
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def rollback(gate: Gate, kubeconfig: ChosenContext, paths: tuple[str, ...], output: str) -> None:
+def rollback(gate: Gate, asked: Asked, output: str) -> None:
     """Say what turning GATE off would do: pods evicted, pods stuck, workloads stalled, volumes and claims cut off.
 
     The findings come in the order in which they are best dealt with, each with what to type.
@@ -53,12 +51,11 @@ def rollback(gate: Gate, kubeconfig: ChosenContext, paths: tuple[str, ...], outp
       moorage rollback TaintTolerationNodeAffinityCEL -f examples/
       kubectl get nodes,pods,deploy -A -o yaml | moorage rollback WildcardTolerationKeys -f -
     """
-    if paths:
-        cluster = read(paths)
-        if not cluster.items and not cluster.problems:
-            cannot_run(f"no objects of known kinds in {', '.join(paths)}")
-    else:
-        cluster = live(kubeconfig.load())
+    cluster = asked.cluster
+    if not cluster.items and not cluster.problems:
+        cannot_run(f"no objects of known kinds in {asked.source}")
+    for assumption in asked.assumptions:
+        click.echo(f"note: {assumption}", err=True)
     for problem in cluster.problems:
         click.echo(f"note: left out: {problem}", err=True)
     plan = Rollback(cluster, gate)

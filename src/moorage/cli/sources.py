@@ -1,21 +1,25 @@
-"""Which cluster a command is about: manifests, or a running cluster."""
+"""Which cluster a command is about: manifests, snapshots, or a running cluster."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from moorage.cli.options import ChosenContext, cannot_run, gates_option, kubeconfig_options, parse_gates, read
+from moorage.cli.progress import ReadingProgress
 from moorage.features import NONE_ON, Gates
 from moorage.tools.cluster import Cluster
 
 if TYPE_CHECKING:
     from moorage.client.kubeconfig import Kubeconfig
+    from moorage.tools.live import LiveReader
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,8 @@ class Asked:
     """What the cluster was read from, for sentences: `pods.yaml, nodes.yaml`."""
     assumptions: tuple[str, ...] = ()
     """What is taken for granted because it could not be read, in whole sentences."""
+    namespace: str = "default"
+    """The namespace that is meant when none is named: that of the context."""
 
 
 def about_a_cluster(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -39,9 +45,9 @@ def about_a_cluster(command: Callable[..., Any]) -> Callable[..., Any]:
 
     for option in reversed((
         click.option("-f", "--filename", "paths", multiple=True, metavar="PATH",
-                     help="A file or folder of manifests, or - for standard input. May be repeated."),
+                     help="A file or folder of manifests, a snapshot, or - for standard input. May be repeated."),
         kubeconfig_options,
-        gates_option("--feature-gates", "gates", "Gates to answer with",
+        gates_option("--feature-gates", "gates", "Gates to answer with instead of those of the cluster",
                      callback=lambda _, __, text: parse_gates(text) if text else None),
     )):  # fmt: skip
         asking = option(asking)
@@ -50,27 +56,47 @@ def about_a_cluster(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def _asked(paths: tuple[str, ...], kubeconfig: ChosenContext, gates: Gates | None) -> Asked:
     if paths:
-        cluster, source = read(paths), ", ".join(paths)
+        cluster, source, namespace = read(paths), ", ".join(paths), "default"
     else:
         config = kubeconfig.load()
-        cluster, source = live(config), config.source
-    return Asked(cluster, gates or cluster.gates or NONE_ON, source)
+        cluster, source, namespace = live(config), config.source, config.namespace
+    assumptions = tuple(_assumptions(cluster, gates))
+    return Asked(cluster, gates or cluster.gates or NONE_ON, source, assumptions, namespace)
+
+
+def _assumptions(cluster: Cluster, gates: Gates | None) -> list[str]:
+    said = [f"{resource} could not be read, and are taken to be none" for resource in cluster.unread]
+    if cluster.is_complete and cluster.gates is None and gates is None:
+        said.append("the cluster does not say which gates are on: all are taken to be off (see --feature-gates)")
+    return said
 
 
 def live(config: Kubeconfig) -> Cluster:
     """What placement depends on in a running cluster; ends the command when it cannot be read."""
+
+    async def ask(reader: LiveReader) -> Cluster:
+        cluster = await reader.cluster()
+        cluster.gates = await reader.gates()
+        return cluster
+
+    return reading(config, ask)
+
+
+def reading(config: Kubeconfig, ask: Callable[[LiveReader], Awaitable[_T]]) -> _T:
+    """The result of asking a running cluster, with progress on a terminal; ends the command when it fails."""
     from moorage.client import ApiError, Client
     from moorage.client.https import HTTPSTransport
-    from moorage.tools.live import read_live
+    from moorage.tools.live import LiveReader
 
-    async def ask() -> Cluster:
+    async def answer() -> _T:
         client = Client(HTTPSTransport(config, "moorage"))
         try:
-            return await read_live(client)
+            with ReadingProgress() as progress:
+                return await ask(LiveReader(client, progress))
         finally:
             await client.close()
 
     try:
-        return asyncio.run(ask())
+        return asyncio.run(answer())
     except ApiError as error:
-        cannot_run(str(error))
+        cannot_run(f"{config.url}: {error}" if config.url not in str(error) else str(error))

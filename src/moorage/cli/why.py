@@ -46,7 +46,7 @@ def why(asked: Asked, output: str) -> None:
         cannot_run(f"no pods and no pod templates in {asked.source}")
     if not len(explainer.nodes):
         cannot_run(f"no nodes in {asked.source}: add them with -f, for example from `kubectl get nodes -o yaml`")
-    for note in cluster.notes():
+    for note in (*asked.assumptions, *cluster.notes()):
         click.echo(f"note: {note}", err=True)
     explanations = explainer.explain_all()
     findings = (_write_data if output in ("json", "yaml") else _write_text)(explanations, explainer, output)
