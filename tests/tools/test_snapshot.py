@@ -190,8 +190,12 @@ def test_an_object_that_does_not_fit_is_named_and_the_others_are_kept() -> None:
     assert [str(each) for each in page.problems] == ["pods: Expected `object | null`, got `int` - at `$.metadata`"]
 
 
+def _zipped(content: bytes) -> bytes:
+    return gzip.compress(content, mtime=0)
+
+
 def _line(**header: Any) -> bytes:
-    return gzip.compress(json.dumps(header).encode() + b"\n")
+    return _zipped(json.dumps(header).encode() + b"\n")
 
 
 _HEADER = {"apiVersion": "moorage.dev/v1", "kind": "Snapshot", "version": 1}
@@ -202,17 +206,18 @@ _HEADER = {"apiVersion": "moorage.dev/v1", "kind": "Snapshot", "version": 1}
     [
         (_line(**_HEADER | {"version": 2}), "is a snapshot of version 2, but version 1 is read: take it again"),
         (_line(apiVersion="v1", kind="Pod"), "is no snapshot: take one with `moorage snapshot -o FILE`"),
-        (gzip.compress(b"kind: Pod\n"), "is no snapshot: JSON is malformed"),
-        (gzip.compress(b""), "is no snapshot: Input data was truncated"),
+        (_zipped(b"kind: Pod\n"), "is no snapshot: JSON is malformed"),
+        (_zipped(b""), "is no snapshot: Input data was truncated"),
         (_line(**_HEADER), "is cut off: take it again"),
         (_line(**_HEADER)[:-9], "is cut off: take it again"),
         (_line(**_HEADER)[:-4] + b"\0\0\0\0", "is damaged: "),
         (_line(**_HEADER | {"gates": "Nope=true"}), "gates: unknown feature gate 'Nope'"),
         (
-            gzip.compress(json.dumps(_HEADER).encode() + b'\n{"apiVersion": "v9", "kind": "NewList", "items": []}\n'),
+            _zipped(json.dumps(_HEADER).encode() + b'\n{"apiVersion": "v9", "kind": "NewList", "items": []}\n'),
             "holds NewList of v9, which is unknown: take it again",
         ),
     ],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_is_no_snapshot_is_one_sentence(content: bytes, sentence: str) -> None:
     with pytest.raises(SnapshotError) as caught:

@@ -53,7 +53,8 @@ def snapshot(output: str, kubeconfig: ChosenContext) -> None:
 
     counts = reading(config, write)
     if output != "-":
-        click.echo(f"{output}: {sum(counts.values()):,} objects, {counts['nodes']:,} nodes, {counts['pods']:,} pods")
+        nodes, pods, objects = counts["nodes"], counts["pods"], sum(counts.values())
+        click.echo(f"{output}: nodes {nodes:,}, pods {pods:,}, objects in all {objects:,}")
 
 
 @contextmanager

@@ -99,4 +99,5 @@ def reading(config: Kubeconfig, ask: Callable[[LiveReader], Awaitable[_T]]) -> _
     try:
         return asyncio.run(answer())
     except ApiError as error:
-        cannot_run(f"{config.url}: {error}" if config.url not in str(error) else str(error))
+        said = f"it does not know who asks, so check the kubeconfig: {error}" if error.code == 401 else str(error)
+        cannot_run(said if config.url in said else f"{config.url}: {said}")

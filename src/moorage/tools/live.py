@@ -31,7 +31,7 @@ _GATE = re.compile(rb'^kubernetes_feature_enabled\{name="([^"]*)"[^}]*\} ([\d.]+
 Take = Callable[[Kind, ReducedPage], None]
 
 
-class Progress(Protocol):
+class ReadProgress(Protocol):
     """Hears how far the reading of a kind is."""
 
     def __call__(self, resource: str, done: int, total: int | None) -> None:
@@ -43,7 +43,7 @@ class LiveReader:
     """Reads a running cluster."""
 
     client: Client
-    progress: Progress | None = None
+    progress: ReadProgress | None = None
     clock: Clock = field(default_factory=Clock)
     unread: dict[str, str] = field(default_factory=dict)
     """The resources that may not be read, and what the server says to that."""
