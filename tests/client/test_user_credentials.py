@@ -21,6 +21,7 @@ from moorage.client import ApiError, Unavailable
 from moorage.client.clock import ManualClock
 from moorage.client.https import HTTPSTransport
 from moorage.client.kubeconfig import load
+from tests.apiserver.kubectl import needs_kubectl
 from tests.client.scripted import Scripted, Serve, Visit, scripted
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -283,3 +284,24 @@ async def test_a_client_certificate_that_is_replaced_is_shown_from_then_on(tmp_p
         assert await asked() == "joe"
         assert len(server.visits) == 3
         await server.transport.close()
+
+
+@needs_kubectl
+@pytest.mark.parametrize("version", [_V1, _V1BETA1])
+@pytest.mark.parametrize("told", [False, True])
+@pytest.mark.parametrize("extensions", [None, [{"name": "client.authentication.k8s.io/exec", "extension": {"a": 1}}]])
+async def test_a_plugin_is_told_what_kubectl_tells_it(
+    tmp_path: Path, version: str, told: bool, extensions: list[Data] | None
+) -> None:
+    command = _plugin(tmp_path, _printing({"token": "issued"}, version))
+    settings: Data = {"extensions": extensions} if extensions else {}
+    async with _server(tmp_path, _exec(command, version, provideClusterInfo=told), **settings) as (server, _):
+        await _shown(server)
+        ours = json.loads((tmp_path / "info").read_text())
+        kubectl = await asyncio.create_subprocess_exec(
+            "kubectl", "get", "--raw", "/api", "--kubeconfig", str(tmp_path / "as-user"), stdout=asyncio.subprocess.PIPE
+        )
+        answer, _ = await kubectl.communicate()
+        assert b"Bearer issued" in answer
+        assert _runs(tmp_path) == 2
+        assert json.loads((tmp_path / "info").read_text()) == ours

@@ -19,6 +19,7 @@ from moorage.api import kinds
 from moorage.api.meta import Data
 from moorage.api.node import Node
 from moorage.api.pod import Pod
+from moorage.api.resource import ExactDeviceRequest, ResourceClaim
 from moorage.client import Client, Forbidden, TooManyRequests, Unavailable
 from moorage.client.clock import ManualClock
 from moorage.client.transport import Answer
@@ -123,6 +124,20 @@ async def test_a_kind_that_may_not_be_read_is_named_and_one_that_is_not_served_i
     await reader.write(SnapshotWriter(stream, _START, None))
     stream.seek(0)
     assert load_snapshot(stream, "file").unread == {"persistentvolumes": "may not be listed"}
+
+
+async def test_devices_of_an_older_server_are_read_in_its_version() -> None:
+    request = {"name": "gpu", "deviceClassName": "gpu", "allocationMode": "All"}
+    claim = {"metadata": {"name": "c", "namespace": "default"}, "spec": {"devices": {"requests": [request]}}}
+
+    def refuse(path: str, _: dict[str, str]) -> Answer | None:
+        return _status(404, "NotFound", "not here") if path.startswith("/apis/resource.k8s.io/v1/") else None
+
+    cluster = await LiveReader(Client(_Server({"resourceclaims": [claim]}, refuse))).cluster()
+    assert not cluster.problems
+    (found,) = [claim for _, claim in cluster.of(ResourceClaim)]
+    (asked,) = found.spec.devices.requests
+    assert asked.exactly == ExactDeviceRequest(device_class_name="gpu", allocation_mode="All")
 
 
 async def test_who_may_read_nothing_is_told_so() -> None:

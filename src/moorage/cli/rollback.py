@@ -54,8 +54,8 @@ def rollback(gate: Gate, asked: Asked, output: str) -> None:
     cluster = asked.cluster
     if not cluster.items and not cluster.problems:
         cannot_run(f"no objects of known kinds in {asked.source}")
-    for assumption in asked.assumptions:
-        click.echo(f"note: {assumption}", err=True)
+    for resource in cluster.unread:
+        click.echo(f"note: {resource} could not be read, and are taken to be none", err=True)
     for problem in cluster.problems:
         click.echo(f"note: left out: {problem}", err=True)
     plan = Rollback(cluster, gate)

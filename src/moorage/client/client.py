@@ -112,9 +112,17 @@ class Client:
                 return Listing(items, page.metadata.resource_version)
             query["continue"] = page.metadata.continue_
 
-    async def page(self, kind: Kind, namespace: str = "", *, limit: int, continue_: str = "") -> bytes:
-        """A page of the objects of a kind, as the server answers it. Raises Expired when `continue_` is too old."""
-        return await self._page(kind, namespace, {"limit": str(limit), "continue": continue_})
+    async def page(
+        self, kind: Kind, namespace: str = "", *, limit: int, continue_: str = "", version: str = ""
+    ) -> bytes:
+        """A page of the objects of a kind, as the server answers it. Raises Expired when `continue_` is too old.
+
+        An older version of the kind is asked for by its name, and answered as it is.
+        """
+        query = {"limit": str(limit), "continue": continue_}
+        if version:
+            return await self._request("GET", _target(path(kind, namespace, version=version), query))
+        return await self._page(kind, namespace, query)
 
     async def _page(self, kind: Kind, namespace: str, query: Mapping[str, str]) -> bytes:
         while True:

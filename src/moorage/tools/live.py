@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Container, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -17,7 +18,8 @@ from moorage.client.clock import Clock
 from moorage.features import Gate, Gates
 from moorage.tools.cluster import Cluster
 from moorage.tools.snapshot import KINDS, ReducedPage, SnapshotWriter, reduce_page
-from moorage.tools.snapshot.file import add_items
+from moorage.tools.snapshot.fields import upgrade_page
+from moorage.tools.snapshot.file import add_items, bring_into_order
 
 _PAGE_SIZE = 1000
 _AT_ONCE = 4
@@ -57,6 +59,7 @@ class LiveReader:
             add_items(cluster, kind, page.items, kind.resource)
 
         await self._read_all(_chosen(only), take)
+        bring_into_order(cluster)
         cluster.unread = self.unread
         return cluster
 
@@ -90,19 +93,23 @@ class LiveReader:
     async def _read_some(self, waiting: Iterator[Kind], take: Take) -> None:
         for kind in waiting:
             try:
-                await self._read(kind, take)
-            except Missing:
-                continue  # the server does not have the kind, so there are no objects of it
+                await self._read_any_version(kind, take)
             except Forbidden as error:
                 self.unread[kind.resource] = str(error)
 
-    async def _read(self, kind: Kind, take: Take) -> None:
-        namespace = _NODE_LEASES if kind.kind == "Lease" else ""
+    async def _read_any_version(self, kind: Kind, take: Take) -> None:
+        for version in ("", *reversed(kind.older_versions)):
+            with suppress(Missing):
+                await self._read(kind, version, take)
+                return
+        # The server does not have the kind, so there are no objects of it.
+
+    async def _read(self, kind: Kind, version: str, take: Take) -> None:
         continue_, done = "", 0
         while True:
-            body = await self._page(kind, namespace, continue_)
+            body = await self._page(kind, version, continue_)
             try:
-                page = reduce_page(kind, body)
+                page = reduce_page(kind, upgrade_page(kind, version, body) if version else body)
             except (msgspec.DecodeError, UnicodeError) as error:
                 raise Unavailable(502, "BadGateway", f"the list of {kind.resource} cannot be read: {error}") from None
             take(kind, page)
@@ -113,11 +120,12 @@ class LiveReader:
             if not continue_:
                 return
 
-    async def _page(self, kind: Kind, namespace: str, continue_: str) -> bytes:
+    async def _page(self, kind: Kind, version: str, continue_: str) -> bytes:
+        namespace = _NODE_LEASES if kind.kind == "Lease" else ""
         attempt = 0
         while True:
             try:
-                return await self.client.page(kind, namespace, limit=_PAGE_SIZE, continue_=continue_)
+                return await self.client.page(kind, namespace, limit=_PAGE_SIZE, continue_=continue_, version=version)
             except Expired as error:
                 # The rest is read as it is now: other kinds are of other moments anyway.
                 if not error.continue_ or error.continue_ == continue_:

@@ -120,6 +120,17 @@ def reduce_page(kind: Kind, body: bytes) -> ReducedPage:
     return ReducedPage(_encode(items), len(items), page.metadata.continue_ or "", page.metadata.remaining, problems)
 
 
+def upgrade_page(kind: Kind, version: str, body: bytes) -> bytes:
+    """A list of an older version of a kind as one of the version that is known. Raises msgspec.DecodeError."""
+    page: Data = msgspec.json.decode(body)
+    if kind.upgrade is not None:
+        said = {"apiVersion": f"{kind.group}/{version}", "kind": kind.kind}
+        page["items"] = [
+            kind.upgrade({**item, **said}) | {"apiVersion": kind.api_version} for item in page.get("items") or ()
+        ]
+    return _encode(page)
+
+
 def _one(kind: Kind, raw: msgspec.Raw, problems: list[ManifestError]) -> Any:
     try:
         return msgspec.convert(without_nulls(msgspec.json.decode(raw)), reduced(struct_of(kind)), dec_hook=_hook)

@@ -22,7 +22,7 @@ from moorage.api.meta import Object
 from moorage.client.clock import timestamp
 from moorage.features import Gates
 from moorage.tools.cluster import Cluster, ClusterObject
-from moorage.tools.snapshot.fields import ReducedPage, struct_of
+from moorage.tools.snapshot.fields import KINDS, ReducedPage, struct_of
 
 VERSION = 1
 _API_VERSION, _KIND, _END = "moorage.dev/v1", "Snapshot", "SnapshotEnd"
@@ -65,6 +65,7 @@ class _Line(msgspec.Struct, rename="camel"):
     items: msgspec.Raw = msgspec.Raw(b"[]")
 
 
+_ORDER = {struct_of(kind): number for number, kind in enumerate(KINDS)}
 _Read = TypeVar("_Read")
 
 
@@ -119,6 +120,7 @@ def load_snapshot(stream: BinaryIO, name: str) -> Cluster:
     for text in lines:
         line = _read(text, _Line, name)
         if line.kind == _END:
+            bring_into_order(cluster)
             end = _read(text, SnapshotEnd, name)
             cluster.unread = end.unread
             cluster.problems += (ManifestError(problem, name) for problem in end.left_out)
@@ -140,6 +142,11 @@ def add_items(cluster: Cluster, kind: Kind, items: bytes | msgspec.Raw, source: 
                 cluster.items.append(ClusterObject(convert(msgspec.json.decode(raw), struct_of(kind))))
             except DecodeError as error:
                 cluster.problems.append(ManifestError(str(error), source))
+
+
+def bring_into_order(cluster: Cluster) -> None:
+    """Sort objects by kind: several kinds are read at a time, and pages come as they come."""
+    cluster.items.sort(key=lambda item: _ORDER[type(item.object)])
 
 
 @cache
