@@ -26,7 +26,7 @@ class Ended(NamedTuple):
 
 def moorage(*args: str, stdin: str = "", **env: str) -> Ended:
     """Run a command to its end; an exception that it does not catch fails the test."""
-    variables = {"KUBECONFIG": None, "NO_COLOR": None, **env}
+    variables = {"KUBECONFIG": "none", "NO_COLOR": None, **env}
     result = CliRunner().invoke(
         main, args, input=stdin, env=variables, prog_name="moorage", catch_exceptions=False
     )  # fmt: skip

@@ -53,9 +53,12 @@ class Scripted:
 
 
 @asynccontextmanager
-async def scripted(directory: Path, serve: Serve, clock: Clock | None = None) -> AsyncIterator[Scripted]:
+async def scripted(
+    directory: Path, serve: Serve, clock: Clock | None = None, *, client_certificates: bool = False
+) -> AsyncIterator[Scripted]:
     """Serve each connection with a function; the connection ends when it returns."""
     material = certificates.prepare(directory)
+    tls = material.tls([material.authority.certificate] if client_certificates else ())
     visits: list[Visit] = []
     tasks: set[asyncio.Task[None]] = set()
 
@@ -71,7 +74,7 @@ async def scripted(directory: Path, serve: Serve, clock: Clock | None = None) ->
         finally:
             writer.transport.abort()
 
-    server = await asyncio.start_server(visited, "127.0.0.1", 0, ssl=material.tls())
+    server = await asyncio.start_server(visited, "127.0.0.1", 0, ssl=tls)
     port = server.sockets[0].getsockname()[1]
     file = directory / "kubeconfig"
     file.write_text(

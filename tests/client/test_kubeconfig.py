@@ -14,7 +14,7 @@ import yaml
 from moorage.api.meta import Data
 from moorage.apiserver.access import certificates
 from moorage.apiserver.access.certificates import Certificates
-from moorage.client.kubeconfig import KubeconfigError, load
+from moorage.client.kubeconfig import Kubeconfig, KubeconfigError, load
 
 
 @pytest.fixture(scope="module")
@@ -47,17 +47,27 @@ def _written(directory: Path, data: Any) -> Path:
     return file
 
 
+def _token(known: Kubeconfig) -> str:
+    assert known.credentials
+    return known.credentials.token()
+
+
+def _tls(known: Kubeconfig) -> ssl.SSLContext:
+    assert known.trust
+    return known.trust.tls()
+
+
 def test_the_current_context_says_where_and_who(tmp_path: Path, config: Data) -> None:
     known = load(_written(tmp_path, config))
-    assert (known.host, known.port, known.namespace, known.token()) == ("10.0.0.1", 6443, "web", "secret")
-    assert known.tls.verify_mode is ssl.CERT_REQUIRED
-    assert len(known.tls.get_ca_certs()) == 1
+    assert (known.host, known.port, known.namespace, _token(known)) == ("10.0.0.1", 6443, "web", "secret")
+    assert _tls(known).verify_mode is ssl.CERT_REQUIRED
+    assert len(_tls(known).get_ca_certs()) == 1
 
 
 def test_a_named_context_is_read_instead(tmp_path: Path, config: Data) -> None:
     known = load(_written(tmp_path, config), "other")
     assert known.url == "https://api.example.com:443/k8s/clusters/c-1"
-    assert (known.namespace, known.token(), known.server_name) == ("default", "", "api.example.com")
+    assert (known.namespace, _token(known), known.server_name) == ("default", "", "api.example.com")
 
 
 def test_files_are_found_beside_the_kubeconfig(tmp_path: Path, config: Data, material: Certificates) -> None:
@@ -73,10 +83,10 @@ def test_files_are_found_beside_the_kubeconfig(tmp_path: Path, config: Data, mat
         "token": "another",
     }  # fmt: skip
     known = load(_written(tmp_path, config))
-    assert known.token() == "from-a-file"
+    assert _token(known) == "from-a-file"
     assert known.authority == "[::1]:6443"
     (tmp_path / "token").write_text("renewed")
-    assert known.token() == "renewed"
+    assert _token(known) == "renewed"
 
 
 def test_a_client_certificate_may_be_inline(tmp_path: Path, config: Data, material: Certificates) -> None:
@@ -93,7 +103,7 @@ def test_verification_can_be_turned_off_and_names_replaced(tmp_path: Path, confi
         "server": "https://10.0.0.1", "insecure-skip-tls-verify": True, "tls-server-name": "kubernetes",
     }  # fmt: skip
     known = load(_written(tmp_path, config))
-    assert (known.port, known.server_name, known.tls.verify_mode) == (443, "kubernetes", ssl.CERT_NONE)
+    assert (known.port, known.server_name, _tls(known).verify_mode) == (443, "kubernetes", ssl.CERT_NONE)
 
 
 _CLUSTER, _USER = ("clusters", 0, "cluster"), ("users", 0, "user")
@@ -111,7 +121,12 @@ _CLUSTER, _USER = ("clusters", 0, "cluster"), ("users", 0, "user")
         ((*_CLUSTER, "server"), "", "clusters[here].cluster.server: is missing"),
         (
             (*_CLUSTER, "server"), "http://10.0.0.1",
-            "clusters[here].cluster.server: expected https://host:port, got 'http://10.0.0.1'",
+            "clusters[here].cluster.server: without TLS only this machine is asked, as with kubectl proxy, "
+            "got 'http://10.0.0.1'",
+        ),
+        (
+            (*_CLUSTER, "server"), "10.0.0.1:6443",
+            "clusters[here].cluster.server: expected https://host:port, got '10.0.0.1:6443'",
         ),
         (
             (*_CLUSTER, "server"), "https://h:99999",
@@ -133,17 +148,39 @@ _CLUSTER, _USER = ("clusters", 0, "cluster"), ("users", 0, "user")
             (*_CLUSTER, "insecure-skip-tls-verify"), "yes, please",
             "clusters[here].cluster.insecure-skip-tls-verify: expected true or false, got a string",
         ),
-        ((*_CLUSTER, "proxy-url"), "http://p", "clusters[here].cluster.proxy-url: proxies are not supported"),
+        (
+            (*_CLUSTER, "proxy-url"), "ftp://p",
+            "clusters[here].cluster.proxy-url: expected http://, https:// or socks5://host:port, got 'ftp://p'",
+        ),
         ((*_USER, "token"), 12345, "users[admin].user.token: expected a string, got an integer: put it in quotes"),
         ((*_USER, "token"), "two words", "users[admin].user.token: is no bearer token"),
         (
             (*_USER, "exec"), {"command": "aws"},
-            "users[admin].user.exec: exec plugins are not supported; a token or a client certificate is",
+            "users[admin].user.exec.apiVersion: expected client.authentication.k8s.io/v1 or "
+            "client.authentication.k8s.io/v1beta1, got ''",
         ),
         (
+            (*_USER, "exec"), {"command": "true", "apiVersion": "client.authentication.k8s.io/v1"},
+            "users[admin].user.exec.interactiveMode: expected Never, IfAvailable, Always, got ''",
+        ),
+        (
+            (*_USER, "exec"),
+            {"command": "no-such-program", "apiVersion": "client.authentication.k8s.io/v1beta1",
+             "installHint": "It comes with\nthe cloud's tools."},
+            "users[admin].user.exec.command: there is no program 'no-such-program': It comes with the cloud's tools.",
+        ),
+        (
+            (*_USER, "auth-provider"), {"name": "gcp"},
+            "users[admin].user.auth-provider: auth providers are not supported; "
+            "an exec plugin, a token or a certificate is",
+        ),
+        ((*_USER, "as-groups"), ["a"], "users[admin].user.as: is missing: groups, uid and extras belong to a user"),
+        ((*_USER, "as"), "a\r\nb", "users[admin].user.as: Impersonate-User cannot be 'a\\r\\nb'"),
+        (("contexts",), [{"context": {}}], "contexts: every entry is a map with a name and a context"),
+        (("users",), [{"name": "a"}, {"name": "a"}], "users: 'a' is given twice"),
+        (
             (*_USER, "username"), "jane",
-            "users[admin].user.username: user names with passwords are not supported; "
-            "a token or a client certificate is",
+            "users[admin].user: has a token and a user name: only one of them can be shown",
         ),
         (
             (*_USER, "client-key-data"), "YWJj",
@@ -199,7 +236,7 @@ def test_a_certificate_of_another_key_is_refused(tmp_path: Path, config: Data, m
         ("clusters: []\nusers: [", r"config:2: not YAML: did not find expected node content"),
         ("clusters:\n\t- name: x", r"config:2: not YAML: a tab stands where the line is indented"),
         ("users: []\nusers: []", r"config:2: not YAML: key 'users' is given twice"),
-        ("", "is no kubeconfig"),
+        ("", "current-context: is missing: name a context"),
         ("- 1", "is no kubeconfig"),
         ("contexts: 1\ncurrent-context: x", "contexts: expected a list"),
     ],
@@ -229,4 +266,5 @@ def test_a_token_file_without_a_token_is_refused(tmp_path: Path, config: Data, c
 
 
 def test_secrets_are_not_shown(tmp_path: Path, config: Data) -> None:
-    assert "secret" not in repr(load(_written(tmp_path, config)))
+    config["users"][0]["user"]["token"] = "hush-hush"
+    assert "hush-hush" not in repr(load(_written(tmp_path, config)))

@@ -250,6 +250,7 @@ class PodSpec(Wire):
     scheduler_name: str = ""
     priority: Int32 | None = None
     priority_class_name: str = ""
+    runtime_class_name: str | None = None
     preemption_policy: str | None = None
     overhead: ResourceList = {}
     resources: ResourceRequirements | None = None

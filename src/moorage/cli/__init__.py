@@ -11,6 +11,7 @@ from moorage.cli.lint import lint
 from moorage.cli.options import Commands
 from moorage.cli.perf import perf
 from moorage.cli.rollback import rollback
+from moorage.cli.snapshot import snapshot
 from moorage.cli.store import store
 from moorage.cli.ui import ui
 from moorage.cli.up import apiserver, up
@@ -32,6 +33,7 @@ def main() -> None:
       moorage lint manifests/                    what admission refuses, and what is probably wrong
       moorage cel check --env node EXPRESSION    whether an expression is admitted, and what it costs
       moorage rollback GATE -f manifests/        what turning a gate off would do
+      moorage snapshot -o cluster.gz             what placement depends on in a cluster, in a file
       moorage perf --config workloads.yaml       how fast pods are placed
       moorage store backup copy                  a copy of a cluster, taken while it runs
 
@@ -51,3 +53,9 @@ main.add_command(apiserver)
 main.add_command(scheduler)
 main.add_command(controllers)
 main.add_command(store)
+main.add_command(snapshot)
+
+
+def kubectl_plugin() -> None:
+    """The same commands as `kubectl moorage`: kubectl starts the program `kubectl-moorage`."""
+    main(prog_name="kubectl moorage")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moorage.cli.logs import log_options
-from moorage.cli.options import cannot_run, feature_gates
+from moorage.cli.options import ChosenContext, cannot_run, feature_gates, kubeconfig_options
 from moorage.features import Gates
 
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ Start = Callable[["Client"], tuple["CollectorRegistry", Callable[[], Awaitable[N
 
 def _component_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed((
-        click.option("--kubeconfig", type=_FILE, required=True, envvar="KUBECONFIG",
-                     help="How to reach the API server, and as whom."),
+        kubeconfig_options,
         feature_gates,
         click.option("--leader-elect/--no-leader-elect", default=True, show_default=True,
                      help="Work only while holding the lease, so that one of several does."),
@@ -79,8 +78,9 @@ def scheduler(config: Path | None, gates: Gates, leader_elect: bool, **connectio
               help="The certificate by which pods know the API server, given to each namespace as kube-root-ca.crt. "
                    "By default that of the kubeconfig.")  # fmt: skip
 def controllers(
-    hollow_nodes: bool, root_ca_file: Path | None, gates: Gates, leader_elect: bool, kubeconfig: Path, **connection: Any
-) -> None:
+    hollow_nodes: bool, root_ca_file: Path | None, gates: Gates, leader_elect: bool, kubeconfig: ChosenContext,
+    **connection: Any,
+) -> None:  # fmt: skip
     """Evict, replace, collect: the controllers alone, beside any Kubernetes API server.
 
     \b
@@ -105,19 +105,15 @@ def controllers(
     _serve("controllers", start, gates, leader_elect, kubeconfig, **connection)
 
 
-def _root_certificate(file: Path | None, kubeconfig: Path) -> str:
+def _root_certificate(file: Path | None, kubeconfig: ChosenContext) -> str:
     """The certificate that pods are to trust; empty when the kubeconfig names none: the system's authorities apply."""
     import ssl
 
-    from moorage.client.kubeconfig import KubeconfigError, load
-
+    if file is None:
+        return kubeconfig.load().trusted
     try:
-        if file is None:
-            return load(kubeconfig).trusted
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(file)
         return file.read_text("ascii")
-    except KubeconfigError as error:
-        cannot_run(str(error))
     except (ssl.SSLError, UnicodeError):
         cannot_run(f"{file}: holds no certificate in PEM form")
     except OSError as error:
@@ -128,19 +124,15 @@ _LEASES = {"scheduler": "kube-scheduler", "controllers": "kube-controller-manage
 
 
 def _serve(
-    component: str, start: Start, gates: Gates, leader_elect: bool, kubeconfig: Path, metrics_port: int | None
+    component: str, start: Start, gates: Gates, leader_elect: bool, kubeconfig: ChosenContext, metrics_port: int | None
 ) -> None:
     import uvloop
 
-    from moorage.client.kubeconfig import KubeconfigError, load
     from moorage.garbage import collect_seldom
 
-    try:
-        config = load(kubeconfig)
-        collect_seldom()
-        uvloop.run(_run(component, start, gates if leader_elect else None, config, metrics_port))
-    except KubeconfigError as error:
-        cannot_run(str(error))
+    config = kubeconfig.load()
+    collect_seldom()
+    uvloop.run(_run(component, start, gates if leader_elect else None, config, metrics_port))
 
 
 async def _run(component: str, start: Start, gates: Gates | None, config: Kubeconfig, port: int | None) -> None:

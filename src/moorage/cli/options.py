@@ -6,7 +6,11 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from dataclasses import dataclass
+from functools import wraps
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -14,7 +18,10 @@ from moorage import features
 from moorage.api import manifests
 from moorage.tools.cluster import Cluster, read_cluster
 
-FINDINGS, CANNOT_RUN = 1, 2
+if TYPE_CHECKING:
+    from moorage.client.kubeconfig import Kubeconfig
+
+FINDINGS, CANNOT_RUN, INTERRUPTED = 1, 2, 130
 
 
 class Commands(click.Group):
@@ -37,6 +44,9 @@ class Commands(click.Group):
 def _one_sentence() -> Iterator[None]:
     try:
         yield
+    except KeyboardInterrupt:
+        click.echo("moorage: interrupted", err=True)
+        sys.exit(INTERRUPTED)
     except click.UsageError as error:
         if error.ctx is None or type(error).show is not click.UsageError.show:
             raise  # a group without a command shows its help
@@ -64,6 +74,40 @@ feature_gates = gates_option(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class ChosenContext:
+    """A running cluster as the options `--kubeconfig` and `--context` name it."""
+
+    file: Path | None = None
+    context: str = ""
+
+    def load(self) -> Kubeconfig:
+        """The way to the cluster; ends the command when there is none."""
+        from moorage.client.kubeconfig import KubeconfigError, load
+
+        try:
+            return load(self.file, self.context)
+        except KubeconfigError as error:
+            cannot_run(str(error))
+
+
+def kubeconfig_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that name a running cluster, as kubectl has them; it is called with `kubeconfig`."""
+
+    @wraps(command)
+    def choosing(kubeconfig: Path | None, context: str, **rest: Any) -> Any:
+        return command(kubeconfig=ChosenContext(kubeconfig, context), **rest)
+
+    named = click.option("--context", default="", metavar="NAME", help="Another context than the current one.")(
+        choosing
+    )
+    return click.option(
+        "--kubeconfig", type=click.Path(dir_okay=False, path_type=Path),
+        help="How to reach the API server, and as whom. By default as kubectl: the files of KUBECONFIG, "
+             "~/.kube/config, or a pod's service account.",
+    )(named)  # fmt: skip
+
+
 def cannot_run(message: str) -> NoReturn:
     """End the command with one sentence and exit code 2."""
     click.echo(f"moorage: {message}", err=True)
@@ -72,10 +116,33 @@ def cannot_run(message: str) -> NoReturn:
 
 def read(paths: tuple[str, ...]) -> Cluster:
     """The objects of some files; ends the command when a file cannot be read at all."""
+    from moorage.tools.snapshot import SnapshotError, load_snapshot
+
+    cluster = Cluster()
     try:
-        return read_cluster(manifests.read(paths))
-    except manifests.ManifestError as error:
+        for is_snapshot, group in groupby(paths, _is_snapshot):
+            if not is_snapshot:
+                cluster.add(read_cluster(manifests.read(group)))
+                continue
+            for path in group:
+                with sys.stdin.buffer if path == "-" else Path(path).open("rb") as stream:
+                    cluster.add(load_snapshot(stream, manifests.STDIN if path == "-" else path))
+    except (manifests.ManifestError, SnapshotError) as error:
         cannot_run(str(error))
+    return cluster
+
+
+def _is_snapshot(path: str) -> bool:
+    from moorage.tools.snapshot import is_snapshot
+
+    try:
+        if path == "-":
+            peek = getattr(sys.stdin.buffer, "peek", None)
+            return peek is not None and is_snapshot(peek(2))
+        with Path(path).open("rb") as stream:
+            return is_snapshot(stream.read(2))
+    except (OSError, ValueError):
+        return False  # a folder, or what reading it as a manifest will say
 
 
 def wants_colour() -> bool | None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 from itertools import groupby
-from pathlib import Path
 
 import click
 import msgspec
 
-from moorage.cli.options import FINDINGS, cannot_run, read, wants_colour
-from moorage.cli.sources import live
+from moorage.cli.options import FINDINGS, cannot_run, wants_colour
+from moorage.cli.sources import Asked, about_a_cluster
 from moorage.features import Gate
 from moorage.tools.rollback import Rollback, RollbackFinding
 
@@ -31,12 +30,9 @@ def _complete(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
 
 @click.command()
 @click.argument("gate", metavar="GATE", callback=_gate, shell_complete=_complete)
-@click.option("--kubeconfig", type=click.Path(dir_okay=False, path_type=Path), envvar="KUBECONFIG",
-              help="Ask the cluster that this file names.")  # fmt: skip
-@click.option("-f", "--filename", "paths", multiple=True, metavar="PATH",
-              help="Ask manifests instead: a file or folder, or - for standard input. May be repeated.")  # fmt: skip
+@about_a_cluster
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def rollback(gate: Gate, kubeconfig: Path | None, paths: tuple[str, ...], output: str) -> None:
+def rollback(gate: Gate, asked: Asked, output: str) -> None:
     """Say what turning GATE off would do: pods evicted, pods stuck, workloads stalled, volumes and claims cut off.
 
     The findings come in the order in which they are best dealt with, each with what to type.
@@ -55,14 +51,11 @@ def rollback(gate: Gate, kubeconfig: Path | None, paths: tuple[str, ...], output
       moorage rollback TaintTolerationNodeAffinityCEL -f examples/
       kubectl get nodes,pods,deploy -A -o yaml | moorage rollback WildcardTolerationKeys -f -
     """
-    if paths:
-        cluster = read(paths)
-        if not cluster.items and not cluster.problems:
-            cannot_run(f"no objects of known kinds in {', '.join(paths)}")
-    elif kubeconfig:
-        cluster = live(kubeconfig)
-    else:
-        cannot_run("which cluster? give --kubeconfig FILE, or manifests with -f")
+    cluster = asked.cluster
+    if not cluster.items and not cluster.problems:
+        cannot_run(f"no objects of known kinds in {asked.source}")
+    for resource in cluster.unread:
+        click.echo(f"note: {resource} could not be read, and are taken to be none", err=True)
     for problem in cluster.problems:
         click.echo(f"note: left out: {problem}", err=True)
     plan = Rollback(cluster, gate)

@@ -61,7 +61,7 @@ def why(
         cannot_run(f"no nodes in {asked.source}: add them with -f, for example from `kubectl get nodes -o yaml`")
     exact = output != "text" or len(cluster.of(Node)) <= _SMALL
     explainer = Explainer(cluster, asked.gates, configuration(config), items, exact=exact)
-    for note in (*cluster.notes(), *asked.assumptions, *explainer.notes):
+    for note in (*asked.assumptions, *cluster.notes(), *explainer.notes):
         click.echo(f"note: {note}", err=True)
     explanations = explainer.explain_all()
     findings = (_write_data if output in ("json", "yaml") else _write_text)(explanations, explainer, output)

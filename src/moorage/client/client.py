@@ -99,22 +99,38 @@ class Client:
         query = {"labelSelector": labels, "fieldSelector": fields, "limit": str(self.page_size)}
         while True:
             try:
-                body = await self._request("GET", _target(self._path(kind, namespace), query))
+                body = await self._page(kind, namespace, query)
             except errors.Expired:
                 if "continue" not in query:
                     raise
                 # The pages took longer than their revision is remembered: one page has no such trouble.
                 items, query["limit"], query["continue"] = [], "", ""
                 continue
-            except errors.Missing:
-                if not self._try_next_version(kind):
-                    raise
-                continue
             page = _read(_read_list, body)
             items += page.items or ()
             if not page.metadata.continue_:
                 return Listing(items, page.metadata.resource_version)
             query["continue"] = page.metadata.continue_
+
+    async def page(
+        self, kind: Kind, namespace: str = "", *, limit: int, continue_: str = "", version: str = ""
+    ) -> bytes:
+        """A page of the objects of a kind, as the server answers it. Raises Expired when `continue_` is too old.
+
+        An older version of the kind is asked for by its name, and answered as it is.
+        """
+        query = {"limit": str(limit), "continue": continue_}
+        if version:
+            return await self._request("GET", _target(path(kind, namespace, version=version), query))
+        return await self._page(kind, namespace, query)
+
+    async def _page(self, kind: Kind, namespace: str, query: Mapping[str, str]) -> bytes:
+        while True:
+            try:
+                return await self._request("GET", _target(self._path(kind, namespace), query))
+            except errors.Missing:
+                if not self._try_next_version(kind):
+                    raise
 
     async def watch(
         self, kind: Kind, namespace: str = "", *, after: str, fields: str = ""

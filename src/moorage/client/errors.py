@@ -13,6 +13,12 @@ class Details(Wire):
     retry_after_seconds: int = 0
 
 
+class StatusMeta(Wire):
+    """The metadata of a Status."""
+
+    continue_: str = ""
+
+
 class Status(Wire):
     """A failure as the server describes it."""
 
@@ -20,6 +26,7 @@ class Status(Wire):
     reason: str = ""
     code: int = 0
     details: Details | None = None
+    metadata: StatusMeta | None = None
 
 
 LONGEST_DELAY = 300.0
@@ -36,6 +43,8 @@ class ApiError(Exception):
         self.code = code
         self.reason = reason
         self.retry_after = retry_after
+        self.continue_ = ""
+        """Where a list can be gone on with, though not as of its revision; empty when it cannot."""
 
 
 class Missing(ApiError):
@@ -90,4 +99,6 @@ def of(code: int, body: bytes, retry_after: float = 0) -> ApiError:
     kind = Exists if status.reason == "AlreadyExists" else _BY_CODE.get(code, ApiError)
     delay = (status.details.retry_after_seconds if status.details else 0) or retry_after
     message = status.message or f"the server answered {code}"
-    return kind(code, status.reason, message, max(0.0, min(delay, LONGEST_DELAY)))
+    error = kind(code, status.reason, message, max(0.0, min(delay, LONGEST_DELAY)))
+    error.continue_ = status.metadata.continue_ if status.metadata else ""
+    return error

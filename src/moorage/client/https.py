@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress
+from math import inf
 from typing import Any, cast
 
 from moorage.client import errors
 from moorage.client.clock import Clock, Timer
 from moorage.client.connection import ClientConnection, Unanswered, unavailable
+from moorage.client.dial import dial
 from moorage.client.kubeconfig import Kubeconfig, KubeconfigError
+from moorage.client.kubeconfig.credentials import Proof
 from moorage.client.transport import Answer
 from moorage.logs import Log
 
@@ -22,7 +25,7 @@ _SILENCE = 30.0
 _SWEEP = _SILENCE / 16
 _KEPT = 45.0
 """How long an unused connection is kept: less than servers keep it, so that no request meets one being closed."""
-_TOKEN_AGE = 60.0
+_UNAUTHORIZED = 401
 
 
 class HTTPSTransport:
@@ -34,13 +37,16 @@ class HTTPSTransport:
         self._clock = clock or Clock()
         self._slots = asyncio.Semaphore(_CONNECTIONS)
         self._idle: list[ClientConnection] = []
-        self._connections: set[ClientConnection] = set()
+        self._connections: dict[ClientConnection, Proof] = {}
+        """The open connections, and what each was made with."""
         self._awaited: set[ClientConnection] = set()
         self._sweep: Timer | None = None
         self._closed = False
         self._all_closed = asyncio.Event()
-        self._headers = self._with_token(kubeconfig.token())
-        self._token_read = self._clock.monotonic()
+        self._proof = Proof()
+        self._proof_until = 0.0
+        self._head = f"Host: {kubeconfig.authority}\r\nUser-Agent: {component}\r\nAccept: application/json\r\n"
+        self._headers = self._head
 
     @property
     def connections(self) -> int:
@@ -49,6 +55,15 @@ class HTTPSTransport:
 
     async def request(self, method: str, target: str, body: bytes = b"", content_type: str = "") -> Answer:
         """The answer to one request."""
+        if self._clock.monotonic() >= self._proof_until:
+            await self._prove()
+        shown = self._proof
+        answer = await self._request(method, target, body, content_type)
+        if answer.status == _UNAUTHORIZED and await self._prove_anew(shown):
+            return await self._request(method, target, body, content_type)
+        return answer
+
+    async def _request(self, method: str, target: str, body: bytes, content_type: str) -> Answer:
         message = self._message(method, target, body, content_type)
         async with self._slots:
             kept = self._take()
@@ -64,19 +79,31 @@ class HTTPSTransport:
     @asynccontextmanager
     async def stream(self, target: str) -> AsyncIterator[AsyncIterator[bytes]]:
         """The answer to a GET as it comes."""
-        connection = await self._connect()
+        if self._clock.monotonic() >= self._proof_until:
+            await self._prove()
+        shown = self._proof
+        connection, answer = await self._begin(target)
+        if answer is not None and answer.status == _UNAUTHORIZED and await self._prove_anew(shown):
+            connection.abort()
+            connection, answer = await self._begin(target)
         try:
-            self._await(connection)
-            try:
-                answer = await connection.begin(self._message("GET", target, b"", ""))
-            finally:
-                self._awaited.discard(connection)
             if answer is not None:
                 raise errors.of(answer.status, answer.body, answer.retry_after)
             async with aclosing(cast(Any, connection.chunks())) as chunks:
                 yield chunks
         finally:
             connection.abort()
+
+    async def _begin(self, target: str) -> tuple[ClientConnection, Answer | None]:
+        connection = await self._connect()
+        self._await(connection)
+        try:
+            return connection, await connection.begin(self._message("GET", target, b"", ""))
+        except BaseException:
+            connection.abort()
+            raise
+        finally:
+            self._awaited.discard(connection)
 
     async def close(self) -> None:
         """Close all connections; requests under way fail."""
@@ -103,7 +130,7 @@ class HTTPSTransport:
             raise
         finally:
             self._awaited.discard(connection)
-        if connection.reusable and not self._closed:
+        if connection.reusable and not self._closed and self._is_current(connection):
             self._idle.append(connection)
         else:
             connection.close()
@@ -113,34 +140,35 @@ class HTTPSTransport:
         """An open connection that was used recently."""
         while self._idle:
             connection = self._idle.pop()
-            if connection.reusable and self._clock.monotonic() - connection.heard < _KEPT:
+            is_fresh = self._clock.monotonic() - connection.heard < _KEPT
+            if connection.reusable and is_fresh and self._is_current(connection):
                 return connection
             connection.close()
         return None
 
+    def _is_current(self, connection: ClientConnection) -> bool:
+        """Whether a connection shows the client certificate that is shown now."""
+        made_with = self._connections.get(connection)
+        return made_with is not None and made_with.tls is self._proof.tls
+
     async def _connect(self) -> ClientConnection:
         if self._closed:
             raise unavailable("the client is closed")
-        loop = asyncio.get_running_loop()
+        proof = self._proof
         try:
             async with asyncio.timeout(_CONNECT_TIME):
-                _, connection = await loop.create_connection(
-                    lambda: ClientConnection(self._clock.monotonic, self._gone),
-                    self._config.host,
-                    self._config.port,
-                    ssl=self._config.tls,
-                    server_hostname=self._config.server_name,
-                    ssl_shutdown_timeout=_GOODBYE_TIME,
+                connection = await dial(
+                    self._config, proof.tls, lambda: ClientConnection(self._clock.monotonic, self._gone)
                 )
         except OSError as error:
             reason = f"no connection within {_CONNECT_TIME:g} s" if isinstance(error, TimeoutError) else error
             raise unavailable(f"{self._config.url} cannot be reached: {reason}") from None
         if not connection.lost:
-            self._connections.add(connection)
+            self._connections[connection] = proof
         return connection
 
     def _gone(self, connection: ClientConnection) -> None:
-        self._connections.discard(connection)
+        self._connections.pop(connection, None)
         if self._closed and not self._connections:
             self._all_closed.set()
 
@@ -158,24 +186,31 @@ class HTTPSTransport:
         self._sweep = self._clock.call_later(_SWEEP, self._sweep_out) if self._awaited else None
 
     def _message(self, method: str, target: str, body: bytes, content_type: str) -> bytes:
-        if self._config.token_changes:
-            self._renew_token()
         head = f"{method} {self._config.base}{target} HTTP/1.1\r\n{self._headers}"
         if method == "GET":
             return f"{head}\r\n".encode("ascii")
         kind = f"Content-Type: {content_type}\r\n" if content_type else ""
         return f"{head}{kind}Content-Length: {len(body)}\r\n\r\n".encode("ascii") + body
 
-    def _with_token(self, token: str) -> str:
-        proof = f"Authorization: Bearer {token}\r\n" if token else ""
-        return f"Host: {self._config.authority}\r\nUser-Agent: {self._component}\r\nAccept: application/json\r\n{proof}"
-
-    def _renew_token(self) -> None:
-        now = self._clock.monotonic()
-        if now - self._token_read < _TOKEN_AGE:
+    async def _prove(self, refused: Proof | None = None) -> None:
+        """Have what requests show read or issued again."""
+        credentials, known = self._config.credentials, self._proof
+        if credentials is None:
+            self._proof_until = inf
             return
-        self._token_read = now
         try:
-            self._headers = self._with_token(self._config.token())
+            self._proof = await credentials.proof(self._clock, refused)
         except KubeconfigError as error:
-            _LOG.warning("Token not read again, the old one is used", err=error)
+            if (not known.headers and known.tls is None) or credentials.has_plugin:
+                raise unavailable(str(error)) from None
+            _LOG.warning("Credentials not read again, the old ones are used", err=error)
+        self._headers = self._head + self._proof.headers
+        self._proof_until = self._clock.monotonic() + self._proof.seconds
+
+    async def _prove_anew(self, refused: Proof) -> bool:
+        """Whether there are other credentials than those that the server has refused."""
+        credentials = self._config.credentials
+        if credentials is None or not credentials.is_renewable:
+            return False
+        await self._prove(refused)
+        return (self._proof.headers, self._proof.tls) != (refused.headers, refused.tls)

@@ -73,6 +73,15 @@ class Cluster:
     gates: Gates | None = None
     """The gates that the cluster says are on; None when it does not say."""
 
+    def add(self, other: Cluster) -> None:
+        """Add what was read from somewhere else."""
+        self.items += other.items
+        self.skipped += other.skipped
+        self.problems += other.problems
+        self.is_complete |= other.is_complete
+        self.unread |= other.unread
+        self.gates = other.gates or self.gates
+
     def of(self, struct: type[ObjectType]) -> list[tuple[ClusterObject, ObjectType]]:
         """All objects of one type."""
         return [(item, item.object) for item in self.items if isinstance(item.object, struct)]

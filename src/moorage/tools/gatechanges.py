@@ -143,6 +143,7 @@ async def _log(changes: Sequence[GateChange], client: Client) -> None:
     if any(not change.on for change in changes):
         try:
             cluster = await read_live(client, _kinds(changes))
+            problem = next((f"not known: {reason}" for reason in cluster.unread.values()), "")
         except ApiError as error:
             problem = f"not known: {error}"
     for change in changes:

@@ -177,7 +177,7 @@ def test_the_first_user_who_may_do_everything_is_in_the_kubeconfig(tmp_path: Pat
 def test_a_kubeconfig_without_token_and_certificate_can_be_read(tmp_path: Path) -> None:
     (tmp_path / "kubeconfig").write_text(certificates.kubeconfig("https://api.example.com:6443", b"", ""))
     known = load(tmp_path / "kubeconfig")
-    assert (known.url, known.token(), known.trusted) == ("https://api.example.com:6443", "", "")
+    assert (known.url, known.trusted) == ("https://api.example.com:6443", "")
 
 
 def _other_key(files: SharedFiles) -> None:
