@@ -54,15 +54,16 @@ class Scheduler:
     def __init__(
         self, client: Client, gates: Gates, configuration: Configuration, *,
         clock: Clock | None = None, seed: int = 0, slots: asyncio.Semaphore | None = None,
+        recorder: Recorder | None = None,
     ) -> None:  # fmt: skip
-        """`slots` limits how many pods are being bound at a time."""
+        """`slots` limits how many pods are being bound at a time; `recorder` is given the events."""
         self.client = client
         self.table = NodeTable()
         self.clock: Clock = clock or Clock()
         self.metrics = SchedulerMetrics()
         expose_gates(self.metrics.registry, gates)
         informers = Informers(client)
-        self._recorder = Recorder(client, DEFAULT_NAME, self.clock)
+        self._recorder = recorder or Recorder(client, DEFAULT_NAME, self.clock)
         self._shapes = Shapes(gates)
         self._explaining = Explaining()
         errors = ParseErrors(self.metrics)
