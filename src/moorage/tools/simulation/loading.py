@@ -19,6 +19,7 @@ from moorage.apiserver.bootstrap import NAMESPACES, bootstrap
 from moorage.client.clock import timestamp
 from moorage.controllers.frame.pods import controller_of
 from moorage.controllers.hollow.nodestatus import missing_labels, missing_status
+from moorage.controllers.hollow.podstatus import running
 from moorage.features import Gates
 from moorage.registry.table import strategy_of
 from moorage.store.history import History
@@ -26,6 +27,7 @@ from moorage.store.memory import MemoryStore
 from moorage.store.protocol import HEAD, Item
 from moorage.tools.admission import ManifestAdmission
 from moorage.tools.cluster import Cluster, ClusterObject
+from moorage.tools.simulation.between import Between
 
 _NAMESPACE = kinds.row("v1", "Namespace")
 _PRIORITY_CLASS = kinds.row("scheduling.k8s.io/v1", "PriorityClass")
@@ -74,21 +76,24 @@ class _Loading:
         self._admission = ManifestAdmission(cluster.items, gates, is_complete=cluster.is_complete)
         self._snapshot = LoadedSnapshot()
         self._uids: set[str] = set()
-        self._owned: list[Object] = []
+        self._objects: list[Object] = []
         self._pods = _PodForm()
         self._hollow = 0
 
     def loaded(self) -> LoadedSnapshot:
         snapshot = self._snapshot
-        items = [item for item in self._cluster.items if not item.within and item.object.kind not in _NOT_LOADED]
+        items = [
+            item for item in self._cluster.items if not item.within and kinds.of(item.object).kind not in _NOT_LOADED
+        ]
         times = [each for item in items if (each := item.object.metadata.creation_timestamp) is not None]
         snapshot.start = max(times, default=snapshot.start)
         for item in items:
             self._load(item)
         for kind, name, data in self._stand_ins(items):
             self._put(kind, "", name, encode(data))
-        for owned in self._owned:
-            self._note_owner(owned)
+        self._restore()
+        for thing in self._objects:
+            self._note_owner(thing)
         if self._hollow:
             nodes = f"{self._hollow} node{'s' if self._hollow > 1 else ''}"
             snapshot.assumptions.append(f"{nodes} without a status: taken for ready, with 16 CPU and 64Gi unless given")
@@ -108,6 +113,10 @@ class _Loading:
             metadata = thing.metadata
             if isinstance(thing, Node):
                 data = self._ready(data, document.data)
+            elif isinstance(thing, Pod) and thing.spec.node_name:
+                now = timestamp(self._snapshot.start)
+                data["status"] = running(thing, _NO_ADDRESS, _NO_ADDRESS, self._snapshot.start) | {"startTime": now}
+                self._snapshot.found.add(metadata.uid)
             value = encode(data)
         elif isinstance(thing, Pod):
             value = self._pods.stored(thing, document.data if document is not None else None)
@@ -116,13 +125,19 @@ class _Loading:
         namespace = metadata.namespace or "default" if kind.namespaced else ""
         self._put(kind, namespace, metadata.name, value)
         self._uids.add(metadata.uid)
-        if isinstance(thing, Pod):
-            if thing.status.start_time is not None:
-                self._snapshot.found.add(metadata.uid)
-            if metadata.owner_references:
-                self._owned.append(thing)
-        elif metadata.owner_references:
-            self._owned.append(thing)
+        self._objects.append(thing)
+        if isinstance(thing, Pod) and thing.status.start_time is not None:
+            self._snapshot.found.add(metadata.uid)
+
+    def _restore(self) -> None:
+        """Put in what stands between workloads and their pods."""
+        between = Between(self._objects)
+        for workload in between.workloads:
+            metadata = workload.metadata
+            stored = self._snapshot.items[key(kinds.of(workload), metadata.namespace or "default", metadata.name)]
+            for kind, data in between.of(workload, msgspec.json.decode(stored.value)):
+                self._put(kind, data["metadata"]["namespace"], data["metadata"]["name"], encode(data))
+                self._uids.add(data["metadata"]["uid"])
 
     def _admitted(self, item: ClusterObject) -> Data | None:
         trial = self._admission.trial(item)
@@ -204,6 +219,9 @@ def _stored(kind: Kind, thing: Object, data: Data | None) -> bytes:
         metadata.setdefault("namespace", "default")
     data = {**data, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
     strategy_of(kind).defaults(data, _LONG_AGO)
+    if isinstance(thing, Node) and not any(each.type == "Ready" for each in thing.status.conditions):
+        status = data.setdefault("status", {})
+        status["conditions"] = [*status.get("conditions", ()), {"type": "Ready", "status": "True"}]
     return encode(data)
 
 
