@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from moorage import features
 from moorage.api import manifests
 from moorage.tools.cluster import Cluster, read_cluster
 
-FINDINGS, CANNOT_RUN = 1, 2
+FINDINGS, CANNOT_RUN, INTERRUPTED = 1, 2, 130
 
 
 class Commands(click.Group):
@@ -81,3 +82,17 @@ def read(paths: tuple[str, ...]) -> Cluster:
 def wants_colour() -> bool | None:
     """Colour on a terminal, unless NO_COLOR is set; None leaves it to the terminal."""
     return False if os.environ.get("NO_COLOR") else None
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Keep the components silent, and end without a traceback when the user interrupts."""
+    logger = logging.getLogger("moorage")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    finally:
+        logger.setLevel(level)

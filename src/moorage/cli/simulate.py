@@ -2,42 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import click
 
 from moorage.api.node import Node
 from moorage.cli import simulation
-from moorage.cli.options import FINDINGS, cannot_run
+from moorage.cli.options import FINDINGS, cannot_run, stoppable
 from moorage.cli.sources import Asked, about_a_cluster
-from moorage.tools.simulation.changes import (
-    AddNodes,
-    ApplyManifest,
-    CannotChange,
-    ClusterChange,
-    CordonNodes,
-    DeleteObject,
-    DrainNodes,
-    LabelNodes,
-    NamedObject,
-    RemoveNodes,
-    ScaleWorkload,
-    SetConfiguration,
-    SetGates,
-    TaintNodes,
-)
 
 _ORDER = "moorage.simulate.order"
-_INTERRUPTED = 130
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?", re.ASCII)
-
-ChangeMaker = Callable[[Any, str], ClusterChange]
-"""Makes a change of the value of an option, and of the namespace."""
 
 
 class _InOrder(click.Command):
@@ -47,39 +25,6 @@ class _InOrder(click.Command):
         _, _, order = self.make_parser(ctx).parse_args(args=list(args))
         ctx.meta[_ORDER] = [parameter.name for parameter in order]
         return super().parse_args(ctx, args)
-
-
-def _scale(text: str, namespace: str) -> ClusterChange:
-    what, _, number = text.rpartition("=")
-    if not what or not number.isascii() or not number.isdigit():
-        raise CannotChange(f"--scale {text}: write KIND/NAME=N, such as deploy/web=5")
-    return ScaleWorkload(NamedObject.parse(what, namespace), int(number))
-
-
-def _configure(path: str) -> SetConfiguration:
-    from pathlib import Path
-
-    from moorage.scheduler.config import Configuration, ConfigurationError
-
-    try:
-        return SetConfiguration(Configuration.read(Path(path)), path)
-    except ConfigurationError as error:
-        raise CannotChange(str(error)) from None
-
-
-_MAKERS: dict[str, ChangeMaker] = {
-    "apply": lambda path, _: ApplyManifest(path),
-    "delete": lambda text, namespace: DeleteObject(NamedObject.parse(text, namespace)),
-    "scale": _scale,
-    "taint": lambda pair, _: TaintNodes.parse(*pair),
-    "untaint": lambda pair, _: TaintNodes.parse(*pair, remove=True),
-    "label": lambda pair, _: LabelNodes.parse(*pair),
-    "cordon": lambda which, _: CordonNodes(which),
-    "uncordon": lambda which, _: CordonNodes(which, on=False),
-    "drain": lambda which, _: DrainNodes(which),
-    "remove_nodes": lambda which, _: RemoveNodes(which),
-    "config": lambda path, _: _configure(path),
-}
 
 
 def _seconds(_: click.Context, __: click.Parameter, text: str) -> float:
@@ -116,7 +61,7 @@ def _change(flag: str, metavar: str, text: str, **more: Any) -> Callable[[Any], 
 @click.option("-o", "--output", type=click.Choice(["text", "wide", "json", "yaml"]), default="text", show_default=True,
               help="wide names every pod; json and yaml are for programs.")  # fmt: skip
 @click.option("--timeline", is_flag=True, help="Show what happens one after the other.")
-def simulate(asked: Asked, namespace: str, seconds: float, output: str, timeline: bool, **changes: Any) -> None:
+def simulate(asked: Asked, namespace: str, seconds: float, output: str, timeline: bool, **given: Any) -> None:
     """Say what changes would lead to: what moves, is evicted, ends Pending, or is blocked by a disruption budget.
 
     The API server, the scheduler and the controllers run in this process, on what the cluster holds and on a clock that
@@ -134,11 +79,13 @@ def simulate(asked: Asked, namespace: str, seconds: float, output: str, timeline
         cannot_run("\n".join(str(problem) for problem in asked.cluster.problems))
     if not asked.cluster.of(Node):
         cannot_run(f"no nodes in {asked.source}: add them with -f, for example from `kubectl get nodes -o yaml`")
+    from moorage.cli.changes import changes
+    from moorage.tools.simulation.changes import CannotChange
     from moorage.tools.simulation.simulate import SimulationQuestion, simulate
 
-    with _stoppable():
+    with stoppable():
         try:
-            made = _changes(asked, namespace, changes)
+            made = changes(click.get_current_context().meta[_ORDER], given, namespace, asked)
             question = SimulationQuestion(
                 asked.cluster, asked.cluster.gates or asked.gates, made, seconds=seconds,
                 assumptions=(*asked.assumptions, *asked.cluster.notes()),
@@ -148,36 +95,3 @@ def simulate(asked: Asked, namespace: str, seconds: float, output: str, timeline
             cannot_run(str(error))
     simulation.write(result, output, asked.source, timeline=timeline)
     sys.exit(0 if result.is_harmless else FINDINGS)
-
-
-def _changes(asked: Asked, namespace: str, given: dict[str, Any]) -> list[ClusterChange]:
-    values = {name: iter(value) for name, value in given.items()}
-    made: list[ClusterChange] = []
-    for name in click.get_current_context().meta[_ORDER]:
-        if name == "add_nodes":
-            like = next(values["like"], None)
-            if like is None:
-                raise CannotChange("--add-nodes: say which node they are like with --like NODE")
-            made.append(AddNodes(next(values[name]), like))
-        elif name == "gates":
-            if asked.cluster.gates is not None and asked.gates != asked.cluster.gates:
-                made.append(SetGates(asked.gates))
-        elif maker := _MAKERS.get(name):
-            made.append(maker(next(values[name]), namespace))
-    if next(values["like"], None) is not None:
-        raise CannotChange("--like: say how many nodes to add with --add-nodes N")
-    return made
-
-
-@contextmanager
-def _stoppable() -> Iterator[None]:
-    """Keep the components silent, and end without a traceback when the user interrupts."""
-    logger = logging.getLogger("moorage")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    except KeyboardInterrupt:
-        sys.exit(_INTERRUPTED)
-    finally:
-        logger.setLevel(level)

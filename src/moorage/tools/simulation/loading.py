@@ -126,7 +126,7 @@ class _Loading:
         self._put(kind, namespace, metadata.name, value)
         self._uids.add(metadata.uid)
         self._objects.append(thing)
-        if isinstance(thing, Pod) and thing.status.start_time is not None:
+        if isinstance(thing, Pod) and (thing.status.start_time is not None or thing.status.phase == "Running"):
             self._snapshot.found.add(metadata.uid)
 
     def _restore(self) -> None:

@@ -6,7 +6,8 @@ import msgspec
 
 from moorage.api.meta import Data
 from moorage.api.pod import Pod
-from moorage.client import Exists
+from moorage.client import Exists, Forbidden, Invalid
+from moorage.client.events import WARNING
 from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Context, Controller
 from moorage.controllers.frame.pods import POD, controller_of, is_ending, is_finished
@@ -26,8 +27,8 @@ class Replacements(Controller):
         self._absent = absent
         self._pods = context.informers.of(Pod)
         self._pods.on_change(self._pod_changed)
-        self._leaving: dict[Key, Data] = {}
-        """What the pods will be that are to be created, by the keys of those that they replace."""
+        self._leaving: dict[Key, Pod] = {}
+        """The pods that are to be created again, as they were."""
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
@@ -37,18 +38,21 @@ class Replacements(Controller):
             return
         left = new is None or is_ending(new)
         if left and old is not None and not is_ending(old) and not is_finished(old):
-            self._leaving[key] = _again(old)
+            self._leaving[key] = old
         if left and key in self._leaving and (new is None or pod.metadata.generate_name):
             self.queue.add(key)
 
     async def reconcile(self, key: Key) -> None:
         """Create the pod that replaces another."""
-        if (data := self._leaving.get(key)) is not None:
-            try:
-                await self.client.create(POD, data, key[0])
-            except Exists:
-                return
-            del self._leaving[key]
+        if (pod := self._leaving.get(key)) is None:
+            return
+        try:
+            await self.client.create(POD, _again(pod), key[0])
+        except Exists:
+            return
+        except (Invalid, Forbidden) as error:
+            self.recorder.event(pod, WARNING, "FailedCreate", f"Error creating: {error}")
+        del self._leaving[key]
 
 
 def _again(pod: Pod) -> Data:

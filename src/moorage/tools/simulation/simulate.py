@@ -34,6 +34,8 @@ class SimulationQuestion:
     configuration: Configuration = field(default_factory=Configuration)
     seconds: float = LONGEST
     assumptions: Sequence[str] = ()
+    running: Gates | None = None
+    """The gates that the components have from the beginning, when they are not those with which objects were stored."""
 
 
 def simulate(question: SimulationQuestion) -> Simulation:
@@ -54,7 +56,8 @@ async def _simulated(question: SimulationQuestion, snapshot: LoadedSnapshot) -> 
     diary = Diary(cluster)
     cluster.on_pod, cluster.on_event = diary.see_pod, diary.see_event
     try:
-        await cluster.start(question.gates, question.configuration)
+        gates = question.gates if question.running is None else question.running
+        await cluster.start(gates, question.configuration)
         diary.turn_page()
         is_resting = await cluster.rest(question.seconds)
         table = cluster.scheduler.table
