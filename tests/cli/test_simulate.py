@@ -104,3 +104,35 @@ def test_an_interrupted_simulation_ends_with_130_and_no_traceback(monkeypatch: p
     monkeypatch.setattr(simulate, "simulate", interrupted)
     ended = moorage("simulate", "-f", CLUSTER)
     assert (ended.returncode, ended.stderr) == (130, "")
+
+
+PACKED = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- pluginConfig:
+  - name: NodeResourcesFit
+    args:
+      scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}, {name: memory, weight: 1}]}
+"""
+SPREAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+
+def test_two_configurations_are_compared(tmp_path: Path) -> None:
+    packed, spread = tmp_path / "packed.yaml", tmp_path / "spread.yaml"
+    packed.write_text(PACKED)
+    spread.write_text(SPREAD)
+    args = ("simulate", "-f", CLUSTER, "--compare", str(packed), str(spread))
+    data = json.loads(moorage(*args, "-o", "json").stdout)
+    assert data["pods"] == 5
+    assert data["differences"]
+    assert not any(each["pod"] == "default/report" for each in data["differences"])
+    assert json.loads(moorage(*args, "--replace", "-o", "json").stdout)["pods"] == 6
+    text = moorage(*args).stdout
+    assert f"5 pods placed with {packed} and with {spread}" in text
+    same = moorage("simulate", "-f", CLUSTER, "--compare", str(spread), str(spread), "-o", "json")
+    assert (json.loads(same.stdout)["differences"], same.returncode) == ([], 0)
+    for wrong in (("--replace",), ("--compare", str(packed), "absent.yaml"), (*args[3:], "--drain", "node-1")):
+        ended = moorage("simulate", "-f", CLUSTER, *wrong)
+        assert ended.returncode == 2
+        assert ended.stderr.count("\n") == 1

@@ -60,8 +60,14 @@ def _change(flag: str, metavar: str, text: str, **more: Any) -> Callable[[Any], 
               help="How much time may pass in the simulation.")  # fmt: skip
 @click.option("-o", "--output", type=click.Choice(["text", "wide", "json", "yaml"]), default="text", show_default=True,
               help="wide names every pod; json and yaml are for programs.")  # fmt: skip
+@click.option("--compare", "compared", nargs=2, metavar="A B", default=None,
+              help="Place the pods that wait with two scheduler configurations: where do they differ?")  # fmt: skip
+@click.option("--replace", "anew", is_flag=True, help="With --compare: place all pods anew, not only those that wait.")
 @click.option("--timeline", is_flag=True, help="Show what happens one after the other.")
-def simulate(asked: Asked, namespace: str, seconds: float, output: str, timeline: bool, **given: Any) -> None:
+def simulate(
+    asked: Asked, namespace: str, seconds: float, output: str, timeline: bool,
+    compared: tuple[str, str] | None, anew: bool, **given: Any,
+) -> None:  # fmt: skip
     """Say what changes would lead to: what moves, is evicted, ends Pending, or is blocked by a disruption budget.
 
     The API server, the scheduler and the controllers run in this process, on what the cluster holds and on a clock that
@@ -73,12 +79,16 @@ def simulate(asked: Asked, namespace: str, seconds: float, output: str, timeline
     Examples:
       moorage simulate -f cluster.yaml --drain node-1
       moorage simulate -f cluster.yaml --taint zone=a maintenance=true:NoExecute --timeline
+      moorage simulate -f cluster.yaml --compare packed.yaml spread.yaml --replace
       moorage simulate --kubeconfig ~/.kube/config --add-nodes 2 --like node-1 --scale deploy/web=10
     """
     if asked.cluster.problems:
         cannot_run("\n".join(str(problem) for problem in asked.cluster.problems))
     if not asked.cluster.of(Node):
         cannot_run(f"no nodes in {asked.source}: add them with -f, for example from `kubectl get nodes -o yaml`")
+    if compared is not None or anew:
+        _compare(asked, compared, seconds, output, anew=anew, changes=any(given.values()))
+        return
     from moorage.cli.changes import changes
     from moorage.tools.simulation.changes import CannotChange
     from moorage.tools.simulation.simulate import SimulationQuestion, simulate
@@ -95,3 +105,25 @@ def simulate(asked: Asked, namespace: str, seconds: float, output: str, timeline
             cannot_run(str(error))
     simulation.write(result, output, asked.source, timeline=timeline)
     sys.exit(0 if result.is_harmless else FINDINGS)
+
+
+def _compare(
+    asked: Asked, files: tuple[str, str] | None, seconds: float, output: str, *, anew: bool, changes: bool
+) -> None:
+    if files is None:
+        cannot_run("--replace: say which configurations are compared with --compare A B")
+    if changes:
+        cannot_run("--compare: changes cannot be made at the same time")
+    from moorage.cli.changes import configuration
+    from moorage.tools.simulation.changes import CannotChange
+    from moorage.tools.simulation.compare import CompareQuestion, compare
+
+    with stoppable():
+        try:
+            first, second = map(configuration, files)
+        except CannotChange as error:
+            cannot_run(str(error))
+        gates = asked.cluster.gates or asked.gates
+        result = compare(CompareQuestion(asked.cluster, gates, first, second, files, seconds, anew))
+    simulation.write_comparison(result, output)
+    sys.exit(FINDINGS if result.first.pending or result.second.pending else 0)

@@ -11,12 +11,14 @@ import msgspec
 
 from moorage.cli.options import wants_colour
 from moorage.tools.simulation.result import (
+    AnswerPart,
     Effects,
     GroupChange,
     GroupUse,
     MovedPod,
     PendingPod,
     ResourceShare,
+    SchedulerComparison,
     Simulation,
 )
 
@@ -35,13 +37,42 @@ def write(result: Simulation, output: str, source: str, *, timeline: bool) -> No
 
 
 def _data(result: Simulation, output: str, *, timeline: bool) -> str:
-    if not timeline:
-        result = msgspec.structs.replace(result, timeline=[])
+    return _formatted(result if timeline else msgspec.structs.replace(result, timeline=[]), output)
+
+
+def _formatted(result: AnswerPart, output: str) -> str:
     if output == "json":
         return msgspec.json.format(msgspec.json.encode(result), indent=2).decode() + "\n"
     import yaml
 
     return str(yaml.safe_dump(msgspec.to_builtins(result), sort_keys=False, allow_unicode=True))
+
+
+def write_comparison(result: SchedulerComparison, output: str) -> None:
+    """Write where two configurations differ to standard output."""
+    if output in ("json", "yaml"):
+        click.echo(_formatted(result, output), nl=False)
+        return
+    limit = None if output == "wide" else _SHOWN
+    click.echo("\n".join(_comparison(result, limit)), color=wants_colour())
+
+
+def _comparison(result: SchedulerComparison, limit: int | None) -> Iterator[str]:
+    names = result.first.configuration, result.second.configuration
+    yield _bold(f"{_count(result.pods, 'pod')} placed with {names[0]} and with {names[1]}")
+    for assumption in result.assumptions:
+        yield f"  note: {assumption}"
+    yield f"Differently: {_count(len(result.differences), 'pod')}"
+    yield from _some(
+        result.differences, limit, lambda each: [f"{each.pod}: {each.first or 'Pending'} | {each.second or 'Pending'}"]
+    )
+    for part in (result.first, result.second):
+        yield _bold(f"With {part.configuration}")
+        for use in part.utilization:
+            yield _group(GroupChange(use.group, use, use))
+        if part.pending:
+            yield click.style(f"  Pending: {_count(len(part.pending), 'pod')}", fg="red")
+            yield from (f"  {line}" for line in _some(part.pending, limit, _pending))
 
 
 def _text(result: Simulation, source: str, limit: int | None, *, timeline: bool) -> Iterator[str]:

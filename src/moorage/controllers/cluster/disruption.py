@@ -19,7 +19,7 @@ from moorage.client.events import NORMAL, WARNING
 from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Context, Controller, resource_version
 from moorage.controllers.frame.pods import controller_of, ready_condition
-from moorage.controllers.frame.podsbylabel import Pair, PodsByLabel, anchor
+from moorage.controllers.frame.podsbylabel import LabelPair, PodsByLabel, anchor
 from moorage.controllers.owners.replicas import desired_replicas, scaled
 
 _BUDGET = kinds.row("policy/v1", "PodDisruptionBudget")
@@ -242,7 +242,7 @@ def _anchor(budget: PodDisruptionBudget) -> list[str]:
     return [_place(budget.metadata.namespace, anchor(selector_of(budget.spec.selector)))]
 
 
-def _place(namespace: str, label: Pair | None = None) -> str:
+def _place(namespace: str, label: LabelPair | None = None) -> str:
     return f"{namespace}/{label[0]}={label[1]}" if label is not None else f"{namespace}/"
 
 

@@ -9,13 +9,13 @@ from moorage.api.pod import Pod
 from moorage.client import Informer
 from moorage.client.informer import Key
 
-Pair = tuple[str, str]
+LabelPair = tuple[str, str]
 """A label: key and value."""
 
 _NAMESPACE = "namespace"
 
 
-def anchor(selector: LabelMatcher) -> Pair | None:
+def anchor(selector: LabelMatcher) -> LabelPair | None:
     """A label that all objects have which a selector matches; None when it names none."""
     equal = (each for each in selector.requirements if each.operator in ("=", "==", "in") and len(each.values) == 1)
     return next(((each.key, each.values[0]) for each in equal), None)
@@ -26,7 +26,7 @@ class PodsByLabel:
 
     def __init__(self, pods: Informer[Pod]) -> None:
         self._pods = pods
-        self._found: dict[str, dict[Pair, dict[Key, Pod]]] = {}
+        self._found: dict[str, dict[LabelPair, dict[Key, Pod]]] = {}
         """The pods that have a label, by its key, then by namespace and value."""
         pods.index(_NAMESPACE, lambda pod: [pod.metadata.namespace])
 
@@ -50,7 +50,7 @@ class PodsByLabel:
             candidates = self._by(label[0]).get((namespace, label[1]), {}).values()
         return [pod for pod in candidates if selector.matches(pod.metadata.labels)]
 
-    def _by(self, name: str) -> dict[Pair, dict[Key, Pod]]:
+    def _by(self, name: str) -> dict[LabelPair, dict[Key, Pod]]:
         found = self._found.get(name)
         if found is None:
             found = self._found[name] = {}
@@ -60,7 +60,7 @@ class PodsByLabel:
         return found
 
 
-def _place(pod: Pod, name: str) -> Pair:
+def _place(pod: Pod, name: str) -> LabelPair:
     return pod.metadata.namespace, pod.metadata.labels.get(name, "")
 
 

@@ -143,6 +143,33 @@ class Effects(AnswerPart):
         return not (self.pending or self.lost or self.blocked or self.restless or self.refused)
 
 
+class Difference(AnswerPart):
+    """A pod that two configurations place differently; the name of a node is empty when it has none."""
+
+    pod: str
+    first: str
+    second: str
+
+
+class Configured(AnswerPart):
+    """What one of the configurations leads to."""
+
+    configuration: str
+    pending: list[PendingPod]
+    utilization: list[GroupUse]
+
+
+class SchedulerComparison(AnswerPart):
+    """Two scheduler configurations on the same pods."""
+
+    pods: int
+    """How many pods were to be placed."""
+    first: Configured
+    second: Configured
+    differences: list[Difference]
+    assumptions: list[str]
+
+
 class Simulation(AnswerPart):
     """The whole answer."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -17,11 +15,10 @@ from moorage.tools.simulation.privatecluster import PrivateCluster
 from moorage.tools.simulation.result import NotCreated, PendingPod, Simulation
 from moorage.tools.simulation.utilization import changes as group_changes
 from moorage.tools.simulation.utilization import group_label, utilization
-from moorage.tools.simulation.virtualtime import VirtualClock, VirtualLoop
+from moorage.tools.simulation.virtualtime import VirtualClock, played
 
 LONGEST = 15 * 60.0
 """Simulated seconds after which a simulation ends though something would still happen."""
-_SEED = 20260101
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +37,7 @@ class SimulationQuestion:
 
 def simulate(question: SimulationQuestion) -> Simulation:
     """The answer. Raises CannotChange when a change cannot be made."""
-    snapshot = load(question.cluster, question.gates)
-    state = random.getstate()
-    random.seed(_SEED)  # the names of new pods
-    try:
-        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-            return runner.run(_simulated(question, snapshot))
-    finally:
-        random.setstate(state)
+    return played(_simulated(question, load(question.cluster, question.gates)))
 
 
 async def _simulated(question: SimulationQuestion, snapshot: LoadedSnapshot) -> Simulation:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import selectors
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from datetime import datetime, timedelta
-from typing import Any, TypeVarTuple
+from typing import Any, TypeVar, TypeVarTuple
 
 from moorage.apiserver.base.offload import offloaded
 from moorage.client.clock import Clock, Timer
 from moorage.match.evaluations import EVALUATIONS
 
+T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
+_SEED = 20260101
 _REAL_PAUSE = 0.02
 """How many real seconds at most are waited at a time for work that was given to threads."""
 
@@ -60,6 +63,17 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def _returned(self, _: object) -> None:
         self._virtual.threads -= 1
+
+
+def played(story: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that runs on virtual time, with the same random choices each time."""
+    state = random.getstate()
+    random.seed(_SEED)
+    try:
+        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+            return runner.run(story)
+    finally:
+        random.setstate(state)
 
 
 class VirtualClock(Clock):
