@@ -38,6 +38,7 @@ def test_json_is_for_programs() -> None:
         ("templates", "DaemonSet default/gpu-monitor")
     ]
     assert len(data["procedure"]) == 3
+    assert data["effects"].keys() >= {"evicted", "pending", "refused"}
 
 
 def test_an_object_that_cannot_be_read_is_named_and_left_out(tmp_path: Path) -> None:
@@ -62,3 +63,10 @@ async def test_a_live_cluster_is_asked_through_its_kubeconfig(tmp_path: Path) ->
         ("pending", "Pod default/waiting"),
     ]
     assert data["findings"][0]["reason"].startswith("node n1 has the taint readiness.k8s.io/cni:NoExecute")
+
+
+def test_patches_are_written_as_commands() -> None:
+    answer = moorage("rollback", GATE, "-f", str(EXAMPLES / "keys-1-readiness"), "--patch")
+    assert answer.returncode == 1
+    assert answer.stdout.startswith("kubectl patch daemonset cni-agent --type json -p '[{")
+    assert answer.stdout.count("\n") == 1

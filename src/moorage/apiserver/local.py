@@ -7,12 +7,20 @@ from contextlib import aclosing, asynccontextmanager
 from functools import lru_cache
 from typing import Any, cast
 
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from moorage.apiserver.access.accounttokens import ServiceAccountTokens
+from moorage.apiserver.access.authentication import Authenticator
+from moorage.apiserver.access.rbac import Rbac
+from moorage.apiserver.access.tokens import Tokens
 from moorage.apiserver.app import App
-from moorage.apiserver.base.users import User
+from moorage.apiserver.base.users import MASTERS, User
 from moorage.apiserver.http.messages import Headers, Request, Response, Target
 from moorage.client import errors
+from moorage.client.clock import Clock
 from moorage.client.transport import Answer
-from moorage.store.protocol import StoreError
+from moorage.features import Gates
+from moorage.store.protocol import Store, StoreError
 
 _UNCHECKED = {"fieldValidation": ["Ignore"]}
 """Nobody reads the warnings that a component gets."""
@@ -63,6 +71,13 @@ class LocalTransport:
             headers = self._headers[content_type] = Headers(pairs)
         to = _target(target)
         return Request(method, to.path, to.segments, to.query or (_UNCHECKED if body else {}), headers, body)
+
+
+def private_server(store: Store, gates: Gates, clock: Clock, agent: str) -> LocalTransport:
+    """An API server that listens nowhere: only its transport reaches it, as a user who may do everything."""
+    accounts = ServiceAccountTokens(ec.generate_private_key(ec.SECP256R1()), lambda *_: False)
+    app = App(store, gates, Authenticator(Tokens({}), accounts, ()), accounts, Rbac(), clock)
+    return LocalTransport(app, User(agent, (MASTERS,)), agent)
 
 
 async def _with_client_errors(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -11,6 +11,7 @@ from moorage.cli.lint import lint
 from moorage.cli.options import Commands
 from moorage.cli.perf import perf
 from moorage.cli.rollback import rollback
+from moorage.cli.simulate import simulate
 from moorage.cli.snapshot import snapshot
 from moorage.cli.store import store
 from moorage.cli.ui import ui
@@ -30,6 +31,7 @@ def main() -> None:
       moorage demo                               what it is for, played on a control plane to throw away
       moorage up                                 a control plane for kubectl on this machine
       moorage why -f pods.yaml -f nodes.yaml     which nodes each pod may run on, and why not the others
+      moorage simulate -f cluster/ --drain NODE  what a change would lead to, before it is made
       moorage lint manifests/                    what admission refuses, and what is probably wrong
       moorage cel check --env node EXPRESSION    whether an expression is admitted, and what it costs
       moorage rollback GATE -f manifests/        what turning a gate off would do
@@ -42,6 +44,7 @@ def main() -> None:
 
 
 main.add_command(why)
+main.add_command(simulate)
 main.add_command(lint)
 main.add_command(cel)
 main.add_command(rollback)

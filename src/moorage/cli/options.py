@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -148,3 +149,17 @@ def _is_snapshot(path: str) -> bool:
 def wants_colour() -> bool | None:
     """Colour on a terminal, unless NO_COLOR is set; None leaves it to the terminal."""
     return False if os.environ.get("NO_COLOR") else None
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Keep the components silent, and end without a traceback when the user interrupts."""
+    logger = logging.getLogger("moorage")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    finally:
+        logger.setLevel(level)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 from itertools import groupby
+from typing import Any
 
 import click
 import msgspec
 
-from moorage.cli.options import FINDINGS, cannot_run, wants_colour
+from moorage.cli.options import FINDINGS, cannot_run, stoppable, wants_colour
 from moorage.cli.sources import Asked, about_a_cluster
 from moorage.features import Gate
 from moorage.tools.rollback import Rollback, RollbackFinding
+from moorage.tools.simulation.result import Effects
 
 _NAMES = [gate.value for gate in Gate]
 
@@ -32,7 +34,9 @@ def _complete(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
 @click.argument("gate", metavar="GATE", callback=_gate, shell_complete=_complete)
 @about_a_cluster
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def rollback(gate: Gate, asked: Asked, output: str) -> None:
+@click.option("--patch", is_flag=True,
+              help="Write only commands that take the rules of the gate out of templates.")  # fmt: skip
+def rollback(gate: Gate, asked: Asked, output: str, patch: bool) -> None:
     """Say what turning GATE off would do: pods evicted, pods stuck, workloads stalled, volumes and claims cut off.
 
     The findings come in the order in which they are best dealt with, each with what to type.
@@ -59,9 +63,28 @@ def rollback(gate: Gate, asked: Asked, output: str) -> None:
     for problem in cluster.problems:
         click.echo(f"note: left out: {problem}", err=True)
     plan = Rollback(cluster, gate)
-    findings = plan.findings()
-    (_write_json if output == "json" else _write_text)(plan, findings)
+    if patch:
+        findings = plan.findings()
+        _write_patches(findings, gate)
+    else:
+        from moorage.tools.rollbacksimulation import SimulatedRollback
+
+        with stoppable():
+            findings, effects = SimulatedRollback(plan).findings()
+        if output == "json":
+            _write_json(plan, findings, effects)
+        else:
+            _write_text(plan, findings)
     sys.exit(FINDINGS if findings else 0)
+
+
+def _write_patches(findings: list[RollbackFinding], gate: Gate) -> None:
+    from moorage.tools.rollbackpatches import patches
+
+    for patch in patches(findings, gate):
+        if patch.widens:
+            click.echo(f"# {patch.item.name}: its pods may run on more nodes afterwards")
+        click.echo(patch.command)
 
 
 def _write_text(plan: Rollback, findings: list[RollbackFinding]) -> None:
@@ -85,8 +108,8 @@ def _write_text(plan: Rollback, findings: list[RollbackFinding]) -> None:
         click.echo(f"   {line}")
 
 
-def _write_json(plan: Rollback, findings: list[RollbackFinding]) -> None:
-    data = {
+def _write_json(plan: Rollback, findings: list[RollbackFinding], effects: Effects | None) -> None:
+    data: dict[str, Any] = {
         "gate": plan.gate.value,
         "findings": [
             {
@@ -97,4 +120,6 @@ def _write_json(plan: Rollback, findings: list[RollbackFinding]) -> None:
         ],
         "procedure": plan.procedure(),
     }  # fmt: skip
+    if effects is not None:
+        data["effects"] = effects
     click.echo(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())

@@ -53,16 +53,20 @@ class Scheduler:
 
     def __init__(
         self, client: Client, gates: Gates, configuration: Configuration, *,
-        clock: Clock | None = None, seed: int = 0, slots: asyncio.Semaphore | None = None, quiet: bool = False,
+        clock: Clock | None = None, seed: int = 0, slots: asyncio.Semaphore | None = None,
+        recorder: Recorder | None = None, quiet: bool = False,
     ) -> None:  # fmt: skip
-        """`slots` limits how many pods are being bound at a time; `quiet`: values that do not parse are not logged."""
+        """`slots` limits how many pods are being bound at a time; `recorder` is given the events.
+
+        `quiet`: values that do not parse are not logged.
+        """
         self.client = client
         self.table = NodeTable()
         self.clock: Clock = clock or Clock()
         self.metrics = SchedulerMetrics()
         expose_gates(self.metrics.registry, gates)
         informers = Informers(client)
-        self._recorder = Recorder(client, DEFAULT_NAME, self.clock)
+        self._recorder = recorder or Recorder(client, DEFAULT_NAME, self.clock)
         self.shapes = Shapes(gates)
         self._explaining = Explaining()
         errors = ParseErrors(self.metrics, quiet=quiet)

@@ -35,6 +35,12 @@ class ClusterObject:
         name = meta.name or (f"{meta.generate_name}…" if meta.generate_name else "(no name)")
         return f"{word} {meta.namespace or 'default'}/{name}" if kind.namespaced else f"{word} {name}"
 
+    @property
+    def key(self) -> str:
+        """Namespace and name: `default/web`."""
+        meta = self.object.metadata
+        return f"{meta.namespace or 'default'}/{meta.name}" if kinds.of(self.object).namespaced else meta.name
+
     def place(self, path: str = "") -> str:
         """Where the object, or one of its fields, stands: `pods.yaml:12`."""
         return f"{self.document.file}:{self.line(path)}" if self.document else ""

@@ -63,13 +63,13 @@ class Rollback:
 
     def __init__(self, cluster: Cluster, gate: Gate) -> None:
         self.gate = gate
-        self._cluster = cluster
+        self.cluster = cluster
         self._off = Gates(ALL_ON.on - {gate})
         self._nodes = {node.metadata.name: node for _, node in cluster.of(Node)}
 
     def findings(self) -> list[RollbackFinding]:
         """Everything that would break, in the order of the procedure."""
-        using = [item for item in self._cluster.items if self.gate in gates_needed(item.object)]
+        using = [item for item in self.cluster.items if self.gate in gates_needed(item.object)]
         findings = [finding for item in using for finding in self._of(item)]
         order = list(RollbackStep)
         return sorted(findings, key=lambda finding: (order.index(finding.step), finding.name))
@@ -111,9 +111,7 @@ class Rollback:
         else:
             step, reason = RollbackStep.PENDING, self._stuck(pod)
         if reason:
-            # The workload of an owned pod recreates it from the changed template; a bare pod has to be replaced.
-            command = _delete(item, pod.metadata.name) if _is_owned(pod) else _replace(item)
-            yield RollbackFinding(step, item, reason, command)
+            yield RollbackFinding(step, item, reason, pod_command(item))
 
     def _stuck(self, pod: Pod) -> str:
         """Why a pending pod would have fewer nodes to go to; empty when it has as many as now."""
@@ -201,16 +199,21 @@ class Rollback:
 
     def _device_taints(self, result: DeviceRequestAllocationResult) -> Iterator[Taint]:
         place = result.driver, result.pool, result.device
-        for _, resource_slice in self._cluster.of(ResourceSlice):
+        for _, resource_slice in self.cluster.of(ResourceSlice):
             spec = resource_slice.spec
             for device in spec.devices:
                 if (spec.driver, spec.pool.name, device.name) == place:
                     yield from device.taints
-        for _, rule in self._cluster.of(DeviceTaintRule):
+        for _, rule in self.cluster.of(DeviceTaintRule):
             if selector := rule.spec.device_selector:
                 selected = selector.driver, selector.pool, selector.device
                 if all(name in (None, actual) for name, actual in zip(selected, place, strict=True)):
                     yield rule.spec.taint
+
+
+def pod_command(item: ClusterObject) -> str:
+    """The command that renews a pod: its workload recreates it from the changed template; a bare one is replaced."""
+    return _delete(item, item.object.metadata.name) if _is_owned(item.object) else _replace(item)
 
 
 def _named(names: Iterable[str]) -> str:

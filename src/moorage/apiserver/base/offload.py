@@ -46,9 +46,15 @@ async def offload(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kw
             _SEATS.leave(user)
 
     job = _POOL.submit(work, *args, **kwargs)
+    result = asyncio.wrap_future(job)
     # When the work ends, not when somebody ceases to wait for it: it goes on all the same.
     job.add_done_callback(leave)
-    return await asyncio.wrap_future(job)
+    return await result
+
+
+def offloaded() -> int:
+    """How much work the threads have begun whose results are not there yet."""
+    return _SEATS.seats.used
 
 
 def holds_more(data: Any, most: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from moorage.api import kinds, labels
 from moorage.api.decode import convert
+from moorage.api.labels import LabelMatcher
 from moorage.api.meta import Data
 from moorage.api.pod import PodDisruptionBudget
 from moorage.apiserver.base.objects import decode, encode, key, prefix
@@ -16,11 +17,14 @@ from moorage.apiserver.verbs import answers
 from moorage.apiserver.verbs.backend import Backend
 from moorage.apiserver.verbs.delete import delete_latest
 from moorage.apiserver.verbs.writing import is_dry
+from moorage.bounded import Bounded
 from moorage.client.clock import timestamp
 from moorage.store.protocol import Item, RevisionConflict
 
 _POD = kinds.row("v1", "Pod")
 _BUDGET = kinds.row("policy/v1", "PodDisruptionBudget")
+_SELECTORS: Bounded[Item, LabelMatcher] = Bounded(4096, 16 << 20)
+"""The selectors of stored budgets, compiled."""
 _BUDGET_MESSAGE = "Cannot evict pod as it would violate the pod's disruption budget."
 
 
@@ -53,8 +57,11 @@ async def _budgets(backend: Backend, namespace: str, pod: Data) -> list[Item]:
     budgets = []
     pod_labels = pod["metadata"].get("labels") or {}
     for item in (await backend.store.list(prefix(_BUDGET, namespace))).items:
-        budget = convert(decode(item), PodDisruptionBudget)
-        if budget.spec.selector is not None and labels.from_struct(budget.spec.selector).matches(pod_labels):
+        selector = _SELECTORS.get(item)
+        if selector is None:
+            selector = labels.selector_of(convert(decode(item), PodDisruptionBudget).spec.selector)
+            _SELECTORS.put(item, selector, len(item.value))
+        if selector.matches(pod_labels):
             budgets.append(item)
     return budgets
 

@@ -19,10 +19,12 @@ from moorage.client.events import NORMAL, WARNING
 from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Context, Controller, resource_version
 from moorage.controllers.frame.pods import controller_of, ready_condition
+from moorage.controllers.frame.podsbylabel import LabelPair, PodsByLabel, anchor
 from moorage.controllers.owners.replicas import desired_replicas, scaled
 
 _BUDGET = kinds.row("policy/v1", "PodDisruptionBudget")
 _NAMESPACE = "namespace"
+_ANCHOR = "anchor"
 _CONDITION = "DisruptionAllowed"
 _DELETION_TIMEOUT = timedelta(minutes=2)
 """How soon a pod whose eviction was allowed must be seen as deleted, or it counts as one that stays."""
@@ -70,21 +72,27 @@ class Disruption(Controller):
             ("apps", "Deployment"): self._deployments,
         }
         self._budgets.index(_NAMESPACE, lambda budget: [budget.metadata.namespace])
-        self._pods.index(_NAMESPACE, lambda pod: [pod.metadata.namespace])
+        self._budgets.index(_ANCHOR, _anchor)
+        self._by_label = PodsByLabel(self._pods)
         self._budgets.on_change(lambda _, new: self.enqueue(new) if new is not None else None)
         self._pods.on_change(self._pod_changed)
         for informer in self._scaled.values():
             informer.on_change(self._workload_changed)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        self._by_label.change(old, new)
         if old is not None and new is not None and _relevant(old) == _relevant(new):
             return
-        item = new or old
-        assert item is not None
-        labels = [pod.metadata.labels for pod in (old, new) if pod is not None]
-        for budget in self._budgets.by(_NAMESPACE, item.metadata.namespace):
-            if any(map(selector_of(budget.spec.selector).matches, labels)):
-                self._enqueue_later(budget)
+        for pod in (old, new):
+            if pod is not None:
+                self._enqueue_budgets(pod)
+
+    def _enqueue_budgets(self, pod: Pod) -> None:
+        namespace, labels = pod.metadata.namespace, pod.metadata.labels
+        for place in (_place(namespace), *(_place(namespace, label) for label in labels.items())):
+            for budget in self._budgets.by(_ANCHOR, place):
+                if selector_of(budget.spec.selector).matches(labels):
+                    self._enqueue_later(budget)
 
     def _workload_changed(self, old: _Workload | None, new: _Workload | None) -> None:
         if new is None or (old is not None and old.spec.replicas == new.spec.replicas):
@@ -99,8 +107,7 @@ class Disruption(Controller):
         """Count the pods of one budget."""
         if (budget := self._budgets.get(*key)) is None:
             return
-        is_picked = selector_of(budget.spec.selector).matches
-        pods = [pod for pod in self._pods.by(_NAMESPACE, key[0]) if is_picked(pod.metadata.labels)]
+        pods = self._by_label.matching(key[0], selector_of(budget.spec.selector))
         if not pods:
             self.recorder.event(budget, NORMAL, "NoPods", "No matching pods found")
         now = self.clock.now()
@@ -229,6 +236,14 @@ class Disruption(Controller):
         with suppress(Missing):
             answer = await self.client.patch(_BUDGET, metadata.namespace, metadata.name, patch, subresource="status")
             await self._budgets.caught_up(resource_version(answer))
+
+
+def _anchor(budget: PodDisruptionBudget) -> list[str]:
+    return [_place(budget.metadata.namespace, anchor(selector_of(budget.spec.selector)))]
+
+
+def _place(namespace: str, label: LabelPair | None = None) -> str:
+    return f"{namespace}/{label[0]}={label[1]}" if label is not None else f"{namespace}/"
 
 
 def _is_healthy(pod: Pod) -> bool:

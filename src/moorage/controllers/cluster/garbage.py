@@ -41,8 +41,10 @@ class GarbageCollector(Controller):
     component = "garbage-collector-controller"
     workers = 16
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, assumed: frozenset[str] = frozenset()) -> None:
+        """`assumed` are the uids of owners that exist somewhere else: they cannot be read, and are not gone."""
         super().__init__(context)
+        self._assumed = assumed
         self._informers: dict[str, Informer[Object]] = {}
         self._places: dict[str, tuple[Kind, Key]] = {}
         self._dependents: dict[str, set[str]] = {}
@@ -132,8 +134,8 @@ class GarbageCollector(Controller):
     async def _owner(self, kind: Kind, item: Object, reference: OwnerReference) -> _Owner:
         """Whether an owner exists; that it does not must be read from the server."""
         owner_kind = kinds.find(reference.api_version, reference.kind)
-        if owner_kind is None:
-            return _Owner.SOLID  # its kind is not known here
+        if owner_kind is None or reference.uid in self._assumed:
+            return _Owner.SOLID  # its kind is not known here, or not its objects
         namespace = item.metadata.namespace if owner_kind.namespaced else ""
         if owner_kind.namespaced and not namespace:
             message = f"ownerRef {_described(reference)} is of a kind with namespaces, and a {kind.kind} is in none"

@@ -124,11 +124,15 @@ class HollowNodes(Controller):
                 await self._keep_up(name)
             elif (pod := self._pods.get(namespace, name)) and pod.spec.node_name in self._up:
                 now = self.clock.now()
-                step = next_action(pod, now)
+                step = self.next_action(pod, now)
                 if isinstance(step, PodAction):
                     await self._actions[step](pod, now)
                 elif step is not None:
                     self.queue.add_at(key, step)
+
+    def next_action(self, pod: Pod, now: datetime) -> PodAction | datetime | None:
+        """What to do with a pod of a node that runs, or when to ask again."""
+        return next_action(pod, now)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         node = new or old
@@ -183,7 +187,7 @@ class HollowNodes(Controller):
         if not pod.spec.node_name:
             return
         key = _key(pod)
-        step = next_action(pod, self.clock.now()) if new is not None else None
+        step = self.next_action(pod, self.clock.now()) if new is not None else None
         if step is None and (new is None or is_finished(pod)):
             self._leave(pod.spec.node_name, key)
             return

@@ -53,8 +53,6 @@ _OURS = {
 _KUBELETS_CONDITIONS = (READY, "MemoryPressure", "DiskPressure", "PIDPressure")
 """The conditions that a kubelet sets; that of the network is set by others."""
 _LEASES = "kube-node-lease"
-_PATIENCE, _FIRST_PATIENCE = 50.0, 60.0
-"""Seconds without a heartbeat after which a node is unreachable, and for a new node until its first status."""
 _PODS_AT_ONCE = 16
 _NODE, _LEASE = kinds.row("v1", "Node"), kinds.row("coordination.k8s.io/v1", "Lease")
 
@@ -69,6 +67,8 @@ class NodeLifecycle(Controller):
     name = "node-lifecycle-controller"
     component = "node-controller"
     workers = 8
+    patience, first_patience = 50.0, 60.0
+    """Seconds without a heartbeat after which a node is unreachable, and for a new node until its first status."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -119,7 +119,7 @@ class NodeLifecycle(Controller):
         if old is None:
             self._event(new, "RegisteredNode", f"Registered Node {new.metadata.name} in Controller")
         if old is None or _heartbeat(old) != _heartbeat(new):
-            self._heartbeats.beat(new.metadata.name, _PATIENCE if _ready(new) else _FIRST_PATIENCE)
+            self._heartbeats.beat(new.metadata.name, self.patience if _ready(new) else self.first_patience)
         self._zones.see(new, ready=_ready(new) == TRUE)
         if old is None or new.metadata.name in self._settling:
             self._settling.see(new.metadata.name)
