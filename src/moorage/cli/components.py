@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moorage.cli.logs import log_options
-from moorage.cli.options import cannot_run, feature_gates
+from moorage.cli.options import cannot_run, feature_gates, kubelet_gates, parse_gates
 from moorage.features import Gates
 
 if TYPE_CHECKING:
@@ -74,12 +74,19 @@ def scheduler(config: Path | None, gates: Gates, leader_elect: bool, **connectio
 @click.command()
 @log_options("controllers")
 @_component_options
+@kubelet_gates
 @click.option("--hollow-nodes", is_flag=True, help="Play the kubelet of every node that has no real one.")
 @click.option("--root-ca-file", type=_FILE,
               help="The certificate by which pods know the API server, given to each namespace as kube-root-ca.crt. "
                    "By default that of the kubeconfig.")  # fmt: skip
 def controllers(
-    hollow_nodes: bool, root_ca_file: Path | None, gates: Gates, leader_elect: bool, kubeconfig: Path, **connection: Any
+    hollow_nodes: bool,
+    kubelet_gates: str,
+    root_ca_file: Path | None,
+    gates: Gates,
+    leader_elect: bool,
+    kubeconfig: Path,
+    **connection: Any,
 ) -> None:
     """Evict, replace, collect: the controllers alone, beside any Kubernetes API server.
 
@@ -96,7 +103,7 @@ def controllers(
     if certificate := _root_certificate(root_ca_file, kubeconfig):
         makers.append(root_ca(certificate))
     if hollow_nodes:
-        makers.append(HollowNodes)
+        makers.append(partial(HollowNodes, gates=parse_gates(kubelet_gates) if kubelet_gates else gates))
 
     def start(client: Client) -> tuple[CollectorRegistry, Callable[[], Awaitable[None]]]:
         component = prepare(client, gates, makers)

@@ -41,6 +41,7 @@ _EFFECTS = {
 _READ = {
     "scheduler": {"Node", "Pod", "PersistentVolume"},
     "controllers": {"Node", "Pod", "DeviceTaintRule", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"},
+    "kubelet": set[str](),
 }
 """The kinds that effects in a component are about, all of which it may list; those in the API server are about all."""
 

@@ -36,6 +36,7 @@ from moorage.controllers.hollow.nodestatus import (
 )
 from moorage.controllers.hollow.podlifecycle import PodAction, next_action
 from moorage.controllers.hollow.preemption import Guest, NoRoom, is_critical, victims
+from moorage.features import Gates
 from moorage.match.deferral import NotReady, deferring
 from moorage.match.evaluations import Parked
 
@@ -56,9 +57,10 @@ class HollowNodes(Controller):
     component = "kubelet"
     retries = replace(RETRIES, last=10.0)
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, gates: Gates | None = None) -> None:
+        """With gates of their own, as kubelets have them, or with those of the controllers."""
         super().__init__(context)
-        self._gates = context.gates
+        self._gates = context.gates if gates is None else gates
         self._nodes = context.informers.of(Node)
         self._pods = context.informers.of(Pod)
         self._nodes.on_change(self._node_changed)
