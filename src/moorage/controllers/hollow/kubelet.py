@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 
 import msgspec
+from prometheus_client import Counter
 
 from moorage.api.meta import Data, Object
 from moorage.api.node import Node
@@ -66,6 +67,10 @@ class HollowNodes(Controller):
         self._nodes.on_change(self._node_changed)
         self._pods.on_change(self._pod_changed)
         self._settling = Settling(context.clock, lambda name: self.queue.add(("", name)))
+        self._rejections = Counter(
+            "kubelet_admission_rejections_total", "Pods that hollow kubelets have rejected.", ("reason",),
+            registry=context.registry,
+        )  # fmt: skip
         self._leases = NodeLeases(self.client, self.clock)
         self._container_events = ContainerEvents(self._pods.get, self.recorder, self.clock)
         self._parked = Parked(self.queue.add)
@@ -220,6 +225,7 @@ class HollowNodes(Controller):
             self._parked.park(key, later.work)
             return
         if refused := await self._after_preemption(pod, rejections, now):
+            self._rejections.labels(refused.reason).inc()
             self._event(pod, name, WARNING, refused.reason, refused.message)
             await self._write(pod, podstatus.rejected(pod, refused.reason, refused.message, now))
             return
