@@ -20,8 +20,8 @@ Data = dict[str, Any]
 LESS = {"key": "hours", "operator": "Lt", "value": "100"}
 MORE = {**LESS, "value": "1000"}
 LARGE = "device.attributes['gpu.example.com'].size > 40"
-GPU = "device gpu.example.com/a/gpu-0"
-TAINTED = f"{GPU} has taint hours=900: 900 is not less than 100"
+GPU = "device a/gpu-0"
+TAINTED = f"taint hours=900: 900 is not less than 100 ({GPU})"
 
 
 def explained(shop: DevicesOnTable, given: Pod) -> list[Explained]:
@@ -42,11 +42,11 @@ def gpus(**spec: Any) -> Data:
         (exactly(tolerations=[LESS]), f"request gpu: {TAINTED}"),
         (exactly(3, tolerations=[LESS]), f"request gpu for 3 devices: {TAINTED}"),
         (everything(tolerations=[LESS]), f"request gpu: {TAINTED}"),
-        (exactly(), f"request gpu: {GPU} has taint hours=900: no toleration for this key"),
+        (exactly(), f"request gpu: taint hours=900: no toleration for this key ({GPU})"),
         (exactly(3, tolerations=[MORE]), "request gpu for 3 devices: the node has fewer devices"),
-        (exactly(selector=LARGE), f"request gpu: {GPU} is not selected by `{LARGE}`"),
-        (exactly(class_name="large"), f"request gpu: {GPU} is not selected by `{LARGE}` of class large"),
-        (ways("large", "gpu"), f"request any/way-0: {GPU} is not selected by `{LARGE}` of class large"),
+        (exactly(selector=LARGE), f"request gpu: `{LARGE}` does not select {GPU}"),
+        (exactly(class_name="large"), f"request gpu: `{LARGE}` of class large does not select {GPU}"),
+        (ways("large", "gpu"), f"request any/way-0: `{LARGE}` of class large does not select {GPU}"),
     ],
 )
 def test_which_device_and_which_taint_or_selector(request_: Data, why: str) -> None:

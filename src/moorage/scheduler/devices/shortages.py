@@ -91,12 +91,12 @@ class Shortages:
 
     def _obstacle(self, want: Want, offer: Offer) -> Obstacle | None:
         if offer.device.binding_conditions:
-            return Obstacle(3, "conditions", f"device {offer.id} has binding conditions, which are not supported")
+            return Obstacle(3, "conditions", f"binding conditions are not supported ({_named(offer)})")
         for test in want.tests:
             if not offer.traits.verdict(test.expression).matched:
                 return _unselected(test, offer)
         if complained := self._complaint(want, offer.taints):
-            return Obstacle(0, complained[0], f"device {offer.id} has {complained[1]}")
+            return Obstacle(0, complained[0], f"{complained[1]} ({_named(offer)})")
         return _IN_USE if offer.id in self._taken and not want.admin else None
 
     def _complaint(self, want: Want, taints: tuple[Taint, ...]) -> Words | None:
@@ -115,4 +115,9 @@ class Shortages:
 
 def _unselected(test: SelectorTest, offer: Offer) -> Obstacle:
     source, of_class = test.expression.source, f" of class {test.class_name}" if test.class_name else ""
-    return Obstacle(3, source, f"device {offer.id} is not selected by `{source}`{of_class}")
+    return Obstacle(3, source, f"`{source}`{of_class} does not select {_named(offer)}")
+
+
+def _named(offer: Offer) -> str:
+    """A device without its driver, which the class stands for: long names would leave no room for the reason."""
+    return f"device {offer.id.pool}/{offer.id.device}"
