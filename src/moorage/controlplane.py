@@ -6,7 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+
+from prometheus_client import CollectorRegistry
 
 from moorage.api import kinds
 from moorage.apiserver.access.credentials import SharedFiles
@@ -15,9 +18,10 @@ from moorage.apiserver.run import APIServer, start
 from moorage.client import Client, Exists, Unavailable
 from moorage.client.clock import Clock
 from moorage.client.leases import LeadershipLost, identity, lead
+from moorage.componentmetrics import expose_gates
 from moorage.controllers.cluster.serviceaccounts import root_ca
 from moorage.controllers.hollow import HollowNodes, ensure_nodes
-from moorage.controllers.run import CONTROLLERS, prepare
+from moorage.controllers.run import CONTROLLERS, Make, prepare
 from moorage.controllers.storage.provisioner import PROVISIONER
 from moorage.features import NONE_ON, Gates
 from moorage.logs import COMPONENT, Log
@@ -45,6 +49,8 @@ class Settings:
     apiserver_gates: Gates = NONE_ON
     scheduler_gates: Gates = NONE_ON
     controllers_gates: Gates = NONE_ON
+    kubelet_gates: Gates | None = None
+    """Those of the hollow kubelets; by default those of the controllers."""
     etcd_files: EtcdFiles = (None, None, None)
     advertise: str = ""
     shared: SharedFiles = field(default_factory=SharedFiles)
@@ -95,11 +101,16 @@ class ControlPlane:
                 await scheduler.run()
 
         async def control(client: Client) -> None:
-            makers = [*CONTROLLERS, HollowNodes]
+            gates, kubelets = settings.kubelet_gates or settings.controllers_gates, CollectorRegistry()
+            makers: list[Make] = [*CONTROLLERS, partial(HollowNodes, gates=gates)]
             if server.trusted:
                 makers.append(root_ca(server.trusted))
             controllers = prepare(client, settings.controllers_gates, makers, clock=settings.clock)
-            with server.measuring("controllers", controllers.context.registry):
+            expose_gates(kubelets, gates)
+            with (
+                server.measuring("controllers", controllers.context.registry),
+                server.measuring("kubelet", kubelets),
+            ):
                 await controllers.run()
 
         try:

@@ -33,6 +33,7 @@ def test_gates_are_printed_changes_are_logged_and_requests_are_written(tmp_path:
     differing = started(tmp_path, "--scheduler-feature-gates", "WildcardTolerationKeys=true,AllBeta=true")
     assert (
         f"feature gates on: \n  apiserver:   {all_on}\n  scheduler:   WildcardTolerationKeys\n  controllers: {all_on}\n"
+        f"  kubelet:     {all_on}\n"
     ) in differing
     lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
     assert [line["component"] for line in lines if line["msg"] == "Serving securely"] == ["apiserver"] * 2

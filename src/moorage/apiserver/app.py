@@ -64,13 +64,26 @@ class App:
     def authenticate(self, request: Request) -> User:
         """Who sends a request, of which only the head is known. Refused (401)."""
         try:
-            return self._authenticator.authenticate(request)
+            user = self._authenticator.authenticate(request)
         except Refused as refused:
             route, start = find(request), time.perf_counter()
             self._measure(route, request, refused.response, start)
             if self._audit is not None:
                 self._audit.note(route, request, refused.response, NOBODY, None, start)
             raise
+        self._received(request, user)
+        return user
+
+    def _received(self, request: Request, sender: User) -> None:
+        if self._audit is not None and self._audit.notes_arrivals:
+            self._audit.received(find(request), request, sender)
+
+    def refused(self, request: Request, response: Response) -> None:
+        """Count and write down a request of a known user that the connection has refused, such as with 429."""
+        route, start = find(request), time.perf_counter()
+        self._measure(route, request, response, start)
+        if self._audit is not None:
+            self._audit.note(route, request, response, request.user or ANONYMOUS, None, start)
 
     async def handle(self, request: Request) -> Response:
         """The response to a request of a client; every failure is one, and none tells more than it must."""
@@ -79,6 +92,7 @@ class App:
 
     async def handle_as(self, user: User, request: Request) -> Response:
         """The response to a component in the same process, which need not authenticate."""
+        self._received(request, user)
         return await self._handle(request, user)
 
     async def _handle(self, request: Request, known: User | None) -> Response:

@@ -166,7 +166,7 @@ async def _started(
     authenticator = Authenticator(Tokens(own.users), accounts, own.client_authorities)
     audit_log = AuditLog(audit) if audit else None
     app = App(store, gates, authenticator, accounts, rbac, clock, audit_log, plugins)
-    server = Server(app.handle, app.authenticate, own.tls, place.bind, place.port)
+    server = Server(app.handle, app.authenticate, own.tls, place.bind, place.port, refused=app.refused)
     app.metrics.follow(server.control)
     await bootstrap(store)
     await index.start()

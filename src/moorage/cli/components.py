@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moorage.cli.logs import log_options
-from moorage.cli.options import ChosenContext, cannot_run, feature_gates, kubeconfig_options
+from moorage.cli.options import (
+    ChosenContext,
+    cannot_run,
+    feature_gates,
+    kubeconfig_options,
+    kubelet_gates,
+    parse_gates,
+)
 from moorage.features import Gates
 
 if TYPE_CHECKING:
@@ -73,13 +80,14 @@ def scheduler(config: Path | None, gates: Gates, leader_elect: bool, **connectio
 @click.command()
 @log_options("controllers")
 @_component_options
+@kubelet_gates
 @click.option("--hollow-nodes", is_flag=True, help="Play the kubelet of every node that has no real one.")
 @click.option("--root-ca-file", type=_FILE,
               help="The certificate by which pods know the API server, given to each namespace as kube-root-ca.crt. "
                    "By default that of the kubeconfig.")  # fmt: skip
 def controllers(
-    hollow_nodes: bool, root_ca_file: Path | None, gates: Gates, leader_elect: bool, kubeconfig: ChosenContext,
-    **connection: Any,
+    hollow_nodes: bool, kubelet_gates: str, root_ca_file: Path | None, gates: Gates, leader_elect: bool,
+    kubeconfig: ChosenContext, **connection: Any,
 ) -> None:  # fmt: skip
     """Evict, replace, collect: the controllers alone, beside any Kubernetes API server.
 
@@ -96,7 +104,7 @@ def controllers(
     if certificate := _root_certificate(root_ca_file, kubeconfig):
         makers.append(root_ca(certificate))
     if hollow_nodes:
-        makers.append(HollowNodes)
+        makers.append(partial(HollowNodes, gates=parse_gates(kubelet_gates) if kubelet_gates else gates))
 
     def start(client: Client) -> tuple[CollectorRegistry, Callable[[], Awaitable[None]]]:
         component = prepare(client, gates, makers)

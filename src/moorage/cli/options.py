@@ -70,6 +70,9 @@ def gates_option(flag: str, name: str, what: str, **more: Any) -> Callable[[Any]
     return click.option(flag, name, default="", metavar="GATES", help=text, **more)
 
 
+kubelet_gates = gates_option(
+    "--kubelet-feature-gates", "kubelet_gates", "Gates of hollow kubelets, in place of those of the controllers"
+)
 feature_gates = gates_option(
     "--feature-gates", "gates", "Gates to turn on", callback=lambda _, __, text: parse_gates(text)
 )

@@ -15,7 +15,7 @@ import click
 
 from moorage.cli.audit import AUDIT_OPTIONS, audit_settings
 from moorage.cli.logs import log_options
-from moorage.cli.options import cannot_run, gates_option, parse_gates
+from moorage.cli.options import cannot_run, gates_option, kubelet_gates, parse_gates
 from moorage.features import Gates
 
 if TYPE_CHECKING:
@@ -91,10 +91,17 @@ def _server_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @_server_options
 @gates_option("--scheduler-feature-gates", "scheduler_gates", "Gates of the scheduler, in place of those")
 @gates_option("--controllers-feature-gates", "controllers_gates", "Gates of the controllers, in place of those")
+@kubelet_gates
 @click.option("--nodes", type=click.IntRange(0, 100_000), default=3, show_default=True,
               help="How many hollow nodes there are: they run pods in name only.")  # fmt: skip
 def up(
-    gates: str, apiserver_gates: str, scheduler_gates: str, controllers_gates: str, nodes: int, **server: Any
+    gates: str,
+    apiserver_gates: str,
+    scheduler_gates: str,
+    controllers_gates: str,
+    kubelet_gates: str,
+    nodes: int,
+    **server: Any,
 ) -> None:
     """Start a control plane that kubectl and every Kubernetes client can talk to.
 
@@ -109,17 +116,19 @@ def up(
     from moorage.controlplane import ControlPlane, Settings
     from moorage.page.child import PageProcess
 
+    kubelets = parse_gates(kubelet_gates or controllers_gates or gates)
     settings = Settings(
         **_settings(server),
         apiserver_gates=parse_gates(apiserver_gates or gates),
         scheduler_gates=parse_gates(scheduler_gates or gates),
         controllers_gates=parse_gates(controllers_gates or gates),
+        kubelet_gates=kubelets,
         nodes=nodes,
     )
 
     by_component = {
         "apiserver": settings.apiserver_gates, "scheduler": settings.scheduler_gates,
-        "controllers": settings.controllers_gates,
+        "controllers": settings.controllers_gates, "kubelet": kubelets,
     }  # fmt: skip
 
     async def start() -> Running:

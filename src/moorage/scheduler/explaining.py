@@ -32,7 +32,7 @@ _BUDGET = 100_000
 _DENSE = 65536
 """Up to this number, codes are counted in an array; larger ones are made smaller first."""
 
-_REST = "rest"
+REST = "rest"
 Words = tuple[Hashable, str]
 """The kind of a reason, and the reason."""
 Keep = Callable[[Hashable, Callable[[], Words | None]], Words | None]
@@ -81,7 +81,7 @@ class Explaining:
     def _composed(self, shape: Shape, groups: _Groups) -> str:
         before = self._examples.get(shape, {})
         examples = self._examples[shape] = {kind: _example(before.get(kind), texts) for kind, texts in groups.items()}
-        ranked = sorted(groups, key=lambda kind: (kind[1] == _REST, -groups[kind].total(), examples[kind]))
+        ranked = sorted(groups, key=lambda kind: (kind[1] == REST, -groups[kind].total(), examples[kind]))
         parts: list[str] = []
         for kind in ranked:
             like = " and the like" if len(groups[kind]) > 1 else ""
@@ -122,7 +122,7 @@ def by_frequency(
         if words is not None:
             yield Explained(*words, int(counts[code]))
     if left := int(counts[ranked[most:]].sum()):
-        yield Explained(_REST, "other values", left)
+        yield Explained(REST, "other values", left)
 
 
 def explain_selector(

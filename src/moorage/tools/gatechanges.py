@@ -28,21 +28,22 @@ _LEASE = kinds.row("coordination.k8s.io/v1", "Lease")
 _NAMESPACE = "kube-system"
 _ATTEMPTS = 5
 _LOG = Log(__name__)
-_EFFECTS = {
-    RollbackStep.TEMPLATES: ("apiserver", "workloads that cannot create pods"),
-    RollbackStep.VOLUMES: ("scheduler", "volumes that no node reaches"),
-    RollbackStep.CLAIMS: ("controllers", "device claims that lose their devices or get none"),
-    RollbackStep.EVICTED: ("controllers", "running pods that are evicted"),
-    RollbackStep.PENDING: ("scheduler", "pending pods that stay pending"),
-}
-"""What a finding means, and the component that does it when its gate is off."""
+_EFFECTS = (
+    (RollbackStep.TEMPLATES, "apiserver", "workloads that cannot create pods"),
+    (RollbackStep.TEMPLATES, "kubelet", "workloads whose new pods are rejected when they start"),
+    (RollbackStep.VOLUMES, "scheduler", "volumes that no node reaches"),
+    (RollbackStep.CLAIMS, "controllers", "device claims that lose their devices or get none"),
+    (RollbackStep.EVICTED, "controllers", "running pods that are evicted"),
+    (RollbackStep.PENDING, "scheduler", "pending pods that stay pending"),
+)
+"""Findings, the component that acts on each when its gate is off, and what it does."""
 
 
 _READ = {
     "scheduler": {"Node", "Pod", "PersistentVolume"},
     "controllers": {"Node", "Pod", "DeviceTaintRule", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"},
 }
-"""The kinds that effects in a component are about, all of which it may list; those in the API server are about all."""
+"""The kinds that effects in a component are about, all of which it may list; those in others are about all."""
 
 
 class GateChange(NamedTuple):
@@ -70,12 +71,12 @@ def gate_changes(before: Mapping[str, Gates], now: Mapping[str, Gates]) -> list[
 
 def effect(cluster: Cluster, change: GateChange) -> str:
     """What turning a gate off does to the objects of a cluster, in one line."""
-    steps = Counter(
-        finding.step
-        for finding in Rollback(cluster, change.gate).findings()
-        if _EFFECTS[finding.step][0] in change.components
-    )
-    said = [f"{words}: {steps[step]}" for step, (_, words) in _EFFECTS.items() if steps[step]]
+    steps = Counter(finding.step for finding in Rollback(cluster, change.gate).findings())
+    said = [
+        f"{words}: {steps[step]}"
+        for step, component, words in _EFFECTS
+        if component in change.components and steps[step]
+    ]
     return ", ".join(said) if said else "nothing for what is there"
 
 
@@ -135,7 +136,7 @@ async def log_changes_since_leader(lease: str, component: str, now: Gates, clien
 
 def _kinds(changes: Iterable[GateChange]) -> set[str] | None:
     components = {component for change in changes if not change.on for component in change.components}
-    return None if "apiserver" in components else {kind for component in components for kind in _READ[component]}
+    return {kind for each in components for kind in _READ[each]} if components <= _READ.keys() else None
 
 
 async def _log(changes: Sequence[GateChange], client: Client) -> None:

@@ -16,8 +16,13 @@ from typing import Any
 
 import pytest
 
+from moorage.apiserver import run
+from moorage.apiserver.access.credentials import SharedFiles
 from moorage.apiserver.audit.log import AuditSettings
 from moorage.apiserver.audit.policy import AuditPolicy, AuditRule
+from moorage.apiserver.base.flows import PriorityLevel
+from moorage.apiserver.http.limits import Limits
+from moorage.apiserver.http.listener import Server
 from moorage.apiserver.run import APIServer, start
 from moorage.client.https import HTTPSTransport
 from moorage.client.kubeconfig import load
@@ -31,13 +36,13 @@ MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web"}, "da
 Event = dict[str, Any]
 
 
-def policy(level: Any, **more: Any) -> AuditPolicy:
-    return AuditPolicy("audit.k8s.io/v1", "Policy", (AuditRule(level),), **more)
+def policy(level: Any, omit: tuple[Any, ...] = ("RequestReceived",), **more: Any) -> AuditPolicy:
+    return AuditPolicy("audit.k8s.io/v1", "Policy", (AuditRule(level),), omit_stages=omit, **more)
 
 
 @asynccontextmanager
-async def audited(path: Path, settings: AuditSettings) -> AsyncIterator[APIServer]:
-    server = await start(path / "data", "sqlite", ALL_ON, "127.0.0.1", 0, audit=settings)
+async def audited(path: Path, settings: AuditSettings, **options: Any) -> AsyncIterator[APIServer]:
+    server = await start(path / "data", "sqlite", ALL_ON, "127.0.0.1", 0, audit=settings, **options)
     try:
         yield server
     finally:
@@ -168,8 +173,62 @@ async def test_a_watch_is_written_when_it_starts_and_when_it_ends(tmp_path: Path
     assert begun["verb"] == "watch"
 
 
+async def test_a_request_is_written_when_it_is_received_and_when_it_is_answered(tmp_path: Path) -> None:
+    settings = AuditSettings(tmp_path / "audit.log", policy("RequestResponse", omit=()))
+    async with audited(tmp_path, settings) as server:
+        headers = {"Authorization": f"Bearer {server.token}", "Impersonate-User": "alice"}
+        assert await asyncio.to_thread(partial(get, server, MAPS, **headers)) == 403
+        assert (await Asked(server.transport("tests"))("POST", MAPS, MAP)).status == 201
+    found = events(settings.file, MAPS)
+    assert len(found) == 4
+    for received, complete in zip(found[::2], found[1::2], strict=True):
+        assert (received["stage"], complete["stage"]) == ("RequestReceived", "ResponseComplete")
+        assert received["auditID"] == complete["auditID"]
+        assert received["stageTimestamp"] == received["requestReceivedTimestamp"]
+        later = {"responseStatus", "annotations", "requestObject", "responseObject", "impersonatedUser"}
+        same = received.keys() - {"stage", "stageTimestamp", "requestReceivedTimestamp", "objectRef"}
+        assert {key: received[key] for key in same} == {key: complete[key] for key in same}
+        assert not later & received.keys()
+        assert complete["responseStatus"]["code"] in (403, 201)
+
+
+async def test_requests_that_flow_control_turns_away_are_written_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Server] = []
+
+    def limited(*args: Any, **options: Any) -> Server:
+        options["limits"] = Limits(seats=2, queued=0, watches=0, retry_time=0.01)
+        made.append(Server(*args, **options))
+        return made[0]
+
+    monkeypatch.setattr(run, "Server", limited)
+    (tmp_path / "tokens").write_text("admin,admin,1,system:masters\nsecret,ann,2\n")
+    settings = log(tmp_path)._replace(policy=policy("Metadata", omit=()))
+    async with audited(tmp_path, settings, shared=SharedFiles(tokens=tmp_path / "tokens")) as server:
+        reads = {
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "ann"},
+            "subjects": [{"kind": "User", "name": "ann"}], "roleRef": {"kind": "ClusterRole", "name": "view"},
+        }  # fmt: skip
+        bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+        assert (await Asked(server.transport("tests"))("POST", bindings, reads)).status == 201
+        ask = partial(get, server, Authorization="Bearer secret")
+        assert await asyncio.to_thread(ask, f"{ACCOUNTS}?watch=1") == 429
+        made[0].control.levels[PriorityLevel.WORKLOAD].seats.take("somebody")
+        assert await asyncio.to_thread(ask, MAPS) == 429
+        metrics = (await server.transport("tests").request("GET", "/metrics")).body.decode()
+    for uri, what in ((MAPS, "too many of yours are waiting"), (ACCOUNTS, "you have too many watches")):
+        received, refused = (each for each in events(settings.file, uri) if each["user"]["username"] == "ann")
+        assert (received["stage"], refused["stage"]) == ("RequestReceived", "ResponseComplete")
+        assert received["auditID"] == refused["auditID"]
+        status = refused["responseStatus"]
+        assert (status["code"], status["reason"]) == (429, "TooManyRequests")
+        assert what in status["message"]
+    assert re.search(r'apiserver_request_total\{code="429",.*resource="configmaps"', metrics)
+
+
 async def test_stages_that_the_policy_omits_are_not_written(tmp_path: Path) -> None:
-    omit = policy("Metadata", omit_stages=("ResponseComplete",))
+    omit = policy("Metadata", omit=("RequestReceived", "ResponseComplete"))
     settings = log(tmp_path)._replace(policy=omit)
     async with audited(tmp_path, settings) as server:
         assert (await Asked(server.transport("tests"))("GET", MAPS)).status == 200

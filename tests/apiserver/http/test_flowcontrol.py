@@ -128,10 +128,13 @@ async def test_a_refused_request_says_when_to_come_again_and_nothing_is_read_unt
 @scenario
 async def test_who_waits_too_long_for_a_seat_is_told_to_come_again() -> None:
     limits = Limits(seats=1, queued=8, queue_time=0.05, linger_time=0.05)
-    async with serving(Blocked(), limits, by_name) as server, many(server, 1, asking("bob")):
+    refused: list[tuple[Request, Response]] = []
+    told = serving(Blocked(), limits, by_name, refused=lambda *refusal: refused.append(refusal))
+    async with told as server, many(server, 1, asking("bob")):
         await eventually(lambda: server.control.levels[PriorityLevel.WORKLOAD].seats.used == 1, turn)
         assert code(await exchange(server, asking("ann", "POST"))) == 429
         assert server.control.levels[PriorityLevel.WORKLOAD].waiting.used == 0
+        assert [(request.user, response.status) for request, response in refused] == [(USERS["ann"], 429)]
 
 
 @scenario

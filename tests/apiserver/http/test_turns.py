@@ -36,7 +36,7 @@ async def _handler(_: Request) -> Response:
 
 async def test_hundreds_of_requests_begin_in_turns_and_in_their_order() -> None:
     limits = Limits()
-    state = ServerState(_handler, lambda _: User("ann", ()), limits, FlowControl(limits), 1000)
+    state = ServerState(_handler, lambda _: User("ann", ()), lambda *_: None, limits, FlowControl(limits), 1000)
     clients = [Client(state) for _ in range(10 * AT_ONCE)]
     state.leave(clients[5 * AT_ONCE])
     counts = [sum(client.begun for client in clients)]

@@ -22,7 +22,7 @@ from moorage.apiserver.request.routes import Route
 
 MOST_YAML = 128 << 10
 """How long a YAML body may be that is written: it takes long to read, and one thread writes for all."""
-COMPLETE, STARTED = "ResponseComplete", "ResponseStarted"
+RECEIVED, STARTED, COMPLETE = "RequestReceived", "ResponseStarted", "ResponseComplete"
 
 
 class AuditedRequest(NamedTuple):
@@ -32,7 +32,8 @@ class AuditedRequest(NamedTuple):
     treatment: Treatment
     route: Route
     request: Request
-    response: Response
+    response: Response | None
+    """None as long as it is only received."""
     user: User
     """Who sent it."""
     impersonated: User | None
@@ -45,7 +46,9 @@ class AuditedRequest(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many bytes it holds besides itself."""
+        """How many bytes it holds besides itself; what is only received is counted when it is answered."""
+        if self.response is None:
+            return 0
         answer = self.response.body
         return len(self.request.body) + (len(answer) if isinstance(answer, bytes) else 0)
 
@@ -57,9 +60,10 @@ def new_id() -> str:
 
 def event(of: AuditedRequest) -> bytes:
     """One line of the log."""
-    request, level = of.request, of.treatment.level
-    sent = _sent(request) if level >= AuditLevel.REQUEST and request.body else None
-    answered = _answered(of.response) if level is AuditLevel.REQUEST_RESPONSE or _is_needed(of) else None
+    request, response, level = of.request, of.response, of.treatment.level
+    sent = _sent(request) if response and level >= AuditLevel.REQUEST and request.body else None
+    is_shown = response and (level is AuditLevel.REQUEST_RESPONSE or _is_needed(of.route, response))
+    answered = _answered(response) if response and is_shown else None
     content: Data = {
         "kind": "Event", "apiVersion": "audit.k8s.io/v1", "level": level.text, "auditID": of.audit_id,
         "stage": of.stage, "requestURI": _uri(request), "verb": of.route.verb or request.method.lower(),
@@ -72,7 +76,8 @@ def event(of: AuditedRequest) -> bytes:
         content["userAgent"] = agent
     if of.route.kind.plural:
         content["objectRef"] = _reference(of.route, sent, answered)
-    content["responseStatus"] = _status(of.response.status, answered)
+    if response is not None:
+        content["responseStatus"] = _status(response.status, answered)
     if level >= AuditLevel.REQUEST and sent is not None:
         content["requestObject"] = _shown(sent, of.treatment)
     if level >= AuditLevel.REQUEST_RESPONSE and answered is not None:
@@ -95,9 +100,9 @@ def _encoded(content: Data) -> bytes:
         return msgspec.json.encode({key: value for key, value in content.items() if not key.endswith("Object")})
 
 
-def _is_needed(of: AuditedRequest) -> bool:
+def _is_needed(route: Route, response: Response) -> bool:
     """Whether the answer says what every event does: why a request failed, and what a new object is called."""
-    return of.response.status >= 400 or of.route.verb == "create" or of.route.verb == "delete"
+    return response.status >= 400 or route.verb in ("create", "delete")
 
 
 def _sent(request: Request) -> Any:

@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from moorage.apiserver.access.rbac import Decision
-from moorage.apiserver.audit.events import COMPLETE, STARTED, AuditedRequest, new_id
+from moorage.apiserver.audit.events import COMPLETE, RECEIVED, STARTED, AuditedRequest, new_id
 from moorage.apiserver.audit.policy import METADATA_OF_ALL, AuditLevel, AuditPolicy
 from moorage.apiserver.audit.writer import AuditWriter
 from moorage.apiserver.base.users import User
@@ -37,7 +37,19 @@ class AuditLog(Collector):
 
     def __init__(self, settings: AuditSettings) -> None:
         self._policy = settings.policy
+        self.notes_arrivals = settings.policy.may_write(RECEIVED)
+        """Whether some requests are written down before anything is made of them."""
         self._writer = AuditWriter(settings.file, settings.max_bytes, settings.max_backups)
+
+    def received(self, route: Route, request: Request, sender: User) -> None:
+        """Write down a request of which only the head is known."""
+        treatment = self._policy.treatment(sender, route)
+        if treatment.level is not AuditLevel.NONE and RECEIVED not in treatment.omitted:
+            name, now = new_id(), time.time()
+            request.audit_id = name
+            self._writer.put(
+                AuditedRequest(name, treatment, route, request, None, sender, None, None, RECEIVED, now, now)
+            )
 
     def note(
         self, route: Route, request: Request, response: Response, sender: User, decision: Decision | None, start: float
@@ -46,7 +58,7 @@ class AuditLog(Collector):
         treatment = self._policy.treatment(sender, route)
         if treatment.level is AuditLevel.NONE:
             return
-        name = new_id()
+        name = request.audit_id or new_id()
         impersonated = request.user if request.user is not None and request.user is not sender else None
         received = time.time() - (time.perf_counter() - start)
 
@@ -62,8 +74,7 @@ class AuditLog(Collector):
         if response.stream is None:
             note(COMPLETE)
         else:
-            note(STARTED)
-            response.stream = _AuditedStream(response.stream, lambda: note(COMPLETE))
+            response.stream = _AuditedStream(response.stream, note)
 
     def collect(self) -> Iterator[Metric]:
         """How many events were written and lost."""
@@ -79,13 +90,14 @@ class AuditLog(Collector):
 
 
 class _AuditedStream:
-    """A stream whose end is noted. Whoever iterates over it does so over the stream itself."""
+    """A stream whose start and end are noted. Whoever iterates over it does so over the stream itself."""
 
-    def __init__(self, stream: AsyncIterator[bytes], ended: Callable[[], None]) -> None:
+    def __init__(self, stream: AsyncIterator[bytes], note: Callable[[str], None]) -> None:
         self._stream = stream
-        self._ended = ended
+        self._note = note
 
     def __aiter__(self) -> AsyncIterator[bytes]:
+        self._note(STARTED)
         return self._stream
 
     async def __anext__(self) -> bytes:
@@ -98,4 +110,4 @@ class _AuditedStream:
             if close is not None:
                 await close()
         finally:
-            self._ended()
+            self._note(COMPLETE)

@@ -132,10 +132,18 @@ class AuditPolicy(_Fields, frozen=True):
                 )
         return _NOTHING
 
+    def may_write(self, stage: str) -> bool:
+        """Whether there are requests of which this stage is written."""
+        return stage not in self.omit_stages and any(
+            rule.level != "None" and stage not in rule.omit_stages for rule in self.rules
+        )
+
 
 _NOTHING = Treatment(AuditLevel.NONE)
-METADATA_OF_ALL = AuditPolicy("audit.k8s.io/v1", "Policy", (AuditRule("Metadata"),))
-"""The policy when none is given."""
+METADATA_OF_ALL = AuditPolicy(
+    "audit.k8s.io/v1", "Policy", (AuditRule("Metadata"),), omit_stages=("RequestReceived",)
+)  # fmt: skip
+"""The policy when none is given: one event for each request that is not a watch."""
 
 
 def read_policy(file: Path) -> AuditPolicy:

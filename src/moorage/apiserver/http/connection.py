@@ -150,14 +150,16 @@ class Connection(asyncio.Protocol):
         if self._closing or self._server.loop.time() >= self.stalled:
             self._transport.abort()
         elif self._task is not None:
-            self._refuse(_took_too_long() if self._handled else too_many_requests(_WAITING))
+            if self._handled:
+                self._refuse(_took_too_long())
+            else:
+                self._turn_away(too_many_requests(_WAITING), self._request)
             self._cancel()
         elif self._reader.stage is ReadStage.IDLE:
             self._close()
         else:
-            self._refuse(
-                status(408, Reason.TIMEOUT, "Timeout: the request did not arrive within the allotted time", {})
-            )
+            late = status(408, Reason.TIMEOUT, "Timeout: the request did not arrive within the allotted time", {})
+            self._turn_away(late, self._reader.arriving)
 
     def stop(self) -> None:
         """The server stops: streams are ended, other requests are finished."""
@@ -200,17 +202,22 @@ class Connection(asyncio.Protocol):
             return Response(response.status, b"", response.headers) if request.method == "HEAD" else response
         flow = request.flow = flow_of(request.user)
         if self._flow.level is PriorityLevel.CATCH_ALL and flow.level is not PriorityLevel.CATCH_ALL:
-            return self._belongs_to(flow)
+            if not (flow.exempt or self._server.known.take(flow.user)):
+                return self._refused(request, "you have too many connections")
+            self._belongs_to(flow)
         return None
 
-    def _belongs_to(self, flow: Flow) -> Response | None:
-        if not (flow.exempt or self._server.known.take(flow.user)):
-            return too_many_requests("you have too many connections")
+    def _belongs_to(self, flow: Flow) -> None:
         self._count_as(0)
         self._give_back_unread()
         self._flow, self._exempt = flow, flow.exempt
         self._server.strangers.pop(self._number, None)
-        return None
+
+    def _refused(self, request: Request, what: str) -> Response:
+        """Status 429 for a request, which the server is told of."""
+        response = too_many_requests(what)
+        self._server.refused(request, response)
+        return response
 
     def _give_back_unread(self) -> None:
         if self._unread:
@@ -226,7 +233,8 @@ class Connection(asyncio.Protocol):
             self._reader.discard()
             self._drop()
         elif not self._closing:
-            self._refuse(too_many_requests("the requests that you are sending are too large together"))
+            response = too_many_requests("the requests that you are sending are too large together")
+            self._turn_away(response, self._reader.arriving)
         return False
 
     def _count_as(self, size: int) -> bool:
@@ -265,7 +273,7 @@ class Connection(asyncio.Protocol):
                 break
             message = reader.messages.popleft()
             if isinstance(message, Response):
-                self._refuse(message)
+                self._turn_away(message, reader.arriving)
             else:
                 self._begin(message)
         if self._transport and not self._closing:
@@ -293,7 +301,7 @@ class Connection(asyncio.Protocol):
             try:
                 await self._send(request, response)
             finally:
-                await _discard(response)
+                await response.end()
         except Exception:  # noqa: BLE001 - the log has it
             _LOG.exception("Response not sent", verb=request.method, URI=request.path)
             self._fail()
@@ -320,7 +328,7 @@ class Connection(asyncio.Protocol):
     async def _response(self, request: Request, place: Place) -> Response:
         if not (place.enter() or await place.wait()):
             self._rest()
-            return too_many_requests(_WAITING)
+            return self._refused(request, _WAITING)
         self._handled = True
         self.deadline = self._server.loop.time() + self._server.limits.request_time
         try:
@@ -331,9 +339,8 @@ class Connection(asyncio.Protocol):
             _LOG.exception("Request failed", verb=request.method, URI=request.path)
             return _internal_error()
         if response.stream is not None and not place.watch():
-            await _discard(response)
+            await response.give_up(too_many_requests("you have too many watches"))
             self._rest()
-            return too_many_requests("you have too many watches")
         return response
 
     def _rest(self) -> None:
@@ -423,6 +430,12 @@ class Connection(asyncio.Protocol):
         if self._transport is not None and not self._closing:
             self._transport.write(data)
 
+    def _turn_away(self, response: Response, request: Request | None) -> None:
+        """Send the last response, and tell the server of the request that it is for, if there is one."""
+        if request is not None:
+            self._server.refused(request, response)
+        self._refuse(response)
+
     def _refuse(self, response: Response) -> None:
         """Send the last response, then discard input for a moment: closing at once could reset the connection."""
         self._ending = False
@@ -452,12 +465,6 @@ class Connection(asyncio.Protocol):
             self._closing = True
             self._transport.close()
             self.deadline = self._server.loop.time() + patience
-
-
-async def _discard(response: Response) -> None:
-    close = getattr(response.stream, "aclose", None)
-    if close is not None:
-        await close()
 
 
 def _took_too_long() -> Response:

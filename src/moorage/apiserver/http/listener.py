@@ -16,7 +16,7 @@ from moorage.apiserver.http.connection import Connection
 from moorage.apiserver.http.flowcontrol import FlowControl
 from moorage.apiserver.http.limits import Limits
 from moorage.apiserver.http.messages import Handler
-from moorage.apiserver.http.state import Authenticate, ServerState
+from moorage.apiserver.http.state import Authenticate, OnRefusal, ServerState
 from moorage.garbage import give_back
 from moorage.logs import Log
 
@@ -45,6 +45,7 @@ class Server:
         bind: str = "127.0.0.1",
         port: int = 0,
         limits: Limits | None = None,
+        refused: OnRefusal = lambda *_: None,
     ) -> None:
         self.bind = bind
         self.port = port
@@ -52,6 +53,7 @@ class Server:
         """How many connections were refused or dropped because the limit was reached."""
         self._handler = handler
         self._authenticate = authenticate
+        self._refused = refused
         self._tls = tls
         self._limits = limits or Limits()
         self.control = FlowControl(self._limits)
@@ -78,7 +80,9 @@ class Server:
         self.port = self._socket.getsockname()[1]
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._room = min(self._limits.connections, max(files - SPARE_FILES, 1))
-        self._service = ServerState(self._handler, self._authenticate, self._limits, self.control, self._room)
+        self._service = ServerState(
+            self._handler, self._authenticate, self._refused, self._limits, self.control, self._room
+        )  # fmt: skip
         self._service.date = formatdate(usegmt=True)
         self._listen(self._socket, self._service)
         self._spawn(self._sweep(self._service))

@@ -179,6 +179,8 @@ class Request:
     keep_alive: bool = True
     chunked: bool = True
     """Whether the client understands a response of unknown length (HTTP/1.1)."""
+    audit_id: str = ""
+    """Its name in the audit log, once there is something about it."""
 
     @classmethod
     def of(cls, method: str, target: str, headers: Iterable[tuple[str, str]] = (), body: bytes = b"") -> Request:
@@ -217,6 +219,18 @@ class Response:
     body: bytes | Iterable[bytes] = b""
     headers: Sequence[tuple[str, str]] = JSON
     stream: AsyncIterator[bytes] | None = None
+
+    async def end(self) -> None:
+        """End the stream, if it is one."""
+        close = getattr(self.stream, "aclose", None)
+        if close is not None:
+            await close()
+
+    async def give_up(self, instead: Response) -> None:
+        """Become another response, and end the stream, which nobody has begun to read."""
+        self.status, self.body, self.headers = instead.status, instead.body, instead.headers
+        await self.end()
+        self.stream = None
 
 
 Handler = Callable[[Request], Awaitable[Response]]

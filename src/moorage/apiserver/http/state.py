@@ -11,7 +11,7 @@ from moorage.apiserver.base.shares import Shared
 from moorage.apiserver.base.users import User
 from moorage.apiserver.http.flowcontrol import FlowControl
 from moorage.apiserver.http.limits import Limits
-from moorage.apiserver.http.messages import Handler, Request
+from moorage.apiserver.http.messages import Handler, Request, Response
 from moorage.apiserver.http.wire import ReadStage
 
 AT_ONCE = 32
@@ -20,6 +20,9 @@ LINGERING = 16
 """From how many refused clients the rest of their requests is read and thrown away at the same time."""
 Authenticate = Callable[[Request], User]
 """Finds the user of a request from its head and the client's certificate; Refused when there is none."""
+
+OnRefusal = Callable[[Request, Response], None]
+"""Told of each request that is refused though its user is known, and that no handler sees."""
 
 
 class ServedClient(Protocol):
@@ -51,12 +54,14 @@ class ServerState:
         self,
         handler: Handler,
         authenticate: Authenticate,
+        refused: OnRefusal,
         limits: Limits,
         control: FlowControl,
         room: int,
     ) -> None:
         self.handler = handler
         self.authenticate = authenticate
+        self.refused = refused
         self.limits = limits
         self.control = control
         self.loop = asyncio.get_running_loop()

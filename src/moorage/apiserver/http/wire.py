@@ -71,6 +71,11 @@ class Reader:
         self._begin()
 
     @property
+    def arriving(self) -> Request | None:
+        """The request whose body has not arrived as a whole."""
+        return self._request
+
+    @property
     def backlog(self) -> int:
         """How many bytes are not parsed yet, because a request before them is unanswered."""
         return len(self._rest)

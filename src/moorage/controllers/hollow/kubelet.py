@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 
 import msgspec
+from prometheus_client import Counter
 
 from moorage.api.meta import Data, Object
 from moorage.api.node import Node
@@ -36,6 +37,7 @@ from moorage.controllers.hollow.nodestatus import (
 )
 from moorage.controllers.hollow.podlifecycle import PodAction, next_action
 from moorage.controllers.hollow.preemption import Guest, NoRoom, is_critical, victims
+from moorage.features import Gates
 from moorage.match.deferral import NotReady, deferring
 from moorage.match.evaluations import Parked
 
@@ -56,14 +58,19 @@ class HollowNodes(Controller):
     component = "kubelet"
     retries = replace(RETRIES, last=10.0)
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, gates: Gates | None = None) -> None:
+        """With gates of their own, as kubelets have them, or with those of the controllers."""
         super().__init__(context)
-        self._gates = context.gates
+        self._gates = context.gates if gates is None else gates
         self._nodes = context.informers.of(Node)
         self._pods = context.informers.of(Pod)
         self._nodes.on_change(self._node_changed)
         self._pods.on_change(self._pod_changed)
         self._settling = Settling(context.clock, lambda name: self.queue.add(("", name)))
+        self._rejections = Counter(
+            "kubelet_admission_rejections_total", "Pods that hollow kubelets have rejected.", ("reason",),
+            registry=context.registry,
+        )  # fmt: skip
         self._leases = NodeLeases(self.client, self.clock)
         self._container_events = ContainerEvents(self._pods.get, self.recorder, self.clock)
         self._parked = Parked(self.queue.add)
@@ -222,6 +229,7 @@ class HollowNodes(Controller):
             self._parked.park(key, later.work)
             return
         if refused := await self._after_preemption(pod, rejections, now):
+            self._rejections.labels(refused.reason).inc()
             self._event(pod, name, WARNING, refused.reason, refused.message)
             await self._write(pod, podstatus.rejected(pod, refused.reason, refused.message, now))
             return

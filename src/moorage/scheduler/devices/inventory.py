@@ -80,6 +80,8 @@ class Inventory:
         """Changes when the numbers of supplies mean something else."""
         self.version = 0
         """Changes when anything about devices does, except whether they are taken."""
+        self.turnover = 0
+        """How often a device was taken or given back."""
         self._begin()
 
     def _begin(self) -> None:
@@ -96,6 +98,7 @@ class Inventory:
 
     def touch(self, device: DeviceId) -> None:
         """A device was taken or given back."""
+        self.turnover += 1
         pool = self.pools.get(PoolId(device.driver, device.pool))
         for view in pool.views_of(device) if pool is not None else ():
             self._changed(view)

@@ -67,7 +67,7 @@ class SelectorTest(NamedTuple):
 class Want:
     """One way to satisfy a request."""
 
-    __slots__ = ("_parse_error", "_tests", "_tolerated", "admin", "all", "class_", "count", "name", "rank", "request",
+    __slots__ = ("_parse_error", "_tolerated", "admin", "all", "class_", "count", "name", "rank", "request", "tests",
                  "tolerations", "unclear")  # fmt: skip
 
     def __init__(
@@ -83,7 +83,7 @@ class Want:
         self.rank = rank
         """How much this way is preferred to others; 0 when there are no others."""
         self.tolerations = Tolerations(way.tolerations, gates)
-        self._tests = (*_tests(class_.spec.selectors, class_.metadata.name), *_tests(way.selectors))
+        self.tests = (*_tests(class_.spec.selectors, class_.metadata.name), *_tests(way.selectors))
         self._tolerated: dict[tuple[Taint, ...], bool] = {(): True}
         self.unclear: set[tuple[Taint, ...]] = set()
         """The taints that were not tolerated because one could not be compared."""
@@ -93,7 +93,7 @@ class Want:
         """Whether a device is of the sort that is asked for. Raises Fault."""
         if offer.device.binding_conditions:
             return False
-        for test in self._tests:
+        for test in self.tests:
             verdict = offer.traits.verdict(test.expression)
             if verdict.error:
                 raise test.fault(claim, offer, verdict.error)

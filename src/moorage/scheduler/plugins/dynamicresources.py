@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Coroutine, Hashable, Iterable, Iterator, Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +18,14 @@ from moorage.logs import Log
 from moorage.scheduler.devices.answers import FAULTY, FITS, INVALID_POOLS, NOT_ENOUGH, PlanAnswers, devices
 from moorage.scheduler.devices.plan import MOST_WAYS, Fault
 from moorage.scheduler.devices.results import result_of
+from moorage.scheduler.devices.shortages import Shortages
 from moorage.scheduler.devices.wording import shortage
 from moorage.scheduler.devices.writing import MOST_USERS, ClaimWriter
+from moorage.scheduler.explaining import by_frequency, explain_selector
 from moorage.scheduler.framework import (
     SKIP,
     Cycle,
+    Explained,
     Handle,
     Nomination,
     Plugin,
@@ -76,6 +80,8 @@ class DynamicResources(Plugin):
         self._writer = ClaimWriter(handle.client, self.devices.ledger, handle.clock)
         self._reaches = Reaches(handle.table, handle.gates, handle.label_error)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._explained: WeakKeyDictionary[PlanAnswers, tuple[Hashable, list[Explained]]] = WeakKeyDictionary()
+        """What was said when, of the devices that somebody asks for."""
 
     def applies(self, shape: Shape) -> bool:
         """Whether the pod has claims."""
@@ -192,6 +198,31 @@ class DynamicResources(Plugin):
             beyond = rows[~self._available([claim], rows)]
             if len(beyond):
                 yield Told("elsewhere", f"claim {_full_name(claim)}", "its devices are on another node", beyond)
+
+    def explain(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Explained]:
+        """Which devices cannot be had and why, and from where those can be used that the claims have."""
+        state: _State = cycle.data[self.name]
+        if state.answers is not None:
+            codes = state.answers.codes(rows)
+            yield from self._shortages(state.answers, rows[(codes == NOT_ENOUGH) | (codes == INVALID_POOLS)])
+            rows = rows[codes == FITS]
+        for claim in state.has:
+            if claim.status.allocation is not None and (selector := claim.status.allocation.node_selector):
+                reach = self._reaches.of(selector)
+                subject, beyond = f"devices of claim {claim.metadata.name}", rows[~reach.mask(rows)]
+                yield from explain_selector(self.handle.table, subject, reach.selector, beyond)
+
+    def _shortages(self, answers: PlanAnswers, rows: NDArray[np.intp]) -> list[Explained]:
+        """What these rows lack; kept for the next pod that asks for the same."""
+        inventory = self.devices.inventory
+        now = inventory.epoch, inventory.version, inventory.turnover, rows.tobytes()
+        known = self._explained.get(answers)
+        if known is None or known[0] != now:
+            supplies = inventory.of_row[rows]
+            told = Shortages(answers.plan, self.devices.ledger.taken, self.handle.gates)
+            words = by_frequency(supplies, lambda place: told(inventory.supplies[supplies[place]].views))
+            known = self._explained[answers] = now, list(words) if len(rows) else []
+        return known[1]
 
     def _faults(self, state: _State, answers: PlanAnswers, rows: NDArray[np.intp]) -> Iterator[Rejection]:
         by_sentence: dict[str, list[int]] = {}
