@@ -12,6 +12,7 @@ from moorage.client.clock import Clock, Timer
 from moorage.client.connection import ClientConnection, Unanswered, unavailable
 from moorage.client.kubeconfig import Kubeconfig, KubeconfigError
 from moorage.client.transport import Answer
+from moorage.garbage import give_back
 from moorage.logs import Log
 
 _LOG = Log(__name__)
@@ -23,6 +24,8 @@ _SWEEP = _SILENCE / 16
 _KEPT = 45.0
 """How long an unused connection is kept: less than servers keep it, so that no request meets one being closed."""
 _TOKEN_AGE = 60.0
+_LARGE, _GIVE_BACK = 1 << 20, 2.0
+"""Some seconds after an answer of so many bytes, the memory that it took is given back to the operating system."""
 
 
 class HTTPSTransport:
@@ -37,6 +40,7 @@ class HTTPSTransport:
         self._connections: set[ClientConnection] = set()
         self._awaited: set[ClientConnection] = set()
         self._sweep: Timer | None = None
+        self._giving_back: Timer | None = None
         self._closed = False
         self._all_closed = asyncio.Event()
         self._headers = self._with_token(kubeconfig.token())
@@ -77,12 +81,14 @@ class HTTPSTransport:
                 yield chunks
         finally:
             connection.abort()
+            self._give_back_after(connection)
 
     async def close(self) -> None:
         """Close all connections; requests under way fail."""
         self._closed = True
-        if self._sweep is not None:
-            self._sweep.cancel()
+        for timer in (self._sweep, self._giving_back):
+            if timer is not None:
+                timer.cancel()
         self._idle.clear()
         if not self._connections:
             return
@@ -103,6 +109,7 @@ class HTTPSTransport:
             raise
         finally:
             self._awaited.discard(connection)
+            self._give_back_after(connection)
         if connection.reusable and not self._closed:
             self._idle.append(connection)
         else:
@@ -156,6 +163,14 @@ class HTTPSTransport:
             if now - connection.heard > _SILENCE:
                 connection.abort(f"{self._config.url} has not answered for {_SILENCE:g} s")
         self._sweep = self._clock.call_later(_SWEEP, self._sweep_out) if self._awaited else None
+
+    def _give_back_after(self, connection: ClientConnection) -> None:
+        if connection.received > _LARGE and self._giving_back is None and not self._closed:
+            self._giving_back = self._clock.call_later(_GIVE_BACK, self._give_back)
+
+    def _give_back(self) -> None:
+        self._giving_back = None
+        asyncio.get_running_loop().run_in_executor(None, give_back)
 
     def _message(self, method: str, target: str, body: bytes, content_type: str) -> bytes:
         if self._config.token_changes:
