@@ -86,7 +86,7 @@ class NodeResourcesFit(Plugin):
         pods = table.resources[PODS]
         mask: Mask = table.requested[pods][rows] < table.allocatable[pods][rows]
         for name, value in self._asked(shape):
-            column = table.column_of(name)
+            column = table.line_of(name)
             mask &= table.allocatable[column][rows] - table.requested[column][rows] >= value
         return mask
 
@@ -97,7 +97,7 @@ class NodeResourcesFit(Plugin):
         if len(full := rows[table.requested[pods][rows] >= table.allocatable[pods][rows]]):
             yield Rejection("Too many pods", full, resolvable=True)
         for name, value in self._asked(cycle.shape):
-            column = table.column_of(name)
+            column = table.line_of(name)
             room = table.allocatable[column][rows]
             short = room - table.requested[column][rows] < value
             for resolvable, part in ((True, short & (room >= value)), (False, short & (room < value))):
