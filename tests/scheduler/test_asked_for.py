@@ -7,7 +7,7 @@ from moorage.api.node import Node
 from moorage.features import ALL_ON
 from moorage.scheduler.table.nodes import NodeTable
 from moorage.scheduler.table.shape import PodInfo, Shapes
-from tests.scheduler.profile_on_table import pod
+from tests.scheduler.profile_on_table import ProfileOnTable, node, pod
 
 
 def test_pods_cannot_make_the_table_grow_by_what_they_ask_for() -> None:
@@ -39,6 +39,16 @@ def test_a_label_that_a_node_gets_later_is_seen() -> None:
     for number in range(2, 200):
         table.set_node(_offering(f"n{number}"))
     assert len(table.labels("absent").codes) == len(table.labels("disk").codes) == table.size
+
+
+def test_of_thousands_of_resources_that_are_lacking_a_hundred_are_named() -> None:
+    engine = ProfileOnTable()
+    for name in ("a", "b"):
+        engine.table.set_node(node(name, room={"cpu": "4", "pods": "10", "example.com/r1": "1"}))
+    missing = engine.place(pod({f"example.com/r{number}": "1" for number in range(3000)})).rejections
+    assert len(missing["NodeResourcesFit"]) == 100
+    nothing = pod({f"example.com/r{number}": "0" for number in range(3000)})
+    assert engine.best(nothing) == {"a", "b"}
 
 
 def _offering(name: str, **room: str) -> Node:

@@ -25,6 +25,9 @@ from moorage.scheduler.table.shape import Shape
 
 UsageScore = Callable[[Usage], Scores]
 
+_MOST_NAMED = 100
+"""How many resources are named that there is not enough of, unless others are the reason on some nodes."""
+
 
 class ShapePoint(Wire):
     """How good it is, from 0 to 10, when so many percent of a resource are used."""
@@ -74,7 +77,7 @@ class NodeResourcesFit(Plugin):
     def _asked(self, shape: Shape) -> Iterable[tuple[str, int]]:
         for name, value in shape.requests.items():
             ignored = name in self._ignored or name.partition("/")[0] in self._ignored_groups
-            if name != PODS and not (ignored and _is_extended(name)):
+            if value and name != PODS and not (ignored and _is_extended(name)):
                 yield name, value
 
     def filter(self, cycle: Cycle, rows: Rows) -> Mask:
@@ -85,9 +88,11 @@ class NodeResourcesFit(Plugin):
         table = self.handle.table
         pods = table.resources[PODS]
         mask: Mask = table.requested[pods][rows] < table.allocatable[pods][rows]
-        for name, value in self._asked(shape):
+        for number, (name, value) in enumerate(self._asked(shape), 1):
             column = table.line_of(name)
             mask &= table.allocatable[column][rows] - table.requested[column][rows] >= value
+            if number % _MOST_NAMED == 0 and not mask.any():
+                break
         return mask
 
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Rejection]:
@@ -96,12 +101,17 @@ class NodeResourcesFit(Plugin):
         pods = table.resources[PODS]
         if len(full := rows[table.requested[pods][rows] >= table.allocatable[pods][rows]]):
             yield Rejection("Too many pods", full, resolvable=True)
+        named, count = np.isin(rows, full), 0
         for name, value in self._asked(cycle.shape):
+            if count >= _MOST_NAMED and named.all():
+                break
             column = table.line_of(name)
             room = table.allocatable[column][rows]
             short = room - table.requested[column][rows] < value
+            named |= short
             for resolvable, part in ((True, short & (room >= value)), (False, short & (room < value))):
                 if part.any():
+                    count += 1
                     yield Rejection(f"Insufficient {name}", rows[part], resolvable)
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
