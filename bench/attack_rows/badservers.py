@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from typing import cast
 
 from attack_rows.frame import Site, attack
 from moorage.apiserver.access import certificates
@@ -37,7 +38,13 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 @asynccontextmanager
 async def _bad_server(site: Site) -> AsyncIterator[None]:
     material = certificates.prepare(site.directory)
-    server = await asyncio.start_server(_serve, "127.0.0.1", 0, ssl=material.tls())
+    visits: set[asyncio.Task[None]] = set()
+
+    async def visited(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        visits.add(cast("asyncio.Task[None]", asyncio.current_task()))
+        await _serve(reader, writer)
+
+    server = await asyncio.start_server(visited, "127.0.0.1", 0, ssl=material.tls())
     site.url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     text = certificates.kubeconfig(site.url, material.authority.certificate_pem, "token")
     (site.directory / "kubeconfig").write_text(text)
@@ -45,6 +52,8 @@ async def _bad_server(site: Site) -> AsyncIterator[None]:
         yield
     finally:
         server.close()
+        for visit in visits:
+            visit.cancel()
 
 
 @attack("a watch of one line without an end", by="a bad server", command=())

@@ -165,3 +165,42 @@ async def silent(site: Site) -> None:
             site.miss(f"somebody who came later was answered {answer.status}")
     for plain in sockets:
         plain.close()
+
+
+def client_hello() -> bytes:
+    """The first bytes of a TLS handshake, which cost who sends them again and again nothing."""
+    trust, sent = ssl.create_default_context(), ssl.MemoryBIO()
+    trust.check_hostname = False
+    with contextlib.suppress(ssl.SSLWantReadError):
+        trust.wrap_bio(ssl.MemoryBIO(), sent, server_hostname="localhost").do_handshake()
+    return sent.read()
+
+
+@attack("handshakes that are begun, as many as possible", by="nobody", command=ALONE, answers=())
+async def handshakes(site: Site) -> None:
+    loop, hello, count = asyncio.get_running_loop(), client_hello(), 0
+
+    async def begin(burst: int) -> None:
+        """Have a number of handshakes begin at the same moment, and read nothing."""
+        nonlocal count
+        plain = [socket.socket() for _ in range(burst)]
+        try:
+            for each in plain:
+                each.setblocking(False)
+                await loop.sock_connect(each, ("127.0.0.1", site.port))
+            for each in plain:
+                each.send(hello)
+            count += burst
+            await asyncio.wait({asyncio.ensure_future(loop.sock_recv(each, 1)) for each in plain}, timeout=5)
+        finally:
+            for each in plain:
+                each.close()
+
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError):
+            await begin(500)
+    start = time.monotonic()
+    async with site.session("administrator") as session, session.get("/api/v1/namespaces") as answer:
+        taken = time.monotonic() - start
+    site.note(f"{count:,} handshakes were begun; a new client was answered {answer.status} after {taken:.2f} s")

@@ -141,7 +141,7 @@ async def exabytes(site: Site) -> None:
     requests = {"cpu": "1E", "memory": "999E", "ephemeral-storage": "99999999E"}
     for number in range(20):
         container = {**CONTAINERS[0], "resources": {"requests": requests}}
-        spec = {"containers": [container], "nodeName": f"hollow-{number % 3 + 1}"}
+        spec = {"containers": [container], "nodeName": f"node-{number % 3}"}
         await site.ask("POST", f"/api/v1{DEFAULT}/pods", {"metadata": {"name": f"x{number}"}, "spec": spec})
 
 

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.api import kinds
-from moorage.client import Client, Unavailable, connection, errors
+from moorage.client import Client, Unavailable, connection, errors, https
 from moorage.client.client import MAX_LINE
 from moorage.client.clock import ManualClock
 from moorage.client.leases import lead
 from moorage.client.transport import Answer, Transport
 from tests.client.scripted import Visit, scripted
-from tests.plane import api_server
+from tests.plane import api_server, eventually
 
 POD = kinds.row("v1", "Pod")
 HTML = b"<!DOCTYPE html><html>Bad gateway</html>"
@@ -134,3 +134,46 @@ async def test_an_answer_without_an_end_is_given_up(tmp_path: Path, monkeypatch:
             await server.transport.request("GET", "/body")
         with pytest.raises(Unavailable, match="the answer has more than 64 KiB of headers"):
             await server.transport.request("GET", "/headers")
+
+
+async def test_the_memory_of_large_answers_is_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given_back: list[None] = []
+    monkeypatch.setattr(https, "give_back", lambda: given_back.append(None))
+    clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
+
+    async def times() -> int:
+        return len(given_back)
+
+    async def twice() -> bool:
+        return len(given_back) == 2
+
+    large = "x" * (2 << 20)
+
+    async def serve(visit: Visit) -> None:
+        await visit.request()
+        await visit.answer("small")
+        for _ in range(2):
+            await visit.request()
+            await visit.answer(large)
+        await visit.request()
+
+    async def endless(visit: Visit) -> None:
+        await visit.request()
+        await visit.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        while True:
+            await visit.send(f"{len(large):x}\r\n{large}\r\n")
+
+    async with scripted(tmp_path, serve, clock) as server:
+        await server.transport.request("GET", "/api")
+        clock.advance(60)
+        for _ in range(2):
+            await server.transport.request("GET", "/api")
+        assert not given_back
+        clock.advance(5)
+        assert await eventually(times) == 1
+    async with scripted(tmp_path, endless, clock) as server:
+        with pytest.raises(Unavailable, match="longer than 8 MiB"):
+            async for _ in Client(server.transport).watch(POD, after="1"):
+                pass
+        clock.advance(5)
+        assert await eventually(twice)

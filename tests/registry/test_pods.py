@@ -50,6 +50,11 @@ SPECS = [
      ["spec.containers[0].ports[0].hostPort: Invalid value: 2: must match `containerPort` when `hostNetwork` is true"]),
     ({"ephemeralContainers": [{"name": "d", "image": "a"}]}, [
         "spec.ephemeralContainers: Forbidden: cannot be set on create"]),
+    ({"topologySpreadConstraints": [{}] * 101, "affinity": {
+        "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}] * 40},
+        "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{}] * 61}}}, [
+        "spec.affinity: Too many: 101: must have at most 100 items",
+        "spec.topologySpreadConstraints: Too many: 101: must have at most 100 items"]),
     ({"topologySpreadConstraints": [{}]}, [
         "spec.topologySpreadConstraints[0].maxSkew: Invalid value: 0: must be greater than zero",
         "spec.topologySpreadConstraints[0].topologyKey: Required value: can not be empty",

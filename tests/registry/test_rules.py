@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from moorage.api import kinds
+from moorage.match.devices import DeviceExpression
+from moorage.registry.device import classes
 from moorage.registry.table import strategy_of
-from tests.registry.ruled import NOW, Changed, New, said_of, said_of_change
+from tests.registry.ruled import NOW, Changed, New, said, said_of, said_of_change
 from tests.registry.wordings import IMMUTABLE, LABEL, SUBDOMAIN
 
 RBAC = "rbac.authorization.k8s.io/v1"
@@ -305,3 +307,32 @@ STATUSES: list[tuple[str, str, dict[str, Any], list[str]]] = [
 @pytest.mark.parametrize(("api_version", "kind", "new", "errors"), STATUSES)
 def test_a_wrong_status_is_refused(api_version: str, kind: str, new: dict[str, Any], errors: list[str]) -> None:
     assert [str(error) for error in strategy_of(kinds.row(api_version, kind)).status_errors(new, {})] == errors
+
+
+def _claim_of(sources: list[str]) -> dict[str, Any]:
+    """A claim whose requests have these selectors, thirty each."""
+    batches = [sources[at : at + 30] for at in range(0, len(sources), 30)]
+    requests = [
+        {"name": f"r{at}", "exactly": {"deviceClassName": "c", "allocationMode": "ExactCount", "count": 1,
+                                       "selectors": [{"cel": {"expression": source}} for source in batch]}}
+        for at, batch in enumerate(batches)
+    ]  # fmt: skip
+    return {"devices": {"requests": requests}}
+
+
+def test_the_selectors_of_a_claim_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    cheap = [f"device.driver != 'd{number}'" for number in range(101)]
+    assert said("resource.k8s.io/v1", "ResourceClaim", spec=_claim_of(cheap[:100])) == []
+    assert said("resource.k8s.io/v1", "ResourceClaim", spec=_claim_of([cheap[0]] * 300)) == [], "each counts once"
+    numbers = f"[{','.join(map(str, range(370)))}]"
+    costly = [f"{numbers}.all(a, {numbers}.all(b, a + b > {-number}))" for number in range(1, 12)]
+    total = sum(DeviceExpression(source).cost for source in costly)
+    text = f"the costs of all expressions add up to {total}, which is more than the limit of 10000000"
+    assert said("resource.k8s.io/v1", "ResourceClaim", spec=_claim_of(costly)) == [f"spec: Forbidden: {text}"]
+    spec = {"selectors": [{"cel": {"expression": source}} for source in costly]}
+    assert said("resource.k8s.io/v1", "DeviceClass", spec=spec) == [f"spec: Forbidden: {text}"]
+    monkeypatch.setattr(classes, "DeviceExpression", None)  # when there are too many, none is even compiled
+    text = "101 expressions, which is more than the limit of 100"
+    assert said("resource.k8s.io/v1", "ResourceClaim", spec=_claim_of(cheap)) == [f"spec: Forbidden: {text}"], (
+        "not even compiled"
+    )

@@ -261,7 +261,7 @@ def test_what_is_remembered_of_nodes_is_bounded_however_many_shapes_ask() -> Non
 def test_a_pod_that_asks_for_more_than_there_can_be_is_charged_and_given_back() -> None:
     table, shapes = NodeTable(), Shapes(ALL_ON)
     row = table.set_node(sized(cpu_memory("4", "8Gi"))[0])
-    cpu, memory = table.column_of("cpu"), table.column_of("memory")
+    cpu, memory = table.line_of("cpu"), table.line_of("memory")
 
     def used(*amounts: Amounts) -> PodInfo:
         asking = asks(*amounts)

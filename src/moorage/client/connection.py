@@ -40,7 +40,7 @@ class ClientConnection(asyncio.Protocol):
 
     __slots__ = (
         "_begun", "_complete", "_failure", "_head", "_held", "_monotonic", "_on_lost", "_parser", "_parts", "_paused",
-        "_retry_after", "_status", "_streaming", "_transport", "_waiter", "heard", "lost", "reusable",
+        "_retry_after", "_status", "_streaming", "_transport", "_waiter", "heard", "lost", "received", "reusable",
     )  # fmt: skip
 
     def __init__(self, monotonic: Callable[[], float], on_lost: Callable[[ClientConnection], None]) -> None:
@@ -66,6 +66,8 @@ class ClientConnection(asyncio.Protocol):
         self._retry_after = 0.0
         self._parts: list[bytes] = []
         self._held = self._head = 0
+        self.received = 0
+        """How many bytes of an answer have come so far."""
 
     async def ask(self, message: bytes) -> Answer:
         """Send a request and return its answer. Raises Unavailable, Unanswered when not a byte came back."""
@@ -167,6 +169,7 @@ class ClientConnection(asyncio.Protocol):
             self.abort()
             return
         self.heard = self._monotonic()
+        self.received += len(data)
         self._begun = True
         if not self._status:
             self._head += len(data)

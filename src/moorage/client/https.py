@@ -15,6 +15,7 @@ from moorage.client.dial import dial
 from moorage.client.kubeconfig import Kubeconfig, KubeconfigError
 from moorage.client.kubeconfig.credentials import Proof
 from moorage.client.transport import Answer
+from moorage.garbage import give_back
 from moorage.logs import Log
 
 _LOG = Log(__name__)
@@ -26,6 +27,8 @@ _SWEEP = _SILENCE / 16
 _KEPT = 45.0
 """How long an unused connection is kept: less than servers keep it, so that no request meets one being closed."""
 _UNAUTHORIZED = 401
+_LARGE, _GIVE_BACK = 1 << 20, 2.0
+"""Some seconds after an answer of so many bytes, the memory that it took is given back to the operating system."""
 
 
 class HTTPSTransport:
@@ -41,6 +44,7 @@ class HTTPSTransport:
         """The open connections, and what each was made with."""
         self._awaited: set[ClientConnection] = set()
         self._sweep: Timer | None = None
+        self._giving_back: Timer | None = None
         self._closed = False
         self._all_closed = asyncio.Event()
         self._proof = Proof()
@@ -93,6 +97,7 @@ class HTTPSTransport:
                 yield chunks
         finally:
             connection.abort()
+            self._give_back_after(connection)
 
     async def _begin(self, target: str) -> tuple[ClientConnection, Answer | None]:
         connection = await self._connect()
@@ -108,8 +113,9 @@ class HTTPSTransport:
     async def close(self) -> None:
         """Close all connections; requests under way fail."""
         self._closed = True
-        if self._sweep is not None:
-            self._sweep.cancel()
+        for timer in (self._sweep, self._giving_back):
+            if timer is not None:
+                timer.cancel()
         self._idle.clear()
         if not self._connections:
             return
@@ -130,6 +136,7 @@ class HTTPSTransport:
             raise
         finally:
             self._awaited.discard(connection)
+            self._give_back_after(connection)
         if connection.reusable and not self._closed and self._is_current(connection):
             self._idle.append(connection)
         else:
@@ -184,6 +191,14 @@ class HTTPSTransport:
             if now - connection.heard > _SILENCE:
                 connection.abort(f"{self._config.url} has not answered for {_SILENCE:g} s")
         self._sweep = self._clock.call_later(_SWEEP, self._sweep_out) if self._awaited else None
+
+    def _give_back_after(self, connection: ClientConnection) -> None:
+        if connection.received > _LARGE and self._giving_back is None and not self._closed:
+            self._giving_back = self._clock.call_later(_GIVE_BACK, self._give_back)
+
+    def _give_back(self) -> None:
+        self._giving_back = None
+        asyncio.get_running_loop().run_in_executor(None, give_back)
 
     def _message(self, method: str, target: str, body: bytes, content_type: str) -> bytes:
         head = f"{method} {self._config.base}{target} HTTP/1.1\r\n{self._headers}"

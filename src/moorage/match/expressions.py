@@ -91,12 +91,14 @@ class Expression:
         verdict = verdict_of(self._program.evaluate)
         return verdict if self.cost <= CHEAP else self.bounded(verdict)
 
+    @cached_property
+    def digest(self) -> bytes:
+        """Stands for the source where verdicts are kept: it is short, however long the source is."""
+        return blake2b(self.source.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
     def bounded(self, verdict: Callable[[Any], Verdict]) -> Callable[[Any], Verdict]:
         """The same where time is bounded, with each verdict kept: it may be needed again when the next is ready."""
-        digest, cost = (
-            blake2b(self.source.encode("utf-8", "surrogatepass"), digest_size=16).digest(),
-            STEP_COST * self.cost,
-        )
+        digest, cost = self.digest, STEP_COST * self.cost
 
         def remembered(subject: Any) -> Verdict:
             if not is_bounded():

@@ -220,7 +220,7 @@ class EditsOf:
 
     def _against_shortage(self, refusal: PluginRefusal, _: Node) -> Iterator[Alternatives]:
         resource, row = refusal.told.subject, int(refusal.told.rows[0])
-        line = self._table.column_of(resource)
+        line = self._table.line_of(resource)
         free = int(self._table.allocatable[line][row] - self._table.requested[line][row])
         if resource == PODS:
             yield (MAKE_ROOM,)

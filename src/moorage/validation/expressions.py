@@ -27,11 +27,11 @@ class ExpressionBudget:
         """`sources` are all expressions of the specification; none when an update leaves them as they are."""
         self.path = path
         self._sources = sources or []
-        self._too_many = len(self._sources) > MAX_EXPRESSIONS
+        self.has_too_many = len(self._sources) > MAX_EXPRESSIONS
 
     def check(self, path: str, source: str, compile_expression: Compile) -> Iterator[FieldError]:
         """What is wrong with one of the expressions."""
-        if self._too_many:
+        if self.has_too_many:
             return
         if _is_long(source):
             yield too_long(path, MAX_BYTES)
@@ -44,7 +44,7 @@ class ExpressionBudget:
 
     def errors(self) -> Iterator[FieldError]:
         """What is wrong with all of them together."""
-        if self._too_many:
+        if self.has_too_many:
             yield forbidden(
                 self.path, f"{len(self._sources)} expressions, which is more than the limit of {MAX_EXPRESSIONS}"
             )

@@ -142,12 +142,12 @@ def test_terms_are_held_as_long_as_somebody_holds_them(few: int) -> None:
     second = SHAPES.info(pod({}, node="b", affinity=affinity))
     table.add_pod(second)
     with patch.object(counts, "FEW_ROWS", few):
-        (one,) = held.anti_affinity.of({"app": "web"})
+        (one,) = held.anti_affinity.of("default", {"app": "web"})
         assert [each.tolist() for each in one.rows(table.size)] == [
             sorted(table.rows[name] for name in "ab"), [1, 1],
         ]  # fmt: skip
-        assert not list(held.anti_affinity.of({"app": "db"}))
-        assert list(held.affinity.of({})), "a term without a certain label is about any pod"
+        assert not list(held.anti_affinity.of("default", {"app": "db"}))
+        assert list(held.affinity.of("default", {})), "a term without a certain label is about any pod"
         table.remove_pod(first)
         assert one.rows(table.size)[0].tolist() == [table.rows["b"]]
     table.remove_pod(second)
@@ -161,7 +161,7 @@ def test_a_table_that_grows_keeps_the_holders_of_a_term() -> None:
     affinity = far(term("zone", {"matchLabels": {"app": "web"}}))
     for number in range(200):
         table.add_pod(SHAPES.info(pod({}, node=f"node-{number}", affinity=affinity)))
-        (one,) = held.anti_affinity.of({"app": "web"})
+        (one,) = held.anti_affinity.of("default", {"app": "web"})
         assert len(one.rows(table.size)[0]) == number + 1
 
 
@@ -172,12 +172,12 @@ def test_preferences_of_one_node_are_added_up() -> None:
     infos = [SHAPES.info(pod({}, node="a", affinity=weighted((weight, web)))) for weight in (5, 7, -12)]
     for info in infos[:2]:
         table.add_pod(info)
-    (one,) = held.preferred.of({"app": "web"})
+    (one,) = held.preferred.of("default", {"app": "web"})
     assert one.rows(table.size)[1].tolist() == [12]
     table.add_pod(infos[2])
     assert not held.preferred
     table.remove_pod(infos[0])
-    (one,) = held.preferred.of({"app": "web"})
+    (one,) = held.preferred.of("default", {"app": "web"})
     assert one.rows(table.size)[1].tolist() == [-5]
     for info in infos[1:]:
         table.remove_pod(info)
@@ -196,3 +196,51 @@ def test_a_term_that_cannot_be_read_does_not_keep_the_others_from_being_held() -
 def test_amounts_are_added_up_by_value() -> None:
     codes = np.array([0, 1, 2, 1], np.int32)
     assert counts.by_value(codes, np.array([9, 1, 2, 3], np.int32), 4).tolist() == [9, 4, 2, 0]
+
+
+def test_pods_may_come_and_go_while_they_are_counted() -> None:
+    table = NodeTable()
+    there = [info for row in range(40) for info in added(table, f"n{row}:app=web n{row}:app=web n{row}:app=db")]
+    with patch.object(counts, "AT_ONCE", 10):
+        steps = pod_counts(table).steps((WEB,))
+        for number, _ in enumerate(steps):
+            table.remove_pod(there[number * 3])
+            table.remove_pod(there[-1 - number * 3 - 1])
+            added(table, f"n{number}:app=web m{number}:app=web")
+    assert number > 10
+    fresh = PodCounts(table).of((WEB,))
+    assert pod_counts(table).of((WEB,)).tolist() == fresh.tolist()
+
+
+def test_no_more_than_a_few_pods_are_compared_at_once() -> None:
+    table = NodeTable()
+    added(table, " ".join(f"n{number % 50}:app=web" for number in range(1000)))
+    with patch.object(counts, "AT_ONCE", 100):
+        assert len(list(pod_counts(table).steps((ANY_APP,)))) == 10, "five rows of twenty pods each time"
+    assert list(pod_counts(table).steps((ANY_APP,))) == []
+
+
+def test_few_picks_are_kept_without_a_label_that_leads_to_them() -> None:
+    table = NodeTable()
+    added(table, "a:app=web")
+    with patch.object(counts, "WIDE_MAX", 10):
+        first = pod_counts(table).of((ANY_APP,))
+        for number in range(9):
+            on_nodes(table, Pick.of(["default"], parse(f"x{number}")))
+        assert pod_counts(table).of((ANY_APP,)) is first
+        on_nodes(table, Pick.of(["default"], parse("another")))
+        assert pod_counts(table).of((ANY_APP,)) is first, "it was used last"
+        for number in range(10):
+            on_nodes(table, Pick.of(["default"], parse(f"y{number}")))
+            on_nodes(table, Pick.of(["default"], parse(f"app=y{number}")))
+        assert pod_counts(table).of((ANY_APP,)) is not first
+
+
+def test_terms_about_one_namespace_are_not_compared_with_pods_of_others() -> None:
+    table = NodeTable()
+    held = holders(table)
+    for number in range(5):
+        table.add_pod(SHAPES.info(pod({}, node="a", affinity=far(term("zone", exists(f"x{number}"))))))
+    table.add_pod(SHAPES.info(pod({}, node="a", affinity=far(term("zone", exists("y"), namespaces=["a", "other"])))))
+    assert len(list(held.anti_affinity.of("default", {}))) == 6
+    assert len(list(held.anti_affinity.of("other", {}))) == 1

@@ -75,3 +75,13 @@ def test_namespaces_that_change_their_labels_wake_those_that_wait() -> None:
     alone = waiting(holding(near(term(HOSTNAME, FOO, namespaceSelector=TEAM1))), *pods("a:foo@new"))
     alone.namespace("new", team="team1")
     assert alone.woken
+
+
+def test_so_many_terms_wait_that_rejected_pods_are_tried_again_instead() -> None:
+    terms = [term(HOSTNAME, exists(f"foo-{number}")) for number in range(100)]
+    alone = world(HOSTS, pods("a:foo-0 b:foo-0"))
+    for number in range(101):
+        assert alone.reasons(holding(far(*terms), f"app={number}"))
+        assert len(alone.woken) == (number == 100)
+    assert alone.reasons(holding(far(*terms), "app=1"))
+    assert len(alone.woken) == 1

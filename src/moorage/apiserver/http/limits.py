@@ -14,6 +14,8 @@ class Limits:
     """The request line and all headers together."""
     header_count: int = 100
     connections: int = 10_000
+    strangers: int = 1_000
+    """How many clients may be connected that have not said yet who they are; the oldest makes room for a new one."""
     watches: int = 10_000
     seats: int = 240
     """How many requests are served at the same time, not counting exempt ones and watches."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from moorage.apiserver.http.connection import Connection
 from moorage.apiserver.http.flowcontrol import FlowControl
+from moorage.apiserver.http.handshakes import Handshakes
 from moorage.apiserver.http.limits import Limits
 from moorage.apiserver.http.messages import Handler
 from moorage.apiserver.http.state import Authenticate, OnRefusal, ServerState
@@ -62,7 +63,8 @@ class Server:
         self._socket: socket.socket | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._arriving: set[socket.socket] = set()
-        """Sockets that are accepted and still in the TLS handshake."""
+        """Sockets that are accepted and wait for the TLS handshake, or are in it."""
+        self._handshakes: Handshakes | None = None
         self._accepted = 0
 
     @property
@@ -80,12 +82,18 @@ class Server:
         self.port = self._socket.getsockname()[1]
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._room = min(self._limits.connections, max(files - SPARE_FILES, 1))
-        self._service = ServerState(
+        state = self._service = ServerState(
             self._handler, self._authenticate, self._refused, self._limits, self.control, self._room
         )  # fmt: skip
-        self._service.date = formatdate(usegmt=True)
-        self._listen(self._socket, self._service)
-        self._spawn(self._sweep(self._service))
+        state.date = formatdate(usegmt=True)
+        self._handshakes = Handshakes(
+            state.loop,
+            lambda client, number: self._spawn(self._welcome(client, number, state)),
+            lambda client, number: self._farewell(client, number, state),
+            self._limits.handshake_time,
+        )
+        self._listen(self._socket, state, self._handshakes)
+        self._spawn(self._sweep(state))
 
     async def stop(self, grace: float = 10) -> None:
         """Stop accepting, end the streams, and finish other requests, for `grace` seconds at most."""
@@ -114,6 +122,8 @@ class Server:
         if self._socket is not None:
             state.loop.remove_reader(self._socket)
             self._socket.close()
+        if self._handshakes is not None:
+            self._handshakes.stop()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
@@ -121,22 +131,22 @@ class Server:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _listen(self, listener: socket.socket, state: ServerState) -> None:
+    def _listen(self, listener: socket.socket, state: ServerState, handshakes: Handshakes) -> None:
         if not state.stopping:
-            state.loop.add_reader(listener, self._accept, listener, state)
+            state.loop.add_reader(listener, self._accept, listener, state, handshakes)
 
-    def _accept(self, listener: socket.socket, state: ServerState) -> None:
+    def _accept(self, listener: socket.socket, state: ServerState, handshakes: Handshakes) -> None:
         """Accept a client. Not in a task, which could lose a client that it has just accepted when it is cancelled."""
         try:
-            client, _ = listener.accept()
+            client, address = listener.accept()
         except BlockingIOError:
             return
         except OSError as error:
             _LOG.warning("Connection not accepted", err=error)
             state.loop.remove_reader(listener)
-            state.loop.call_later(_PAUSE, self._listen, listener, state)
+            state.loop.call_later(_PAUSE, self._listen, listener, state, handshakes)
             return
-        if self.connections >= self._room:
+        if self.connections >= self._room or len(state.strangers) >= self._limits.strangers:
             self.turned_away += 1
             if not state.strangers:
                 client.close()
@@ -147,7 +157,13 @@ class Server:
         self._arriving.add(client)
         self._accepted += 1
         state.strangers[self._accepted] = partial(_hang_up, client)
-        self._spawn(self._welcome(client, self._accepted, state))
+        handshakes.add(client, self._accepted, address[0])
+
+    def _farewell(self, client: socket.socket, number: int, state: ServerState) -> None:
+        """A client did not begin the handshake."""
+        state.strangers.pop(number, None)
+        self._arriving.discard(client)
+        client.close()
 
     async def _welcome(self, client: socket.socket, number: int, state: ServerState) -> None:
         try:

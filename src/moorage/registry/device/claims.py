@@ -44,7 +44,7 @@ def _template_errors(new: Data, old: Data | None) -> Errors:
     """Validate a ResourceClaimTemplate, or an update of one."""
     spec = new.get("spec", {})
     yield from template_metadata_errors("spec.metadata", spec.get("metadata", {}))
-    yield from devices_errors("spec.spec.devices", spec.get("spec", {}).get("devices", {}))
+    yield from devices_errors("spec.spec.devices", spec.get("spec", {}).get("devices", {}), is_new=old is None)
     if old is not None:
         yield from _frozen(RESOURCE_CLAIM_TEMPLATE.kind, new, old)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from moorage.names import label_key_errors
 from moorage.registry.checks import Errors
 from moorage.registry.pod.volumesources import driver_errors
 from moorage.registry.strategy import SPEC, Strategy
+from moorage.validation.expressions import ExpressionBudget
 from moorage.validation.field import forbidden, invalid, required, too_long, too_many
 
 _MAX_SELECTORS = 32
@@ -25,7 +27,10 @@ def _errors(new: Data, old: Data | None) -> Errors:
     """Validate a DeviceClass, in what an update changes."""
     spec, before = new.get("spec", {}), {} if old is None else old.get("spec", {})
     if old is None or spec.get("selectors") != before.get("selectors"):
-        yield from device_selector_errors("spec.selectors", spec.get("selectors", ()))
+        selectors = spec.get("selectors", ())
+        budget = selector_budget("spec", selectors)
+        yield from device_selector_errors("spec.selectors", selectors, budget)
+        yield from budget.errors()
     if old is None or spec.get("config") != before.get("config"):
         yield from configuration_errors("spec.config", spec.get("config", ()))
     name = spec.get("extendedResourceName")
@@ -64,10 +69,18 @@ def _parameters_errors(path: str, parameters: Any) -> Errors:
         yield invalid(path, "<value omitted>", "must be a valid JSON object")
 
 
-def device_selector_errors(path: str, selectors: list[Data]) -> Errors:
+def selector_budget(path: str, selectors: Iterable[Data]) -> ExpressionBudget:
+    """What the expressions of an object that select devices may be and cost together, each counted once."""
+    sources = {each.get("cel", {}).get("expression", "") for each in selectors}
+    return ExpressionBudget(path, [(DeviceExpression, source) for source in sorted(sources)])
+
+
+def device_selector_errors(path: str, selectors: list[Data], budget: ExpressionBudget) -> Errors:
     """Validate the expressions that select devices: they must be short, compile, and be cheap."""
     if len(selectors) > _MAX_SELECTORS:
         yield too_many(path, len(selectors), _MAX_SELECTORS)
+        return
+    if budget.has_too_many:
         return
     for index, selector in enumerate(selectors):
         here = f"{path}[{index}].cel"

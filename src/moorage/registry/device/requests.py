@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from moorage.api.meta import Data
 from moorage.registry import namesyntax
 from moorage.registry.checks import Errors, syntax
 from moorage.registry.defaulting import fill
-from moorage.registry.device.classes import configuration_errors, device_selector_errors
+from moorage.registry.device.classes import configuration_errors, device_selector_errors, selector_budget
 from moorage.registry.device.names import fully_qualified_errors, reference_errors, unique_labels
+from moorage.validation.expressions import ExpressionBudget
 from moorage.validation.field import invalid, not_supported, required, too_many
 
 _MODES = ("All", "ExactCount")
@@ -40,9 +43,10 @@ def default_tolerations(holder: Data) -> None:
             fill(toleration, (("operator", "Equal"),))
 
 
-def devices_errors(path: str, devices: Data) -> Errors:
-    """Validate the requests and constraints of a claim."""
+def devices_errors(path: str, devices: Data, *, is_new: bool = True) -> Errors:
+    """Validate the requests and constraints of a claim; what all selectors cost together only in a new one."""
     requests = devices.get("requests", [])
+    budget = selector_budget(path.rpartition(".")[0], _selectors(requests) if is_new else ())
     if len(requests) > _MAX_REQUESTS:
         yield too_many(f"{path}.requests", len(requests), _MAX_REQUESTS)
     yield from unique_labels(f"{path}.requests", [request.get("name", "") for request in requests])
@@ -54,9 +58,22 @@ def devices_errors(path: str, devices: Data) -> Errors:
         elif exactly is not None and ways:
             yield invalid(here, None, f"{_ONE_OF}, but multiple fields are set")
         elif exactly is not None:
-            yield from _request_errors(f"{here}.exactly", exactly)
+            yield from _request_errors(f"{here}.exactly", exactly, budget)
         else:
-            yield from _way_errors(f"{here}.firstAvailable", ways)
+            yield from _way_errors(f"{here}.firstAvailable", ways, budget)
+    yield from budget.errors()
+    yield from _relation_errors(path, devices)
+
+
+def _selectors(requests: list[Data]) -> Iterator[Data]:
+    for request in requests:
+        for way in [request.get("exactly") or {}, *request.get("firstAvailable", ())]:
+            yield from way.get("selectors", ())
+
+
+def _relation_errors(path: str, devices: Data) -> Errors:
+    """Validate what is said about several requests: constraints, and parameters for drivers."""
+    requests = devices.get("requests", [])
     names = _request_names(requests)
     constraints = devices.get("constraints", ())
     if len(constraints) > _MAX_CONSTRAINTS:
@@ -87,21 +104,21 @@ def _request_names(requests: list[Data]) -> set[str]:
     return names
 
 
-def _way_errors(path: str, ways: list[Data]) -> Errors:
+def _way_errors(path: str, ways: list[Data], budget: ExpressionBudget) -> Errors:
     if len(ways) > _MAX_WAYS:
         yield too_many(path, len(ways), _MAX_WAYS)
     yield from unique_labels(path, [way.get("name", "") for way in ways])
     for index, way in enumerate(ways):
-        yield from _request_errors(f"{path}[{index}]", way)
+        yield from _request_errors(f"{path}[{index}]", way, budget)
 
 
-def _request_errors(path: str, request: Data) -> Errors:
+def _request_errors(path: str, request: Data, budget: ExpressionBudget) -> Errors:
     name = request.get("deviceClassName", "")
     if not name:
         yield required(f"{path}.deviceClassName")
     else:
         yield from syntax(f"{path}.deviceClassName", name, namesyntax.subdomain(name))
-    yield from device_selector_errors(f"{path}.selectors", request.get("selectors", ()))
+    yield from device_selector_errors(f"{path}.selectors", request.get("selectors", ()), budget)
     mode, count = request.get("allocationMode", ""), request.get("count", 0)
     if mode not in _MODES:
         yield not_supported(f"{path}.allocationMode", mode, _MODES)

@@ -23,7 +23,7 @@ from moorage.registry.pod.containers import (
 from moorage.registry.pod.resources import pod_resource_errors, resource_errors
 from moorage.registry.pod.security import profile_errors, sysctl_errors
 from moorage.registry.pod.volumesources import only_source, source_errors
-from moorage.validation.field import duplicate, forbidden, invalid, not_supported, required
+from moorage.validation.field import duplicate, forbidden, invalid, not_supported, required, too_many
 
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
@@ -32,6 +32,9 @@ _ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
 _INCLUSION = ("Honor", "Ignore")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_SIDES = ("podAffinity", "podAntiAffinity")
+_MAX_TERMS = 100
+"""How many affinity terms a pod may have, and how many constraints: each is compared with every other pod."""
 _MAX_INT32 = 2**31 - 1
 _BAD_ID = f"must be between 0 and {_MAX_INT32}, inclusive"
 
@@ -246,6 +249,9 @@ def _os_errors(path: str, system: Data) -> Errors:
 
 
 def _spread_errors(path: str, constraints: list[Data]) -> Errors:
+    if len(constraints) > _MAX_TERMS:
+        yield too_many(path, len(constraints), _MAX_TERMS)
+        return
     last = {(each.get("topologyKey"), each.get("whenUnsatisfiable")): at for at, each in enumerate(constraints)}
     for index, constraint in enumerate(constraints):
         here = f"{path}[{index}]"
@@ -301,7 +307,11 @@ def _label_key_errors(path: str, term: Data) -> Errors:
 
 
 def _affinity_errors(path: str, affinity: Data) -> Errors:
-    for side in ("podAffinity", "podAntiAffinity"):
+    lists = [affinity.get(side, {}).get(which, ()) for side in _SIDES for which in (_REQUIRED, _PREFERRED)]
+    if (count := sum(map(len, lists))) > _MAX_TERMS:
+        yield too_many(path, count, _MAX_TERMS)
+        return
+    for side in _SIDES:
         terms = affinity.get(side, {})
         for index, term in enumerate(terms.get(_REQUIRED, ())):
             yield from _affinity_term_errors(f"{path}.{side}.{_REQUIRED}[{index}]", term)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple
 
+from moorage.match.deferral import pause, spend
 from moorage.scheduler.devices.plan import MOST_DEVICES, ClaimPlan, Fault, Plan, Want
 from moorage.scheduler.devices.pools import CounterAmounts, DeviceId, Offer, PoolId, View
 
 _MOST_STEPS = 50_000
-"""After so many devices tried a search is given up: nothing else happens while it lasts."""
+"""After so many devices tried a search is given up."""
+_TRY_COST = 200
+"""What it counts as to try a device: a search that takes more than two milliseconds is seldom the last one."""
+_QUICK = 10_000
+"""How many times a device may be compared with an expression without being counted."""
 
 
 class DevicePick(NamedTuple):
@@ -20,13 +26,33 @@ class DevicePick(NamedTuple):
     offer: Offer
 
 
-def allocate(plan: Plan, views: Sequence[View], taken: Mapping[DeviceId, int]) -> list[list[DevicePick]] | None:
-    """Devices for each claim, or None when there are not enough. Raises Fault."""
+Picks = list[list[DevicePick]]
+"""The devices of each claim."""
+
+
+class _Position(NamedTuple):
+    """How far a search has come: the request that is next, and of one that is begun how much is missing."""
+
+    claim: int
+    request: int
+    want: Want | None = None
+    start: int = 0
+    missing: int = 0
+
+
+def pick_first(plan: Plan, views: Sequence[View], taken: Mapping[DeviceId, int]) -> Picks | None:
+    """The first devices that will do, when a plan is so simple that any will; nothing when there are not enough."""
     only = plan.only
-    if only is None or any(view.pool.counters for view in views):
-        return Search(plan, views, taken).run()
+    assert only is not None
     picks = [DevicePick(only, offer) for offer in islice(usable(0, only, views, taken), only.count)]
     return [picks] if len(picks) == only.count else None
+
+
+def is_simple(plan: Plan, views: Sequence[View]) -> bool:
+    """Whether devices need only be counted, and are few."""
+    if plan.only is None or any(view.pool.counters for view in views):
+        return False
+    return plan.only.comparisons * sum([len(view.offers) for view in views]) < _QUICK
 
 
 def usable(claim: int, want: Want, views: Iterable[View], taken: Mapping[DeviceId, int]) -> Iterator[Offer]:
@@ -43,38 +69,101 @@ def preference(picks: list[list[DevicePick]]) -> int:
     return sum(rank for claim in picks for rank in {pick.want.request: pick.want.rank for pick in claim}.values())
 
 
+def changes_of(views: Iterable[View]) -> int:
+    """How often devices of these views were taken or given back."""
+    return sum([view.changes for view in views])
+
+
 class Search:
-    """Tries one device after the other, and goes back when there is no way on."""
+    """Tries one device after the other, and goes back when there is no way on.
+
+    It can be interrupted where it spends and pauses, and goes on when it is run again.
+    """
 
     def __init__(self, plan: Plan, views: Sequence[View], taken: Mapping[DeviceId, int]) -> None:
         self._plan = plan
         self._views = views
         self._taken = taken
+        self.changes = changes_of(views)
+        """How often the devices had changed when it began."""
         self._offers = [offer for view in views if not view.problem for offer in view.offers]
-        self._picks: list[list[DevicePick]] = [[] for _ in plan.claims]
-        self._users: dict[DeviceId, list[int]] = {}
-        """The claims that the devices picked so far are for."""
-        self._values: list[list[list[Any]]] = [[[] for _ in claim.rules] for claim in plan.claims]
-        """The attributes of the devices picked so far, by claim and rule."""
-        self._left: dict[PoolId, CounterAmounts] = {}
         self._all: dict[Want, list[Offer]] = {}
-        self._steps = 0
+        self._usable: dict[Want, list[Offer]] = {}
+        """The devices that a request could have if it were the only one."""
         self._is_clear = True
         """Whether every device can be judged: else even one that is of no use must be looked at, to say so."""
+        self._is_done = False
+        self._found: Picks | None = None
+        self._fault: Fault | None = None
+        self._begin()
 
-    def run(self) -> list[list[DevicePick]] | None:
-        """Devices for each claim, or None when there are not enough. Raises Fault."""
-        for claim in self._plan.claims:
+    def _begin(self) -> None:
+        self._picks: Picks = [[] for _ in self._plan.claims]
+        self._users: dict[DeviceId, list[int]] = {}
+        """The claims that the devices picked so far are for."""
+        self._values: list[list[list[Any]]] = [[[] for _ in claim.rules] for claim in self._plan.claims]
+        """The attributes of the devices picked so far, by claim and rule."""
+        self._left: dict[PoolId, CounterAmounts] = {}
+        self._steps = 0
+        self._open: list[Iterator[_Position]] = [iter((_Position(0, 0),))]
+        """The decisions so far, each with what can be tried in its place."""
+
+    def run(self) -> Picks | None:
+        """Devices for each claim, or None when there are not enough. Raises Fault, NotReady."""
+        if not self._is_done:
+            try:
+                self._look()
+            except Fault as fault:
+                self._fault = fault
+            self._is_done = True
+            self._usable, self._all, self._open = {}, {}, []
+        if self._fault is not None:
+            raise self._fault.with_traceback(None)
+        return self._found
+
+    def work(self) -> None:
+        """Go on where time is not short; `run` has the result afterwards."""
+        with suppress(Fault):
+            self.run()
+
+    def _look(self) -> None:
+        """Go on until nothing is left to be decided, or nothing to be tried."""
+        claims = self._plan.claims
+        missing = [
+            want.comparisons for claim in claims for ways in claim.requests for want in ways if not self._knows(want)
+        ]
+        spend(len(self._offers) * sum(missing), self.work)
+        for claim in claims:
             self._check_size(claim)
-        if self._is_hopeless() or not self._next(0, 0):
-            return None
-        return self._picks
+        if self._is_clear and self._is_hopeless():
+            self._open.clear()
+        while self._open:
+            steps = self._steps
+            try:
+                position = next(self._open[-1], None)
+            except BaseException:
+                self._begin()
+                raise
+            if position is None:
+                self._open.pop()
+            elif position.claim == len(claims):
+                self._found = self._picks
+                return
+            else:
+                self._open.append(self._ways_on(position))
+            if self._steps > _MOST_STEPS:
+                raise Fault("timed out trying to allocate devices")
+            spend((self._steps - steps) * _TRY_COST, self.work)
+            pause()
+
+    def _knows(self, want: Want) -> bool:
+        return want in self._usable or want in self._all
 
     def _check_size(self, claim: ClaimPlan) -> None:
         least = 0
         for ways in claim.requests:
             for want in ways:
-                if want.all:
+                if want.all and want not in self._all:
                     self._all[want] = self._find_all(claim.number, want)
             least += min((len(self._all[want]) if want.all else want.count for want in ways), default=0)
         if least > MOST_DEVICES:
@@ -106,53 +195,56 @@ class Search:
             return False
 
     def _left_over(self, claim: int, want: Want) -> int:
-        return 0 if want.all else len(list(usable(claim, want, self._views, self._taken))) - want.count
+        if want.all:
+            return 0
+        if want not in self._usable:
+            self._usable[want] = list(usable(claim, want, self._views, self._taken))
+            pause()
+        return len(self._usable[want]) - want.count
 
-    def _next(self, claim: int, request: int) -> bool:
-        """Go on with a request, then with those after it."""
-        if claim == len(self._plan.claims):
-            return True
+    def _ways_on(self, position: _Position) -> Iterator[_Position]:
+        """Decide what comes next, in all ways in turn."""
+        claim, request, begun, start, missing = position
         requests = self._plan.claims[claim].requests
-        if request == len(requests):
-            return self._next(claim + 1, 0)
-        return any(self._satisfy(claim, request, want) for want in requests[request])
+        if begun is not None:
+            yield from self._pick(claim, request, begun, start, missing)
+        elif request == len(requests):
+            yield _Position(claim + 1, 0)
+        else:
+            for want in requests[request]:
+                count = len(self._all[want]) if want.all else want.count
+                if len(self._picks[claim]) + count <= MOST_DEVICES:
+                    take_all = want.all and self._take_all(claim, request, want)
+                    yield from take_all or self._pick(claim, request, want, 0, count)
 
-    def _satisfy(self, claim: int, request: int, want: Want) -> bool:
-        count = len(self._all[want]) if want.all else want.count
-        if len(self._picks[claim]) + count > MOST_DEVICES:
-            return False
-        return self._take_all(claim, request, want) if want.all else self._pick(claim, request, want, 0, count)
-
-    def _take_all(self, claim: int, request: int, want: Want) -> bool:
+    def _take_all(self, claim: int, request: int, want: Want) -> Iterator[_Position]:
         offers = self._all[want]
         done = 0
         for offer in offers:
             if not self._is_free(claim, want, offer) or not self._take(claim, want, offer, must=True):
                 break
             done += 1
-        if offers and done == len(offers) and self._next(claim, request + 1):
-            return True
+        if offers and done == len(offers):
+            yield _Position(claim, request + 1)
         for offer in reversed(offers[:done]):
             self._drop(claim, want, offer)
-        return False
 
-    def _pick(self, claim: int, request: int, want: Want, start: int, count: int) -> bool:
-        """Some more devices for a request, each after the one before: their order does not matter."""
+    def _pick(self, claim: int, request: int, want: Want, start: int, count: int) -> Iterator[_Position]:
+        """One more device for a request, each after the one before: their order does not matter."""
         if not count:
-            return self._next(claim, request + 1)
-        offers = self._offers
-        for at in range(start, len(offers) - (count - 1 if self._is_clear else 0)):
+            yield _Position(claim, request + 1)
+            return
+        offers, spare, cost = (
+            (self._usable[want], count - 1, 1) if self._is_clear else (self._offers, 0, want.comparisons)
+        )
+        for at in range(start, len(offers) - spare):
             offer = offers[at]
-            self._steps += 1
-            if self._steps > _MOST_STEPS:
-                raise Fault("timed out trying to allocate devices")
-            if not self._is_free(claim, want, offer) or not want.selects(claim, offer):
+            self._steps += cost
+            if not self._is_free(claim, want, offer) or not (self._is_clear or want.selects(claim, offer)):
                 continue
             if self._take(claim, want, offer):
-                if self._pick(claim, request, want, at + 1, count - 1):
-                    return True
+                yield _Position(claim, request, want, at + 1, count - 1)
                 self._drop(claim, want, offer)
-        return False
 
     def _is_free(self, claim: int, want: Want, offer: Offer) -> bool:
         users = self._users.get(offer.id, ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from hashlib import blake2b
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -12,8 +13,9 @@ from numpy.typing import NDArray
 from moorage.api.node import Node
 from moorage.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from moorage.bounded import Bounded
-from moorage.scheduler.devices.allocator import DevicePick, allocate, preference
-from moorage.scheduler.devices.inventory import DeviceSupply, Inventory
+from moorage.match.deferral import NotReady
+from moorage.scheduler.devices.allocator import Picks, Search, changes_of, is_simple, pick_first, preference
+from moorage.scheduler.devices.inventory import Inventory
 from moorage.scheduler.devices.ledger import Ledger
 from moorage.scheduler.devices.plan import Fault, Plan, Want
 from moorage.scheduler.devices.pools import INVALID, Offer, View
@@ -26,6 +28,7 @@ FITS, NOT_ENOUGH, INVALID_POOLS, FAULTY = range(4)
 """The result of an allocation for the nodes of a group."""
 _PLANS_MAX = 64
 _SPARE_GROUPS = 64
+_SEARCHES_MAX = 128
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -39,6 +42,8 @@ class PlanAnswers:
     def __init__(self, plan: Plan, inventory: Inventory, ledger: Ledger) -> None:
         self.plan = plan
         self._wants = [(claim.number, want) for claim in plan.claims for ways in claim.requests for want in ways]
+        self._sorts = list({want.sources: (claim, want) for claim, want in self._wants}.values())
+        """One request for each sort of devices that is asked for."""
         self._inventory = inventory
         self._ledger = ledger
         self._begin()
@@ -56,6 +61,10 @@ class PlanAnswers:
         self._using: dict[View, list[int]] = {}
         """The groups that can use a view."""
         self.asked_for: WeakKeyDictionary[View, bool] = WeakKeyDictionary()
+        self._judged: WeakKeyDictionary[View, int] = WeakKeyDictionary()
+        """How many devices of a view nobody asks for, as far as is known."""
+        self._searches: Bounded[int, Search] = Bounded(_SEARCHES_MAX)
+        """The searches for groups that took long, with their results."""
         self._stale: set[int] = set()
         self._codes: NDArray[np.int8] = np.zeros(64, np.int8)
         self._scores: Scores = np.zeros(64, np.int64)
@@ -102,10 +111,10 @@ class PlanAnswers:
         for number in dict.fromkeys(groups.tolist()):
             yield rows[groups == number]
 
-    def picks(self, row: int) -> list[list[DevicePick]] | None:
+    def picks(self, row: int) -> Picks | None:
         """The devices that a pod in a row would get. Raises Fault."""
         self._renew()
-        return allocate(self.plan, self.groups[self._group_at[row]], self._ledger.taken)
+        return self._allocate(int(self._group_at[row]))
 
     def steps(self) -> Iterator[None]:
         """Ask again about what has changed, little by little: more may change in between."""
@@ -115,14 +124,17 @@ class PlanAnswers:
         if self._version != inventory.version:
             version = inventory.version
             for number in self._moved():
-                self._contents[number] = inventory.contents[number]
-                self._group_of[number] = self._group(inventory.supplies[number])
+                contents, views = inventory.contents[number], inventory.supplies[number].views
+                for view in views:
+                    yield from self._judge(view)
+                self._group_of[number], self._contents[number] = self._group(views), contents
                 yield
             self._group_at = self._group_of[inventory.of_row]
             self._version = version
         while self._stale:
-            number = self._stale.pop()
+            number = next(iter(self._stale))
             self._codes[number] = self.answer(number)
+            self._stale.discard(number)
             yield
 
     def _renew(self) -> None:
@@ -141,8 +153,8 @@ class PlanAnswers:
         moved: list[int] = (asked & (self._contents != inventory.contents)).nonzero()[0].tolist()
         return moved
 
-    def _group(self, supply: DeviceSupply) -> int:
-        views = tuple(filter(self._is_asked_for, supply.views))
+    def _group(self, usable: list[View]) -> int:
+        views = tuple([view for view in usable if self.asked_for[view]])
         number = self._numbers.get(views)
         if number is None:
             number = self._numbers[views] = len(self.groups)
@@ -155,19 +167,24 @@ class PlanAnswers:
                 self._scores = np.concatenate([self._scores, np.zeros_like(self._scores)])
         return number
 
-    def _is_asked_for(self, view: View) -> bool:
-        known = self.asked_for.get(view)
-        if known is None:
-            known = self.asked_for[view] = bool(view.problem) or any(
-                _may_select(want, claim, offer) for offer in view.offers for claim, want in self._wants
-            )
-        return known
+    def _judge(self, view: View) -> Iterator[None]:
+        """Find out whether anybody asks for a device of a view, little by little."""
+        if view in self.asked_for:
+            return
+        is_asked_for, offers = bool(view.problem), view.offers
+        for at in () if is_asked_for else range(self._judged.get(view, 0), len(offers)):
+            self._judged[view] = at
+            if any(_may_select(want, claim, offers[at]) for claim, want in self._sorts):
+                is_asked_for = True
+                break
+            yield
+        self.asked_for[view] = is_asked_for
 
     def answer(self, number: int) -> int:
         """Allocate for the nodes of a group: the result, as `codes` gives it."""
         views = self.groups[number]
         try:
-            picks = allocate(self.plan, views, self._ledger.taken)
+            picks = self._allocate(number)
         except Fault as fault:
             self._faults[number] = fault
             return FAULTY
@@ -175,6 +192,20 @@ class PlanAnswers:
             return INVALID_POOLS if any(view.problem == INVALID for view in views) else NOT_ENOUGH
         self._scores[number] = preference(picks) if self.plan.has_choices else 0
         return FITS
+
+    def _allocate(self, number: int) -> Picks | None:
+        """Devices for the nodes of a group. Raises Fault, NotReady."""
+        views, taken = self.groups[number], self._ledger.taken
+        if is_simple(self.plan, views):
+            return pick_first(self.plan, views, taken)
+        search = self._searches.get(number)
+        if search is None or search.changes != changes_of(views):
+            search = Search(self.plan, views, taken)
+        try:
+            return search.run()
+        except NotReady:
+            self._searches.put(number, search)
+            raise
 
 
 def _may_select(want: Want, claim: int, offer: Offer) -> bool:
@@ -195,7 +226,7 @@ class Devices:
         self.inventory = Inventory(handle.table, informers, reaches, self._touched)
         self.ledger = Ledger(informers.of(ResourceClaim), self.inventory.touch)
         self.classes = informers.of(DeviceClass)
-        self._known: Bounded[tuple[bytes, ...], PlanAnswers] = Bounded(_PLANS_MAX)
+        self._known: Bounded[bytes, PlanAnswers] = Bounded(_PLANS_MAX)
         self.waiting = Waiting(handle, plugin)
         """For changes of claims, by namespace and name."""
         informers.of(ResourceClaim).on_change(self._claim_changed)
@@ -206,7 +237,10 @@ class Devices:
 
     def answers(self, claims: Sequence[ResourceClaim]) -> PlanAnswers:
         """What is known about devices for claims that have none. Raises Fault."""
-        key = tuple(_encode(claim.spec.devices) for claim in claims)
+        text = blake2b(digest_size=16)
+        for claim in claims:
+            text.update(_encode(claim.spec.devices))
+        key = text.digest()
         known = self._known.get(key)
         if known is None:
             plan = Plan(
@@ -218,6 +252,7 @@ class Devices:
         return known
 
     def _touched(self, view: View) -> None:
+        view.changes += 1
         for known in self._known.values():
             known.touch(view)
 

@@ -26,11 +26,13 @@ MOST_DEVICES = 32
 """How many devices one claim can have."""
 MOST_WAYS = 8
 """How many ways to satisfy a request can be given."""
+MOST_SELECTORS = 512
+"""How many different expressions the claims of a pod and their classes can have: fewer than are kept compiled."""
 
 OnParseError = Callable[[Tolerations, Taint], None]
 Classes = Callable[[str], DeviceClass | None]
 _TAINT_SETS_MAX = 4096
-_expression = lru_cache(maxsize=256)(DeviceExpression)
+_expression = lru_cache(maxsize=MOST_SELECTORS)(DeviceExpression)
 
 
 class Fault(Exception):
@@ -67,8 +69,8 @@ class SelectorTest(NamedTuple):
 class Want:
     """One way to satisfy a request."""
 
-    __slots__ = ("_parse_error", "_tolerated", "admin", "all", "class_", "count", "name", "rank", "request", "tests",
-                 "tolerations", "unclear")  # fmt: skip
+    __slots__ = ("_parse_error", "_tolerated", "admin", "all", "class_", "comparisons", "count", "name", "rank",
+                 "request", "sources", "tests", "tolerations", "unclear")  # fmt: skip
 
     def __init__(
         self, request: DeviceRequest, way: ExactDeviceRequest | DeviceSubRequest, class_: DeviceClass, gates: Gates,
@@ -84,6 +86,10 @@ class Want:
         """How much this way is preferred to others; 0 when there are no others."""
         self.tolerations = Tolerations(way.tolerations, gates)
         self.tests = (*_tests(class_.spec.selectors, class_.metadata.name), *_tests(way.selectors))
+        self.sources = tuple(test.expression.source for test in self.tests)
+        """The expressions that select a device."""
+        self.comparisons = 1 + len(self.sources)
+        """About how many comparisons it takes to see whether a device is selected."""
         self._tolerated: dict[tuple[Taint, ...], bool] = {(): True}
         self.unclear: set[tuple[Taint, ...]] = set()
         """The taints that were not tolerated because one could not be compared."""
@@ -152,6 +158,9 @@ class Plan:
 
     def __init__(self, devices: Sequence[DeviceClaim], classes: Classes, gates: Gates, on_error: OnParseError) -> None:
         """Raises Fault for a request that is not supported."""
+        count = len({each.cel.expression for claim in devices for each in _selectors(claim, classes) if each.cel})
+        if count > MOST_SELECTORS:
+            raise Fault(f"claims with {count} different selectors, which is more than the limit of {MOST_SELECTORS}")
         self.claims = tuple(ClaimPlan(at, each, classes, gates, on_error) for at, each in enumerate(devices))
         self.has_choices = any(want.rank for claim in self.claims for ways in claim.requests for want in ways)
         """Whether some ways to satisfy a request are better than others."""
@@ -159,6 +168,17 @@ class Plan:
         is_simple = len(ways) == 1 and not ways[0].all and not self.claims[0].rules
         self.only = ways[0] if is_simple and ways[0].count <= MOST_DEVICES else None
         """All that is asked for, when it is so little that devices need only be counted."""
+
+
+def _selectors(devices: DeviceClaim, classes: Classes) -> Iterator[DeviceSelector]:
+    names = set()
+    for request in devices.requests:
+        for way in request.first_available or ((request.exactly,) if request.exactly is not None else ()):
+            yield from way.selectors
+            names.add(way.device_class_name)
+    for name in names:
+        class_ = classes(name)
+        yield from class_.spec.selectors if class_ is not None else ()
 
 
 def _wants(

@@ -17,7 +17,8 @@ from moorage.match.verdict import Verdict
 from moorage.quantity import Quantity
 
 INCOMPLETE, INVALID = "being updated", "invalid"
-_VERDICTS = 256
+_VERDICTS = 2048
+"""How many expressions a device remembers its verdicts for: several times as many as the claims of a pod can have."""
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -56,16 +57,16 @@ class Traits:
 
     def __init__(self, driver: str, device: Device) -> None:
         self._described = describe(driver, device)
-        self._verdicts: dict[str, Verdict] = {}
+        self._verdicts: dict[bytes, Verdict] = {}
 
     def verdict(self, expression: DeviceExpression) -> Verdict:
         """What an expression says of these devices."""
-        verdict = self._verdicts.get(expression.source)
+        verdict = self._verdicts.get(expression.digest)
         if verdict is None:
             if len(self._verdicts) >= _VERDICTS:
                 self._verdicts.clear()
             try:
-                verdict = self._verdicts[expression.source] = expression.verdict(self._described)
+                verdict = self._verdicts[expression.digest] = expression.verdict(self._described)
             except NotReady:
                 raise NotReady(lambda: self.verdict(expression)) from None
         return verdict
@@ -190,10 +191,12 @@ class Pool:
 class View:
     """What can be used of a pool from some nodes, the same for all of them."""
 
-    __slots__ = ("__weakref__", "offers", "pool", "problem")
+    __slots__ = ("__weakref__", "changes", "offers", "pool", "problem")
 
     def __init__(self, pool: Pool, places: frozenset[DevicePlace]) -> None:
         self.pool = pool
+        self.changes = 0
+        """How often a device was taken or given back."""
         self.offers = [offer for offer in pool.offers if offer.place in places]
         names = {offer.id for offer in self.offers}
         self.problem = pool.problem or ("" if len(names) == len(self.offers) else INVALID)

@@ -29,6 +29,7 @@ UNWANTED = "node(s) didn't satisfy existing pods anti-affinity rules"
 _RESOLVABLE = {NOT_NEAR: False, NOT_FAR: True, UNWANTED: True}
 _TERMS_MAX = 1024
 _WAITING_MAX = 10_000
+"""How many terms of rejected pods are compared with each pod that changes."""
 
 _Allowed = dict[str, Mask]
 """For labels of nodes, which of their values are allowed; number 0 stands for nodes without the label."""
@@ -67,6 +68,7 @@ class InterPodAffinity(Plugin):
         self._resolved: Bounded[PodTerms, PodTerms] = Bounded(_TERMS_MAX)
         self._waiting: dict[Hashable, PodInfo] = {}
         """The pods rejected since the last wake-up, one of all that have the same terms and labels."""
+        self._waiting_terms = 0
         self._namespaces = handle.informers.of(Namespace)
         self._namespaces.on_change(self._namespace_changed)
         handle.informers.of(Pod).on_change(self._pod_changed)
@@ -103,11 +105,19 @@ class InterPodAffinity(Plugin):
             return []
         namespace, labels = info.key[0], info.pod.metadata.labels
         of_namespace = self._labels_of(namespace)
-        return [term for term in held.of(labels) if term.pick.matches(namespace, labels, of_namespace)]
+        return [term for term in held.of(namespace, labels) if term.pick.matches(namespace, labels, of_namespace)]
 
     def _labels_of(self, namespace: str) -> Labels:
         known = self._namespaces.get("", namespace)
         return known.metadata.labels if known else {}
+
+    def warm(self, pod: PodInfo) -> Iterator[None]:
+        """Count the pods that the terms of the pod are about."""
+        terms = self._terms(pod)
+        for term in (*terms.anti_affinity, *terms.preferred):
+            yield from self._counts.steps((term.pick,))
+        if terms.affinity:
+            yield from self._counts.steps(tuple(term.pick for term in terms.affinity))
 
     def pre_filter(self, cycle: Cycle) -> Skip | Reject | None:
         """Whether there are terms that must hold, of the pod or about it."""
@@ -246,13 +256,18 @@ class InterPodAffinity(Plugin):
         return scaled
 
     def _wait(self, info: PodInfo) -> None:
-        if len(self._waiting) >= _WAITING_MAX:
-            self._wake(None, None)
-        self._waiting[info.shape, info.key[0], frozenset(info.pod.metadata.labels.items())] = info
+        key = info.shape, info.key[0], frozenset(info.pod.metadata.labels.items())
+        if key not in self._waiting:
+            terms = self._terms(info)
+            if self._waiting_terms >= _WAITING_MAX:
+                self._wake(None, None)
+            self._waiting_terms += max(1, len(terms.affinity) + len(terms.anti_affinity))
+        self._waiting[key] = info
 
     def _wake(self, old: Object | None, new: Object | None) -> None:
         """Wake the rejected pods; those that are rejected again wait again."""
         self._waiting.clear()
+        self._waiting_terms = 0
         self.handle.wake(self.name, old, new)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:

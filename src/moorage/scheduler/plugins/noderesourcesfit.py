@@ -26,6 +26,9 @@ from moorage.scheduler.table.shape import Shape
 
 UsageScore = Callable[[Usage], Scores]
 
+_MOST_NAMED = 100
+"""How many resources are named that there is not enough of, unless others are the reason on some nodes."""
+
 
 class ShapePoint(Wire):
     """How good it is, from 0 to 10, when so many percent of a resource are used."""
@@ -75,7 +78,7 @@ class NodeResourcesFit(Plugin):
     def _asked(self, shape: Shape) -> Iterable[tuple[str, int]]:
         for name, value in shape.requests.items():
             ignored = name in self._ignored or name.partition("/")[0] in self._ignored_groups
-            if name != PODS and not (ignored and _is_extended(name)):
+            if value and name != PODS and not (ignored and _is_extended(name)):
                 yield name, value
 
     def filter(self, cycle: Cycle, rows: Rows) -> Mask:
@@ -86,9 +89,11 @@ class NodeResourcesFit(Plugin):
         table = self.handle.table
         pods = table.resources[PODS]
         mask: Mask = table.requested[pods][rows] < table.allocatable[pods][rows]
-        for name, value in self._asked(shape):
-            column = table.column_of(name)
+        for number, (name, value) in enumerate(self._asked(shape), 1):
+            column = table.line_of(name)
             mask &= table.allocatable[column][rows] - table.requested[column][rows] >= value
+            if number % _MOST_NAMED == 0 and not mask.any():
+                break
         return mask
 
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Rejection]:
@@ -97,19 +102,24 @@ class NodeResourcesFit(Plugin):
         pods = table.resources[PODS]
         if len(full := rows[table.requested[pods][rows] >= table.allocatable[pods][rows]]):
             yield Rejection("Too many pods", full, resolvable=True)
+        named, count = np.isin(rows, full), 0
         for name, value in self._asked(cycle.shape):
-            column = table.column_of(name)
+            if count >= _MOST_NAMED and named.all():
+                break
+            column = table.line_of(name)
             room = table.allocatable[column][rows]
             short = room - table.requested[column][rows] < value
+            named |= short
             for resolvable, part in ((True, short & (room >= value)), (False, short & (room < value))):
                 if part.any():
+                    count += 1
                     yield Rejection(f"Insufficient {name}", rows[part], resolvable)
 
     def tell(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Told]:
         """What is asked for and what is free, of each resource that there is not enough of."""
         table = self.handle.table
         for name, value in ((PODS, 1), *self._asked(cycle.shape)):
-            line = table.column_of(name)
+            line = table.line_of(name)
             room, used = table.allocatable[line][rows], table.requested[line][rows]
             short = room - used < value
             codes = np.unique(np.stack([room[short], used[short]]), axis=1, return_inverse=True)[1].ravel()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -20,11 +20,12 @@ from moorage.scheduler.pods.counts import Counts, by_value, pod_counts
 from moorage.scheduler.pods.spread import Constraints, Spread, SpreadConstraint
 from moorage.scheduler.table.columns import Codes
 from moorage.scheduler.table.nodes import ALL, HOSTNAME, Mask, Rows, Scores
-from moorage.scheduler.table.shape import Shape
+from moorage.scheduler.table.shape import PodInfo, Shape
 
 REASON = "node(s) didn't match pod topology spread constraints"
 MISSING = f"{REASON} (missing required label)"
 _WAITING_MAX = 10_000
+"""How many constraints of rejected pods are compared with each pod that changes."""
 
 
 class Domains(NamedTuple):
@@ -61,12 +62,24 @@ class PodTopologySpread(Plugin):
         self._counts = pod_counts(handle.table)
         self._waiting: set[Spread] = set()
         """The constraints that rejected pods since the last wake-up."""
+        self._waiting_constraints = 0
         handle.informers.of(Pod).on_change(self._pod_changed)
         handle.informers.of(Node).on_change(self._node_changed)
 
     def applies(self, shape: Shape) -> bool:
         """Whether the pod has constraints, or may be given some."""
         return self._constraints.may_have(shape)
+
+    def warm(self, pod: PodInfo) -> Iterator[None]:
+        """Count the pods that the constraints of the pod are about."""
+        try:
+            spreads = self._constraints.of(pod)
+        except SelectorError:
+            return
+        for spread in filter(None, spreads):
+            for constraint in spread.constraints:
+                if constraint.pick.selector.requirements:
+                    yield from self._counts.steps((constraint.pick,), terminating=False)
 
     def pre_filter(self, cycle: Cycle) -> Skip | Reject | None:
         """Whether the pod has constraints that must hold."""
@@ -194,13 +207,16 @@ class PodTopologySpread(Plugin):
         return np.where(ignored, 0, scaled)
 
     def _wait(self, spread: Spread) -> None:
-        if len(self._waiting) >= _WAITING_MAX:
-            self._wake(None, None)
-        self._waiting.add(spread)
+        if spread not in self._waiting:
+            if self._waiting_constraints >= _WAITING_MAX:
+                self._wake(None, None)
+            self._waiting_constraints += len(spread.constraints)
+            self._waiting.add(spread)
 
     def _wake(self, old: Object | None, new: Object | None) -> None:
         """Wake the rejected pods; those that are rejected again wait again."""
         self._waiting.clear()
+        self._waiting_constraints = 0
         self.handle.wake(self.name, old, new)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:

@@ -61,14 +61,19 @@ class ResourceQuestions:
         self._table = table
         self.resources = tuple(resources)
         self._kept: WeakKeyDictionary[Shape, ResourceQuestion] = WeakKeyDictionary()
+        self._lines = 0
+        """How many lines the table had: a new one may be of a resource that no node had before."""
 
     def of(self, shape: Shape, asked: Mapping[str, int]) -> ResourceQuestion:
         """The question of a shape. An extended resource that it does not ask for counts for nothing."""
+        if self._lines != len(self._table.resources):
+            self._lines = len(self._table.resources)
+            self._kept.clear()
         question = self._kept.get(shape)
         if question is None:
             counting = [(name, weight) for name, weight in self.resources if name in _NATIVE or asked.get(name)]
             question = self._kept[shape] = ResourceQuestion(
-                np.array([self._table.column_of(name) for name, _ in counting], np.intp)[:, None],
+                np.array([self._table.line_of(name) for name, _ in counting], np.intp)[:, None],
                 np.array([asked.get(name, 0) for name, _ in counting], np.int64)[:, None],
                 np.array([weight for _, weight in counting], np.int64)[:, None],
             )

@@ -22,46 +22,61 @@ Observer = TypeVar("Observer", bound=PodObserver)
 
 BYTES_MAX = 64 * 1024 * 1024
 """What the counts of all picks may take together."""
+WIDE_MAX = 1024
+"""How many picks are kept without a label that leads to them."""
+AT_ONCE = 256
+"""How many pods are compared with a pick before others have their turn."""
 FEW_ROWS = 64
 """Up to so many rows, pods that hold a term are kept row by row; beyond, as an array of all rows."""
 
 
+Anchor = tuple[str, Label | None]
+"""The namespace of the pods that something concerns, empty for any, and a label that they must have, if any."""
+
+
 class Anchored(Generic[V]):
-    """Values kept by a label that the pods they concern must have, so that the labels of a pod find them."""
+    """Values kept by a namespace and a label of the pods they concern, so that those of a pod find them."""
 
     def __init__(self) -> None:
-        self._places: dict[Label | None, dict[Hashable, V]] = {}
+        self._places: dict[str, dict[Label | None, dict[Hashable, V]]] = {}
 
-    def put(self, anchor: Label | None, key: Hashable, value: V) -> None:
-        """Keep something; without an anchor it is about any pod."""
-        self._places.setdefault(anchor, {})[key] = value
+    def put(self, place: Anchor, key: Hashable, value: V) -> None:
+        """Keep something."""
+        namespace, label = place
+        self._places.setdefault(namespace, {}).setdefault(label, {})[key] = value
 
-    def drop(self, anchor: Label | None, key: Hashable) -> None:
+    def drop(self, place: Anchor, key: Hashable) -> None:
         """Forget it."""
-        place = self._places[anchor]
-        del place[key]
-        if not place:
-            del self._places[anchor]
+        namespace, label = place
+        labels = self._places[namespace]
+        del labels[label][key]
+        if not labels[label]:
+            del labels[label]
+            if not labels:
+                del self._places[namespace]
 
-    def get(self, anchor: Label | None, key: Hashable) -> V | None:
+    def get(self, place: Anchor, key: Hashable) -> V | None:
         """What is kept."""
-        place = self._places.get(anchor)
-        return place.get(key) if place else None
+        namespace, label = place
+        kept = self._places.get(namespace, {}).get(label)
+        return kept.get(key) if kept else None
 
-    def of(self, labels: Labels) -> Iterator[V]:
-        """What could be about a pod with these labels."""
-        places = self._places
-        if not places:
-            return
-        if None in places:
-            yield from places[None].values()
-        for label in labels.items():
-            if label in places:
-                yield from places[label].values()
+    def of(self, namespace: str, labels: Labels) -> Iterator[V]:
+        """What could be about a pod of a namespace with these labels."""
+        for where in ("", namespace):
+            places = self._places.get(where)
+            if not places:
+                continue
+            if None in places:
+                yield from places[None].values()
+            for label in labels.items():
+                if label in places:
+                    yield from places[label].values()
 
     def __iter__(self) -> Iterator[V]:
-        for place in self._places.values():
-            yield from place.values()
+        for places in self._places.values():
+            for place in places.values():
+                yield from place.values()
 
     def __bool__(self) -> bool:
         return bool(self._places)
@@ -78,14 +93,19 @@ class _Question(NamedTuple):
         return all(pick.matches(pod.namespace, pod.labels) for pick in self.picks)
 
     @property
-    def anchor(self) -> Label | None:
-        return next(filter(None, (pick.anchor for pick in self.picks)), None)
+    def place(self) -> Anchor:
+        namespace = next(filter(None, (pick.namespace for pick in self.picks)), "")
+        return namespace, next(filter(None, (pick.anchor for pick in self.picks)), None)
 
 
 @dataclass(slots=True, eq=False)
 class _Answer:
     question: _Question
     counts: Counts
+    left: list[int]
+    """The rows whose pods are not counted yet."""
+    ahead: set[int]
+    """The same rows: changes there need not be followed."""
 
 
 class PodCounts:
@@ -94,33 +114,64 @@ class PodCounts:
     def __init__(self, table: NodeTable) -> None:
         self._table = table
         self._answers: OrderedDict[_Question, _Answer] = OrderedDict()
+        self._wide: OrderedDict[_Question, None] = OrderedDict()
+        """Those that no label leads to: every pod of their namespace is compared with them."""
         self._places: Anchored[_Answer] = Anchored()
 
     def of(self, picks: tuple[Pick, ...], *, terminating: bool = True) -> Counts:
         """How many pods that all of these pick are on each row, with or without those that are being deleted."""
-        question = _Question(picks, terminating)
+        answer = self._answer(_Question(picks, terminating))
+        while answer.left:
+            self._count_some(answer)
+        return answer.counts
+
+    def steps(self, picks: tuple[Pick, ...], *, terminating: bool = True) -> Iterator[None]:
+        """Count little by little; pods may come and go in between."""
+        answer = self._answer(_Question(picks, terminating))
+        while answer.left:
+            self._count_some(answer)
+            yield
+
+    def _answer(self, question: _Question) -> _Answer:
         answer = self._answers.get(question)
         if answer is not None:
             self._answers.move_to_end(question)
-            return answer.counts
-        answer = self._answers[question] = _Answer(question, self._counted(question))
-        self._places.put(question.anchor, question, answer)
+            if question in self._wide:
+                self._wide.move_to_end(question)
+            return answer
+        rows = [row for row in self._table.rows.values() if self._table.pods[row]]
+        answer = _Answer(question, np.zeros(self._table.size, np.int32), rows, set(rows))
+        self._answers[question] = answer
+        place = question.place
+        if place[1] is None:
+            self._wide[question] = None
+        self._places.put(place, question, answer)
         self._forget()
-        return answer.counts
+        return answer
 
-    def _counted(self, question: _Question) -> Counts:
-        counts = np.zeros(self._table.size, np.int32)
-        key, value = question.anchor or ("", None)
-        for row in self._table.rows.values():
-            for info in self._table.pods[row].values():
+    def _count_some(self, answer: _Answer) -> None:
+        """Count the pods of some more rows."""
+        question, counts, done = answer.question, answer.counts, 0
+        key, value = question.place[1] or ("", None)
+        while answer.left and done < AT_ONCE:
+            row = answer.left.pop()
+            answer.ahead.discard(row)
+            pods = self._table.pods[row]
+            done += len(pods) + 1
+            for info in pods.values():
                 if info.pod.metadata.labels.get(key) == value and question.counts(info):
                     counts[row] += 1
-        return counts
 
     def _forget(self) -> None:
         while len(self._answers) > max(16, BYTES_MAX // (4 * self._table.size)):
-            question, _ = self._answers.popitem(last=False)
-            self._places.drop(question.anchor, question)
+            self._drop(next(iter(self._answers)))
+        while len(self._wide) > WIDE_MAX:
+            self._drop(next(iter(self._wide)))
+
+    def _drop(self, question: _Question) -> None:
+        del self._answers[question]
+        self._wide.pop(question, None)
+        self._places.drop(question.place, question)
 
     def pod_added(self, row: int, info: PodInfo) -> None:
         """Count a pod."""
@@ -131,8 +182,8 @@ class PodCounts:
         self._change(row, info, -1)
 
     def _change(self, row: int, info: PodInfo, by: int) -> None:
-        for answer in self._places.of(info.pod.metadata.labels):
-            if answer.question.counts(info):
+        for answer in self._places.of(info.key[0], info.pod.metadata.labels):
+            if row not in answer.ahead and answer.question.counts(info):
                 answer.counts[row] += by
 
     def table_grown(self, size: int) -> None:
@@ -227,13 +278,13 @@ class Holders:
 def _hold(terms: Anchored[Held], pick: Pick, topology_key: str, row: int, by: int) -> None:
     if not by:
         return
-    key = pick, topology_key
-    held = terms.get(pick.anchor, key)
+    key, place = (pick, topology_key), (pick.namespace, pick.anchor)
+    held = terms.get(place, key)
     if held is None:
         held = Held(pick, topology_key)
-        terms.put(pick.anchor, key, held)
+        terms.put(place, key, held)
     if not held.change(row, by):
-        terms.drop(pick.anchor, key)
+        terms.drop(place, key)
 
 
 def pod_counts(table: NodeTable) -> PodCounts:

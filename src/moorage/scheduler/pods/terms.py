@@ -26,13 +26,16 @@ class Pick:
     selector: LabelMatcher = field(compare=False)
     anchor: Label | None = field(compare=False)
     """A label that every pod it picks has, if there is one: picks are found by it."""
+    namespace: str = field(compare=False)
+    """The namespace of every pod it picks, empty when there are several: picks are found by it too."""
 
     @staticmethod
     def of(namespaces: Iterable[str], selector: LabelMatcher, namespace_selector: LabelMatcher = NOTHING) -> Pick:
         """Pods of these namespaces, and of those that the second selector matches."""
         names = frozenset(namespaces)
         text = f"{','.join(sorted(names))};{_text(namespace_selector)};{_text(selector)}"
-        return Pick(text, names, namespace_selector, selector, _anchor(selector))
+        only = next(iter(names)) if len(names) == 1 and namespace_selector is NOTHING else ""
+        return Pick(text, names, namespace_selector, selector, _anchor(selector), only)
 
     def matches(self, namespace: str, labels: Labels, namespace_labels: Labels = _UNKNOWN) -> bool:
         """Whether a pod is picked."""

@@ -23,7 +23,9 @@ ALL = slice(None)
 HOSTNAME = "kubernetes.io/hostname"
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 
-_FIRST = (CPU, MEMORY, EPHEMERAL, PODS)
+_NOWHERE = ""
+_FIRST = (CPU, MEMORY, EPHEMERAL, PODS, _NOWHERE)
+"""The resources with a line from the start; the last line is for all that no node has, and nothing is counted there."""
 _PODS = _FIRST.index(PODS)
 LOG_MAX = 65_536
 FIRST_SIZE = 64
@@ -79,6 +81,9 @@ class NodeTable:
         self.places = 0
         """Changes when a node comes or goes, or when its labels or taints change."""
         self._labels: dict[str, Column[str | None]] = {}
+        self._label_keys: set[str] = set()
+        """The labels that any node has had: only these have columns, whatever pods ask for."""
+        self._unlabelled: Column[str | None] = Column(FIRST_SIZE, None)
         self._beyond: dict[tuple[bool, int, int], int] = {}
         """Sums that are larger than their places in `requested` and `scored` say."""
         self.free_rows = list(range(FIRST_SIZE - 1, -1, -1))
@@ -123,6 +128,7 @@ class NodeTable:
             self.taints.set(row, node.spec.taints)
         if old is None or old.metadata.labels != node.metadata.labels:
             self.places += 1
+            self._label_keys.update(node.metadata.labels)
             for key, column in self._labels.items():
                 column.set(row, node.metadata.labels.get(key))
         if old is None or old.status.allocatable != node.status.allocatable:
@@ -156,7 +162,8 @@ class NodeTable:
 
     def _set_allocatable(self, row: int, room: Mapping[str, int]) -> None:
         for name in room:
-            self.column_of(name)
+            if name not in self.resources:
+                self._add_line(name)
         self.allocatable[:, row] = 0
         for name, value in room.items():
             self.allocatable[self.resources[name], row] = value
@@ -187,22 +194,29 @@ class NodeTable:
         """The values of a label; None where a node has none."""
         column = self._labels.get(key)
         if column is None:
+            if key not in self._label_keys:
+                return self._unlabelled
             column = self._labels[key] = Column(self.size, None)
             for row in self.rows.values():
                 node = self.nodes[row]
                 column.set(row, node.metadata.labels.get(key) if node else None)
         return column
 
-    def column_of(self, resource: str) -> int:
-        """The column of a resource in the matrices; a new one gets a new column."""
-        column = self.resources.get(resource)
-        if column is None:
-            column = self.resources[resource] = len(self.resources)
-            more = np.zeros((1, self.size), np.int64)
-            self.allocatable = np.vstack([self.allocatable, more])
-            self.requested = np.vstack([self.requested, more])
-            self.scored = np.vstack([self.scored, more])
-        return column
+    def line_of(self, resource: str) -> int:
+        """The line of a resource in the matrices; all that no node has share one, where there is nothing."""
+        return self.resources.get(resource, self.resources[_NOWHERE])
+
+    def _add_line(self, resource: str) -> None:
+        """Make a line for a resource that a node has, and count what pods ask for of it."""
+        line = self.resources[resource] = len(self.resources)
+        more = np.zeros((1, self.size), np.int64)
+        self.allocatable = np.vstack([self.allocatable, more])
+        self.requested = np.vstack([self.requested, more])
+        self.scored = np.vstack([self.scored, more])
+        for row in self.rows.values():
+            for info in self.pods[row].values():
+                self._add(self.requested, line, row, info.shape.requests.get(resource, 0))
+                self._add(self.scored, line, row, info.shape.scored.get(resource, 0))
 
     def add_pod(self, info: PodInfo) -> int:
         """Count a pod on its node. Returns the row."""
@@ -244,12 +258,11 @@ class NodeTable:
 
     def _count(self, row: int, info: PodInfo, sign: int) -> None:
         shape = info.shape
-        for name, value in shape.requests.items():
-            line = self.column_of(name)  # which may make room for it, and so a new matrix
-            self._add(self.requested, line, row, sign * value)
-        for name, value in shape.scored.items():
-            line = self.column_of(name)
-            self._add(self.scored, line, row, sign * value)
+        for matrix, amounts_of_pod in ((self.requested, shape.requests), (self.scored, shape.scored)):
+            for name, value in amounts_of_pod.items():
+                line = self.resources.get(name)
+                if line is not None:
+                    self._add(matrix, line, row, sign * value)
         self.requested[_PODS, row] += sign
         self.priorities[info.priority] += sign
         if not self.priorities[info.priority]:
@@ -303,7 +316,7 @@ class NodeTable:
         self.free_rows = list(range(self.size + more - 1, self.size - 1, -1))
         self.size += more
         self.taints.grow(self.size)
-        for column in self._labels.values():
+        for column in (self._unlabelled, *self._labels.values()):
             column.grow(self.size)
         for observer in self.observers:
             observer.table_grown(self.size)
