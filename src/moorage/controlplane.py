@@ -14,7 +14,7 @@ from moorage.apiserver.audit.log import AuditSettings
 from moorage.apiserver.run import APIServer, start
 from moorage.client import Client, Exists, Unavailable
 from moorage.client.clock import Clock
-from moorage.client.leases import LeadershipLost, identity, lead
+from moorage.client.leases import CONTROLLERS_LEASE, SCHEDULER_LEASE, LeadershipLost, LeaseTerms, identity, lead
 from moorage.controllers.cluster.serviceaccounts import root_ca
 from moorage.controllers.hollow import HollowNodes, ensure_nodes
 from moorage.controllers.run import CONTROLLERS, prepare
@@ -27,6 +27,8 @@ from moorage.store import SQLITE, EtcdFiles
 
 _LOG = Log(__name__)
 _RESTART_SECONDS = 1.0
+_OWNER = "moorage-up"
+"""Who holds the leases of a data directory."""
 _STORAGE_CLASS = kinds.row("storage.k8s.io/v1", "StorageClass")
 _STANDARD = {
     "metadata": {"name": "standard", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
@@ -106,23 +108,22 @@ class ControlPlane:
             await furnish(server.client("moorage"), settings.nodes)
         except Unavailable as error:
             _LOG.warning("Not all hollow nodes are created", err=error)
-        is_shared = settings.store != SQLITE
-        plane.run("scheduler", schedule, lease="kube-scheduler" if is_shared else "")
-        plane.run("controllers", control, lease="kube-controller-manager" if is_shared else "")
+        # Nobody else can have this data directory: a lease of the same name is left from a process that was killed.
+        is_owner = settings.store == SQLITE
+        holder = _OWNER if is_owner else identity()
+        plane.run("scheduler", schedule, LeaseTerms(SCHEDULER_LEASE, owns_store=is_owner), holder)
+        plane.run("controllers", control, LeaseTerms(CONTROLLERS_LEASE, owns_store=is_owner), holder)
         return plane
 
-    def run(self, component: str, work: Callable[[Client], Awaitable[None]], lease: str = "") -> None:
-        """Keep a component running, and with a lease only while it is held; one that fails is logged and restarted."""
+    def run(self, component: str, work: Callable[[Client], Awaitable[None]], lease: LeaseTerms, holder: str) -> None:
+        """Keep a component running while its lease is held; one that fails is logged and restarted."""
         client = self.server.client(f"moorage-{component}")
 
         async def keep_running() -> None:
             COMPONENT.set(component)
             while True:
                 try:
-                    if lease:
-                        await lead(client, lease, identity(), Clock(), lambda: work(client))
-                    else:
-                        await work(client)
+                    await lead(client, lease, holder, Clock(), lambda: work(client))
                 except LeadershipLost:
                     pass
                 except Exception:  # noqa: BLE001 - the log has it, and the others go on
