@@ -27,6 +27,9 @@ from moorage.store import SQLITE, EtcdFiles
 
 _LOG = Log(__name__)
 _RESTART_SECONDS = 1.0
+_LEASES = {"scheduler": SCHEDULER_LEASE, "controllers": CONTROLLERS_LEASE}
+_SELDOM = 5.0
+"""Seconds between renewals that nobody competes with: each is a write to the disk of a server that may be idle."""
 _OWNER = "moorage-up"
 """Who holds the leases of a data directory."""
 _STORAGE_CLASS = kinds.row("storage.k8s.io/v1", "StorageClass")
@@ -111,8 +114,12 @@ class ControlPlane:
         # Nobody else can have this data directory: a lease of the same name is left from a process that was killed.
         is_owner = settings.store == SQLITE
         holder = _OWNER if is_owner else identity()
-        plane.run("scheduler", schedule, LeaseTerms(SCHEDULER_LEASE, owns_store=is_owner), holder)
-        plane.run("controllers", control, LeaseTerms(CONTROLLERS_LEASE, owns_store=is_owner), holder)
+        for name, work, lease in (
+            ("scheduler", schedule, SCHEDULER_LEASE),
+            ("controllers", control, CONTROLLERS_LEASE),
+        ):
+            terms = LeaseTerms(lease, retry_period=_SELDOM, owns_store=True) if is_owner else LeaseTerms(lease)
+            plane.run(name, work, terms, holder)
         return plane
 
     def run(self, component: str, work: Callable[[Client], Awaitable[None]], lease: LeaseTerms, holder: str) -> None:
