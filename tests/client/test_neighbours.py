@@ -50,6 +50,7 @@ async def test_on_a_server_of_our_own_only_a_lease_that_is_held_says_so(tmp_path
     ("status", "body", "reason"),
     [
         (200, b'{"gitVersion": "v1.36.4"}', "the API server is Kubernetes v1.36.4"),
+        (200, b"{}", "the API server is Kubernetes of a version that cannot be read"),
         (200, b"<html>", "the API server is Kubernetes of a version that cannot be read"),
         (403, b"{}", "the API server does not tell its version"),
     ],

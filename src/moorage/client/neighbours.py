@@ -15,7 +15,7 @@ _NAMESPACE = "kube-system"
 
 
 class _Version(Wire):
-    git_version: str = ""
+    git_version: str
 
 
 class _HeldSpec(Wire):

@@ -37,11 +37,11 @@ class RightsMissing(Exception):
 
 
 class _AccessStatus(Wire):
-    allowed: bool = False
+    allowed: bool
 
 
 class _Access(Wire):
-    status: _AccessStatus = _AccessStatus()
+    status: _AccessStatus
 
 
 class _UserInfo(Wire):
