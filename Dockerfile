@@ -1,4 +1,3 @@
-# syntax=docker/dockerfile:1
 # `make dist` first: the image holds the wheel of the release. BASE may be pinned by its digest.
 ARG BASE=python:3.13-slim
 

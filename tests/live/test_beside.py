@@ -207,3 +207,23 @@ async def test_beside_a_controller_manager_only_evictions_run_unless_more_is_ask
     else:
         assert f"running={evictions} " in line
         assert line.endswith('because="the lease kube-system/kube-controller-manager is held by theirs"')
+
+
+async def test_beside_a_scheduler_only_pods_that_name_ours_are_placed(tmp_path: Path) -> None:
+    plane = await ControlPlane.start(Settings(tmp_path / "data", port=0, nodes=1))
+    try:
+        client, log = plane.server.client("test"), tmp_path / "log"
+        lease = {"metadata": {"name": "kube-scheduler"}, "spec": {"holderIdentity": "theirs"}}
+        await client.create(LEASE, lease, "kube-system")
+        args = ("scheduler", "--kubeconfig", str(plane.server.kubeconfig), "--leader-elect-resource-name", "second")
+        async with command(*args, "--log-file", log) as scheduler:
+            assert "scheduler at work" in await scheduler.says()
+            await create(client, pod("ours", schedulerName="moorage"))
+            await create(client, pod("theirs"))
+            await eventually(lambda: placed_by(client, {"ours": "moorage", "theirs": "default-scheduler"}))
+            assert await holder(client, "second")
+            assert await holder(client, "kube-scheduler") == "theirs"
+    finally:
+        await plane.stop()
+    because = "the lease kube-system/kube-scheduler is held by theirs"
+    assert f'"Placing pods" component="scheduler" schedulerNames=["moorage"] because="{because}"' in log.read_text()
