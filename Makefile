@@ -8,7 +8,7 @@ PARALLEL = -n $(shell expr $$(nproc) + 1) --dist loadfile --no-loadscope-reorder
 FUZZ_MINUTES := 10
 FUZZ_SECONDS ?= 60
 
-.PHONY: up stories setup test fuzz coverage lint format bench lock clean
+.PHONY: up stories setup test fuzz coverage lint format bench lock dist clean
 
 up: .venv/.runtime
 	@test -d .moorage || $(BIN)/moorage demo || true
@@ -58,6 +58,10 @@ lock: .venv/.dev
 	@echo "== resolving dependencies"
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header pyproject.toml -o requirements.lock
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --group dev -c requirements.lock pyproject.toml -o requirements-dev.lock
+
+# RELEASE_URL is where the files of the release will be found; SOURCE_DATE_EPOCH the time in them, by default the last commit's.
+dist: .venv/.dev
+	@$(BIN)/python scripts/dist.py dist
 
 clean:
 	@rm -rf .venv

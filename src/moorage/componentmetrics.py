@@ -15,12 +15,18 @@ from moorage.features import Gate, Gates
 from moorage.match.expressions import cache_counters
 
 MAJOR, MINOR = "1", "36"
+_OURS = "+moorage-"
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def git_version() -> str:
     """The Kubernetes version with Moorage's own as its suffix."""
-    return f"v{MAJOR}.{MINOR}.0+moorage-{version('moorage')}"
+    return f"v{MAJOR}.{MINOR}.0{_OURS}{version('moorage')}"
+
+
+def is_moorage(git_version: str) -> bool:
+    """Whether a server of this version is Moorage's."""
+    return _OURS in git_version
 
 
 def build_info() -> dict[str, str]:

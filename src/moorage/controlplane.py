@@ -17,7 +17,7 @@ from moorage.apiserver.audit.log import AuditSettings
 from moorage.apiserver.run import APIServer, start
 from moorage.client import Client, Exists, Unavailable
 from moorage.client.clock import Clock
-from moorage.client.leases import LeadershipLost, identity, lead
+from moorage.client.leases import CONTROLLERS_LEASE, SCHEDULER_LEASE, LeadershipLost, LeaseTerms, identity, lead
 from moorage.componentmetrics import expose_gates
 from moorage.controllers.cluster.serviceaccounts import root_ca
 from moorage.controllers.hollow import HollowNodes, ensure_nodes
@@ -31,6 +31,11 @@ from moorage.store import SQLITE, EtcdFiles
 
 _LOG = Log(__name__)
 _RESTART_SECONDS = 1.0
+_LEASES = {"scheduler": SCHEDULER_LEASE, "controllers": CONTROLLERS_LEASE}
+_SELDOM = 5.0
+"""Seconds between renewals that nobody competes with: each is a write to the disk of a server that may be idle."""
+_OWNER = "moorage-up"
+"""Who holds the leases of a data directory."""
 _STORAGE_CLASS = kinds.row("storage.k8s.io/v1", "StorageClass")
 _STANDARD = {
     "metadata": {"name": "standard", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
@@ -117,23 +122,26 @@ class ControlPlane:
             await furnish(server.client("moorage"), settings.nodes)
         except Unavailable as error:
             _LOG.warning("Not all hollow nodes are created", err=error)
-        is_shared = settings.store != SQLITE
-        plane.run("scheduler", schedule, lease="kube-scheduler" if is_shared else "")
-        plane.run("controllers", control, lease="kube-controller-manager" if is_shared else "")
+        # Nobody else can have this data directory: a lease of the same name is left from a process that was killed.
+        is_owner = settings.store == SQLITE
+        holder = _OWNER if is_owner else identity()
+        for name, work, lease in (
+            ("scheduler", schedule, SCHEDULER_LEASE),
+            ("controllers", control, CONTROLLERS_LEASE),
+        ):
+            terms = LeaseTerms(lease, retry_period=_SELDOM, owns_store=True) if is_owner else LeaseTerms(lease)
+            plane.run(name, work, terms, holder)
         return plane
 
-    def run(self, component: str, work: Callable[[Client], Awaitable[None]], lease: str = "") -> None:
-        """Keep a component running, and with a lease only while it is held; one that fails is logged and restarted."""
+    def run(self, component: str, work: Callable[[Client], Awaitable[None]], lease: LeaseTerms, holder: str) -> None:
+        """Keep a component running while its lease is held; one that fails is logged and restarted."""
         client = self.server.client(f"moorage-{component}")
 
         async def keep_running() -> None:
             COMPONENT.set(component)
             while True:
                 try:
-                    if lease:
-                        await lead(client, lease, identity(), Clock(), lambda: work(client))
-                    else:
-                        await work(client)
+                    await lead(client, lease, holder, Clock(), lambda: work(client))
                 except LeadershipLost:
                     pass
                 except Exception:  # noqa: BLE001 - the log has it, and the others go on

@@ -16,7 +16,7 @@ from moorage.api import kinds
 from moorage.client import Client, Unavailable, connection, errors, https
 from moorage.client.client import MAX_LINE
 from moorage.client.clock import ManualClock
-from moorage.client.leases import lead
+from moorage.client.leases import LeaseTerms, lead
 from moorage.client.transport import Answer, Transport
 from tests.client.scripted import Visit, scripted
 from tests.plane import api_server, eventually
@@ -104,7 +104,7 @@ async def test_a_candidate_waits_until_it_reads_a_lease(tmp_path: Path) -> None:
 
     async with api_server(tmp_path) as server:
         bad = Bad(list(NO_LEASES), server=server.transport("tests"))
-        leading = asyncio.create_task(lead(Client(bad), "x", "a", clock, work))
+        leading = asyncio.create_task(lead(Client(bad), LeaseTerms("x"), "a", clock, work))
         while not bad.passed_on:
             assert not leading.done()
             clock.advance(1)

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from moorage.api import kinds
+from moorage.api.kinds import Kind
 from moorage.api.pod import Pod
 from moorage.apiserver.run import start
 from moorage.client import Client, Informer, Informers, Missing, Unavailable, errors
@@ -418,3 +419,34 @@ async def test_informers_that_are_asked_for_later_can_be_started_later() -> None
     await informers.start()
     assert server.lists == 2
     await informers.stop()
+
+
+class Refusing(Played):
+    """A server that lets nobody list anything."""
+
+    async def request(self, method: str, target: str, body: bytes = b"", content_type: str = "") -> Answer:
+        self.lists += 1
+        if self.lists == 3:
+            self.played.set()
+            await asyncio.Event().wait()
+        return Answer(403, b'{"reason":"Forbidden","message":"not you"}')
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "is_optional"),
+    [
+        (kinds.row("resource.k8s.io/v1", "ResourceSlice"), ['"Resource may not be listed, taken for empty"'], True),
+        (kinds.row("v1", "Pod"), ['"Watch failed"'] * 2, False),
+    ],
+)
+async def test_devices_that_may_not_be_listed_count_as_absent_and_other_kinds_do_not(
+    kind: Kind, said: list[str], is_optional: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = Refusing()
+    informer: Informer[Any] = Informer(Client(server), kind, clock=NoWait())
+    task = asyncio.create_task(informer.run())
+    await asyncio.wait_for(server.played.wait(), 120)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert informer.synced.is_set() is is_optional
+    assert [record.getMessage().partition(" resource=")[0] for record in caplog.records] == said

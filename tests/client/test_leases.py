@@ -17,16 +17,17 @@ import pytest
 
 from moorage.api import kinds
 from moorage.api.meta import Data
-from moorage.client import Client, Unavailable
+from moorage.client import Client, Forbidden, Unavailable
 from moorage.client.clock import ManualClock
-from moorage.client.leases import LeadershipLost, identity, lead
+from moorage.client.leases import LeadershipLost, LeaseTerms, identity, lead
 from moorage.client.transport import Answer, Transport
 from tests.client.conftest import Connect
 from tests.plane import api_server, read
 
 _LEASE = kinds.row("coordination.k8s.io/v1", "Lease")
 _START = datetime(2026, 1, 1, tzinfo=UTC)
-_NAME = "kube-scheduler"
+_NAME = "moorage-scheduler"
+_TERMS = LeaseTerms(_NAME)
 
 
 class Way:
@@ -34,7 +35,7 @@ class Way:
 
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
-        self.cut = False
+        self.cut = self.refused = self.full = False
         self.requests, self.answers = asyncio.Event(), asyncio.Event()
         """Whether requests pass, and answers; what is held back comes late."""
         self.requests.set()
@@ -46,6 +47,10 @@ class Way:
         self.asked += 1
         if self.cut:
             raise Unavailable(503, "", "cut")
+        if self.refused:
+            raise Forbidden(403, "Forbidden", "not you")
+        if self.full and method != "GET":
+            raise Unavailable(507, "InsufficientStorage", "full")
         await self.requests.wait()
         self.busy += 1
         try:
@@ -72,9 +77,11 @@ class Election:
         self.most = 0
         self.candidates: list[Candidate] = []
 
-    def stand(self, name: str, skew: timedelta = timedelta(0), slow: float = 0) -> Candidate:
+    def stand(
+        self, name: str, skew: timedelta = timedelta(0), slow: float = 0, terms: LeaseTerms = _TERMS
+    ) -> Candidate:
         """Let somebody be a candidate."""
-        candidate = Candidate(self, name, Way(self._client.transport), ManualClock(_START + skew), slow)
+        candidate = Candidate(self, name, Way(self._client.transport), ManualClock(_START + skew), slow, terms)
         self.candidates.append(candidate)
         return candidate
 
@@ -107,13 +114,17 @@ class Election:
 class Candidate:
     """Somebody who would lead."""
 
-    def __init__(self, election: Election, name: str, way: Way, clock: ManualClock, slow: float) -> None:
+    def __init__(
+        self, election: Election, name: str, way: Way, clock: ManualClock, slow: float, terms: LeaseTerms
+    ) -> None:
         self._election = election
         self.slow = slow
         self.name, self.way, self.clock = name, way, clock
         self.finish = asyncio.Event()
         self.error: Exception | None = None
-        self.task = asyncio.create_task(lead(Client(way), _NAME, name, clock, self._run))
+        self.waited_for: list[str] = []
+        working = lead(Client(way), terms, name, clock, self._run, self.waited_for.append)
+        self.task = asyncio.create_task(working)
 
     @property
     def leads(self) -> bool:
@@ -195,12 +206,12 @@ async def test_who_vanishes_is_followed_when_the_lease_has_expired(
         assert second.name not in election.leading
         await election.passes(3)
         assert election.leading == []
-        with pytest.raises(LeadershipLost, match="a leads no longer as kube-scheduler"):
+        with pytest.raises(LeadershipLost, match="a leads no longer as moorage-scheduler"):
             await first.task
         await election.passes(13)
         assert second.leads
         assert (await election.lease())["leaseTransitions"] == 1
-    lease = 'lease="kube-system/kube-scheduler"'
+    lease = 'lease="kube-system/moorage-scheduler"'
     said = [each.getMessage() for each in caplog.records if "leader" in each.getMessage()]
     assert said == [
         f'"Became leader" {lease} identity="a"',
@@ -431,3 +442,54 @@ async def test_whatever_happens_never_two_lead_and_in_the_end_one_does(seed: int
 
 def test_every_process_has_an_identity_of_its_own() -> None:
     assert identity() != identity()
+
+
+async def test_who_waits_is_told_once_for_whom(tmp_path: Path) -> None:
+    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
+        first = election.stand("a")
+        await election.passes(1)
+        second = election.stand("b")
+        await election.passes(10)
+        assert second.waited_for == ["a"]
+        assert first.waited_for == []
+
+
+async def test_a_candidate_who_may_not_have_the_lease_is_refused_at_once(tmp_path: Path) -> None:
+    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
+        candidate = election.stand("a")
+        candidate.way.refused = True
+        await candidate.ended()
+        with pytest.raises(Forbidden, match="not you"):
+            await candidate.task
+
+
+async def test_a_lease_without_a_namespace_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
+        election.stand("a", terms=LeaseTerms(_NAME, "nowhere"))
+        await election.passes(1)
+    assert 'namespaces \\"nowhere\\" not found' in caplog.text
+
+
+async def test_the_owner_of_the_store_leads_though_nothing_can_be_written(tmp_path: Path) -> None:
+    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
+        owner = election.stand("a", terms=LeaseTerms(_NAME, owns_store=True))
+        owner.way.full = True
+        await election.passes(60)
+        assert owner.leads
+        owner.way.full = False
+        await election.passes(5)
+        assert (await election.lease())["holderIdentity"] == "a"
+
+
+@pytest.mark.parametrize(
+    ("times", "problem"),
+    [
+        ((15, 10, 2), ""),
+        ((10, 10, 2), "leaseDuration must be greater than renewDeadline"),
+        ((15, 2, 2), "renewDeadline must be greater than 1.2 times retryPeriod"),
+        ((15, 10, 0), "retryPeriod must be greater than zero"),
+        ((0.5, 0.4, 0.1), "leaseDuration must be at least one second"),
+    ],
+)
+def test_times_that_do_not_go_together_are_named(times: tuple[float, float, float], problem: str) -> None:
+    assert LeaseTerms("x", "y", *times).problem() == problem

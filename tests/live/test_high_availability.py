@@ -29,7 +29,7 @@ from tests.store.cluster import WHY_SKIPPED, binary
 
 Data = dict[str, Any]
 WRITERS, NODES, REPLICAS, ENOUGH = 2, 3, 4, 20
-LEASES = {"moorage scheduler": "kube-scheduler", "moorage controllers": "kube-controller-manager"}
+LEASES = {"moorage scheduler": "moorage-scheduler", "moorage controllers": "moorage-controllers"}
 _CONFIG_MAP, _POD = kinds.row("v1", "ConfigMap"), kinds.row("v1", "Pod")
 _DEPLOYMENT = kinds.row("apps/v1", "Deployment")
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from moorage.client.leases import LeaseTerms
 from moorage.scheduler import config
 from moorage.scheduler.config import Configuration, ConfigurationError, registered
 from moorage.scheduler.framework import Cycle, Plugin
@@ -217,6 +218,27 @@ def test_a_plugin_of_another_package_is_found_and_asked(monkeypatch: pytest.Monk
     assert engine.best(pod()) == {"abcd"}
     engine.table.remove_node("abcd")
     assert engine.message(pod()) == "0/1 nodes are available: 1 node(s) had an odd name."
+
+
+def test_the_lease_is_the_one_that_is_written() -> None:
+    assert Configuration.of(written()).lease == LeaseTerms("moorage-scheduler", "kube-system", 15, 10, 2)
+    election = {
+        "leaderElect": True, "resourceName": "mine", "resourceNamespace": "ours", "leaseDuration": "1m",
+        "renewDeadline": "40s", "retryPeriod": "500ms",
+    }  # fmt: skip
+    assert Configuration.of(written(leaderElection=election)).lease == LeaseTerms("mine", "ours", 60, 40, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("election", "problem"),
+    [
+        ({"leaseDuration": "soon"}, "leaderElection: 'soon' is not a duration such as 15s"),
+        ({"leaseDuration": "5s"}, "leaderElection: leaseDuration must be greater than renewDeadline"),
+    ],
+)
+def test_a_lease_that_cannot_be_kept_is_refused(election: Data, problem: str) -> None:
+    with pytest.raises(ConfigurationError, match=problem):
+        Configuration.of(written(leaderElection=election))
 
 
 class Clumsy(Plugin):

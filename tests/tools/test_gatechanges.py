@@ -88,11 +88,11 @@ async def test_the_gates_of_the_last_leader_are_on_the_lease(tmp_path: Path, cap
     async with api_server(tmp_path) as server:
         client = server.client("test")
         lease = kinds.row("coordination.k8s.io/v1", "Lease")
-        held = {"metadata": {"name": "kube-scheduler"}, "spec": {"holderIdentity": "a"}}
+        held = {"metadata": {"name": "moorage-scheduler"}, "spec": {"holderIdentity": "a"}}
         await client.create(lease, held, "kube-system")
         for gates in (WILDCARD, WILDCARD, NONE_ON):
-            await log_changes_since_leader("kube-scheduler", "scheduler", gates, client)
-        kept = await read(client, "Lease", "kube-scheduler", "kube-system", "coordination.k8s.io/v1")
+            await log_changes_since_leader(("kube-system", "moorage-scheduler"), "scheduler", gates, client)
+        kept = await read(client, "Lease", "moorage-scheduler", "kube-system", "coordination.k8s.io/v1")
     assert kept["metadata"]["annotations"] == {GATES_ANNOTATION: str(NONE_ON)}
     assert kept["spec"]["holderIdentity"] == "a"
     assert [each.getMessage() for each in caplog.records] == [

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
@@ -22,37 +23,102 @@ from moorage.cli.options import (
     parse_gates,
 )
 from moorage.features import Gates
+from moorage.logs import Log
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from moorage.client import Client
+    from moorage.client import Client, Informer, Informers
     from moorage.client.kubeconfig import Kubeconfig
+    from moorage.client.leases import LeaseTerms
+    from moorage.client.rights import Right
+    from moorage.scheduler.config import Configuration
 
+_LOG = Log(__name__)
 _FILE = click.Path(dir_okay=False, path_type=Path)
-Start = Callable[["Client"], tuple["CollectorRegistry", Callable[[], Awaitable[None]]]]
-"""Prepares a component: returns its metrics and what runs it."""
+_RETRY_SECONDS = 2.0
+_Answer = TypeVar("_Answer")
 
 
-def _component_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed((
-        kubeconfig_options,
-        feature_gates,
-        click.option("--leader-elect/--no-leader-elect", default=True, show_default=True,
-                     help="Work only while holding the lease, so that one of several does."),
-        click.option("--metrics-port", type=click.IntRange(1, 65535),
-                     help="Serve Prometheus metrics on this port of the loopback address."),
-    )):  # fmt: skip
-        command = option(command)
-    return command
+class Prepared(NamedTuple):
+    """A component before it begins."""
+
+    registry: CollectorRegistry
+    informers: Informers
+    run: Callable[[], Awaitable[None]]
+    rights: Sequence[Right]
+    """What it must be allowed to do beside following its informers."""
+
+
+class Component(NamedTuple):
+    """What is to be run, and how."""
+
+    name: str
+    lease: str
+    """The lease of the component of Kubernetes that does the same."""
+    prepare: Callable[[Client, str], Prepared]
+    """Makes it, given why that other component is to be expected; empty when it is not."""
+    gates: Gates
+    terms: LeaseTerms | None
+    """The lease that must be held."""
+
+
+def _duration(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
+    from moorage.gotext import seconds
+
+    parsed = None if text is None else seconds(text)
+    if text is not None and parsed is None:
+        raise click.BadParameter(f"{text!r} is not a duration such as 15s")
+    return parsed
+
+
+def _component_options(lease: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed((
+            kubeconfig_options,
+            feature_gates,
+            click.option("--leader-elect/--no-leader-elect", default=True, show_default=True,
+                         help="Work only while holding a lease, so that one of several does."),
+            click.option("--leader-elect-resource-name", "name", metavar="NAME",
+                         help=f"The name of the lease. By default {lease}."),
+            click.option("--leader-elect-resource-namespace", "namespace", metavar="NAMESPACE",
+                         help="The namespace of the lease. By default kube-system."),
+            click.option("--leader-elect-lease-duration", "lease_duration", metavar="DURATION", callback=_duration,
+                         help="How long others wait for a renewal before they take over. By default 15s."),
+            click.option("--leader-elect-renew-deadline", "renew_deadline", metavar="DURATION", callback=_duration,
+                         help="How long a leader works without a renewal. By default 10s."),
+            click.option("--leader-elect-retry-period", "retry_period", metavar="DURATION", callback=_duration,
+                         help="How often the lease is renewed, or asked for. By default 2s."),
+            click.option("--metrics-port", type=click.IntRange(1, 65535),
+                         help="Serve Prometheus metrics on this port of the loopback address."),
+        )):  # fmt: skip
+            command = option(command)
+        return command
+
+    return decorated
+
+
+_LEASE_OPTIONS = ("name", "namespace", "lease_duration", "renew_deadline", "retry_period")
+
+
+def _terms(options: dict[str, Any], default: LeaseTerms) -> LeaseTerms:
+    """The lease that the options name, which are taken out; ends the command when its times do not go together."""
+    given = {name: options.pop(name) for name in _LEASE_OPTIONS}
+    terms = replace(default, **{name: value for name, value in given.items() if value is not None})
+    if problem := terms.problem():
+        cannot_run(f"the lease cannot be kept: {problem}")
+    return terms
 
 
 @click.command()
 @log_options("scheduler")
-@_component_options
-@click.option("--config", type=_FILE, help="A KubeSchedulerConfiguration: profiles, plugins, weights.")
-def scheduler(config: Path | None, gates: Gates, leader_elect: bool, **connection: Any) -> None:
+@_component_options("moorage-scheduler")
+@click.option("--config", type=_FILE, help="A KubeSchedulerConfiguration: profiles, plugins, weights, the lease.")
+def scheduler(config: Path | None, gates: Gates, leader_elect: bool, **options: Any) -> None:
     """Place pods: the scheduler alone, beside any Kubernetes API server.
+
+    Without a configuration it places pods whose schedulerName is default-scheduler, and beside another control plane
+    those whose schedulerName is moorage.
 
     \b
     Examples:
@@ -60,57 +126,108 @@ def scheduler(config: Path | None, gates: Gates, leader_elect: bool, **connectio
       moorage scheduler --kubeconfig admin.conf --config scheduler.yaml --metrics-port 10259
     """
     from moorage.scheduler.config import Configuration, ConfigurationError
-    from moorage.scheduler.scheduler import Scheduler
 
     try:
         configuration = Configuration.read(config) if config else Configuration()
     except ConfigurationError as error:
         cannot_run(str(error))
-
-    def start(client: Client) -> tuple[CollectorRegistry, Callable[[], Awaitable[None]]]:
-        component = Scheduler(client, gates, configuration)
-        return component.metrics.registry, component.run
-
+    terms = _terms(options, configuration.lease)
+    lease = terms if leader_elect and configuration.leader_elect else None
+    prepare = partial(_scheduler, gates, configuration, bool(config))
     try:
-        _serve("scheduler", start, gates, leader_elect and configuration.leader_elect, **connection)
+        _serve(Component("scheduler", "kube-scheduler", prepare, gates, lease), **options)
     except ConfigurationError as error:
         cannot_run(f"{config}: {error}")
 
 
+def _scheduler(gates: Gates, configuration: Configuration, is_chosen: bool, client: Client, other: str) -> Prepared:
+    from moorage.scheduler.config import ProfileSpec
+    from moorage.scheduler.profile import DEFAULT_NAME
+    from moorage.scheduler.scheduler import BINDING_RIGHTS, Scheduler
+
+    if other and not is_chosen:
+        configuration = replace(configuration, specs=(ProfileSpec("moorage"),))
+    names = [spec.scheduler_name for spec in configuration.specs]
+    if other and DEFAULT_NAME in names:
+        _LOG.warning("Two schedulers may place the same pods", schedulerName=DEFAULT_NAME, because=other)
+    _LOG.info("Placing pods", schedulerNames=names, because=other or None)
+    component = Scheduler(client, gates, configuration)
+    return Prepared(component.metrics.registry, component.handle.informers, component.run, BINDING_RIGHTS)
+
+
+def _controller_names(_: click.Context, __: click.Parameter, text: str | None) -> frozenset[str] | None:
+    from moorage.controllers.run import UnknownController, selected
+
+    try:
+        return None if text is None else selected([name for name in text.split(",") if name])
+    except UnknownController as error:
+        raise click.BadParameter(str(error)) from None
+
+
 @click.command()
 @log_options("controllers")
-@_component_options
+@_component_options("moorage-controllers")
 @kubelet_gates
+@click.option(
+    "--controllers",
+    "names",
+    metavar="NAME,…",
+    callback=_controller_names,
+    help="Which controllers run, as kube-controller-manager takes it: * for all, foo, -foo for all but foo. "
+    "By default all, and beside another control plane taint-eviction,device-taint-eviction.",
+)
 @click.option("--hollow-nodes", is_flag=True, help="Play the kubelet of every node that has no real one.")
 @click.option("--root-ca-file", type=_FILE,
               help="The certificate by which pods know the API server, given to each namespace as kube-root-ca.crt. "
                    "By default that of the kubeconfig.")  # fmt: skip
 def controllers(
-    hollow_nodes: bool, kubelet_gates: str, root_ca_file: Path | None, gates: Gates, leader_elect: bool,
-    kubeconfig: ChosenContext, **connection: Any,
-) -> None:  # fmt: skip
+    names: frozenset[str] | None,
+    hollow_nodes: bool,
+    kubelet_gates: str,
+    root_ca_file: Path | None,
+    gates: Gates,
+    leader_elect: bool,
+    kubeconfig: ChosenContext,
+    **options: Any,
+) -> None:
     """Evict, replace, collect: the controllers alone, beside any Kubernetes API server.
 
     \b
     Examples:
       moorage controllers --kubeconfig ~/.kube/config --feature-gates AllAlpha=true
       moorage controllers --kubeconfig .moorage/kubeconfig --hollow-nodes
+      moorage controllers --kubeconfig .moorage/kubeconfig --controllers '*,-job,-cronjob'
     """
+    from moorage.client.leases import CONTROLLERS_LEASE, LeaseTerms
+
+    terms = _terms(options, LeaseTerms(CONTROLLERS_LEASE))
+    certificate = _root_certificate(root_ca_file, kubeconfig)
+    kubelets = (parse_gates(kubelet_gates) if kubelet_gates else gates) if hollow_nodes else None
+    prepare = partial(_controllers, gates, names, certificate, kubelets)
+    component = Component(
+        "controllers", "kube-controller-manager", prepare, gates, terms if leader_elect else None
+    )  # fmt: skip
+    _serve(component, kubeconfig=kubeconfig, **options)
+
+
+def _controllers(
+    gates: Gates, chosen: frozenset[str] | None, certificate: str, hollow: Gates | None, client: Client, other: str
+) -> Prepared:
+    """Makes controllers; with gates for them, hollow kubelets too."""
     from moorage.controllers.cluster.serviceaccounts import root_ca
     from moorage.controllers.hollow import HollowNodes
-    from moorage.controllers.run import CONTROLLERS, prepare
+    from moorage.controllers.run import BY_NAME, EVICTION, EVICTION_RIGHTS, ROOT_CA, prepare
 
-    makers = [*CONTROLLERS]
-    if certificate := _root_certificate(root_ca_file, kubeconfig):
-        makers.append(root_ca(certificate))
-    if hollow_nodes:
-        makers.append(partial(HollowNodes, gates=parse_gates(kubelet_gates) if kubelet_gates else gates))
-
-    def start(client: Client) -> tuple[CollectorRegistry, Callable[[], Awaitable[None]]]:
-        component = prepare(client, gates, makers)
-        return component.context.registry, component.run
-
-    _serve("controllers", start, gates, leader_elect, kubeconfig, **connection)
+    makes = {**BY_NAME, **({ROOT_CA: (root_ca(certificate),)} if certificate else {})}
+    on = chosen if chosen is not None else frozenset(EVICTION if other else makes)
+    running, left = [name for name in makes if name in on], [name for name in makes if name not in on]
+    _LOG.info("Controllers", running=running, notRunning=left, because=other if chosen is None and other else None)
+    constructors = [make for name in running for make in makes[name]]
+    if hollow is not None:
+        constructors.append(partial(HollowNodes, gates=hollow))
+    component = prepare(client, gates, constructors)
+    rights = EVICTION_RIGHTS if on & {*EVICTION} else ()
+    return Prepared(component.context.registry, component.context.informers, component.run, rights)
 
 
 def _root_certificate(file: Path | None, kubeconfig: ChosenContext) -> str:
@@ -128,59 +245,103 @@ def _root_certificate(file: Path | None, kubeconfig: ChosenContext) -> str:
         cannot_run(f"{file}: {error.strerror or error}")
 
 
-_LEASES = {"scheduler": "kube-scheduler", "controllers": "kube-controller-manager"}
-
-
-def _serve(
-    component: str, start: Start, gates: Gates, leader_elect: bool, kubeconfig: ChosenContext, metrics_port: int | None
-) -> None:
+def _serve(component: Component, kubeconfig: ChosenContext, metrics_port: int | None) -> None:
     import uvloop
 
+    from moorage.client import ApiError
+    from moorage.client.kubeconfig import KubeconfigError
+    from moorage.client.leases import LeadershipLost
+    from moorage.client.rights import RightsMissing
     from moorage.garbage import collect_seldom
 
     config = kubeconfig.load()
     collect_seldom()
-    uvloop.run(_run(component, start, gates if leader_elect else None, config, metrics_port))
+    try:
+        uvloop.run(_run(component, config, metrics_port))
+    except (KubeconfigError, LeadershipLost, RightsMissing, ApiError) as error:
+        cannot_run(str(error))
 
 
-async def _run(component: str, start: Start, gates: Gates | None, config: Kubeconfig, port: int | None) -> None:
-    """Run a component; with gates, only while it leads."""
-    from prometheus_client import start_http_server
-
+async def _run(component: Component, config: Kubeconfig, port: int | None) -> None:
+    """Run a component until a signal comes."""
     from moorage.client import Client
-    from moorage.client.clock import Clock
     from moorage.client.https import HTTPSTransport
-    from moorage.client.leases import LeadershipLost, identity, lead
+
+    client = Client(HTTPSTransport(config, f"moorage-{component.name}"))
+    running = asyncio.ensure_future(_work(component, client, config.url, port))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, running.cancel)
+    try:
+        with suppress(asyncio.CancelledError):
+            await running
+    finally:
+        await client.close()
+
+
+async def _work(component: Component, client: Client, url: str, port: int | None) -> None:
+    from moorage.client.clock import Clock
+    from moorage.client.leases import identity, lead
+    from moorage.client.neighbours import other_control_plane
+    from moorage.client.rights import check_rights, to_follow
+
+    metrics = _exposed(port)
+    other = await _answered(lambda: other_control_plane(client, component.lease))
+    prepared = component.prepare(client, other)
+    metrics.register(prepared.registry)
+    rights = (*to_follow(prepared.informers), *prepared.rights)
+    await _answered(lambda: check_rights(client, rights))
+    working = partial(_begin, component, prepared, client, url)
+    if component.terms is None:
+        return await working()
+
+    def waiting(holder: str) -> None:
+        click.echo(f"Moorage's {component.name}: waiting for the lease held by {holder}. Ctrl-C stops it.")
+
+    return await lead(client, component.terms, identity(), Clock(), working, waiting)
+
+
+def _exposed(port: int | None) -> CollectorRegistry:
+    """The metrics that are served, beginning with those of the process."""
+    from prometheus_client import CollectorRegistry, start_http_server
+
     from moorage.componentmetrics import expose_process
 
-    client = Client(HTTPSTransport(config, f"moorage-{component}"))
-    registry, run = start(client)
+    registry = CollectorRegistry()
     expose_process(registry)
     if port:
         try:
             start_http_server(port, "127.0.0.1", registry)
         except OSError as error:
             cannot_run(f"port {port}: {error.strerror}: choose another one with --metrics-port")
-    if gates is not None:
-        leading = partial(_lead, component, gates, client, run)
-        running = asyncio.ensure_future(lead(client, _LEASES[component], identity(), Clock(), leading))
-    else:
-        running = asyncio.ensure_future(run())
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, running.cancel)
-    click.echo(f"Moorage's {component} at work for {config.url}. Ctrl-C stops it.")
-    try:
-        with suppress(asyncio.CancelledError):
-            await running
-    except LeadershipLost as error:
-        cannot_run(str(error))
-    finally:
-        await client.close()
+    return registry
 
 
-async def _lead(component: str, gates: Gates, client: Client, run: Callable[[], Awaitable[None]]) -> None:
+async def _answered(ask: Callable[[], Awaitable[_Answer]]) -> _Answer:
+    """Ask until the API server is there to answer."""
+    from moorage.client import TooManyRequests, Unavailable
+
+    while True:
+        try:
+            return await ask()
+        except (TooManyRequests, Unavailable) as error:
+            _LOG.warning("API server not reached", err=error)
+            await asyncio.sleep(max(_RETRY_SECONDS, error.retry_after))
+
+
+async def _begin(component: Component, prepared: Prepared, client: Client, url: str) -> None:
     from moorage.tools.gatechanges import log_changes_since_leader
 
-    await log_changes_since_leader(_LEASES[component], component, gates, client)
-    await run()
+    if component.terms is not None:
+        await log_changes_since_leader(component.terms.key, component.name, component.gates, client)
+    saying = asyncio.create_task(_say_when_at_work(prepared.informers, f"Moorage's {component.name} at work for {url}"))
+    try:
+        await prepared.run()
+    finally:
+        saying.cancel()
+
+
+async def _say_when_at_work(informers: Iterable[Informer[Any]], sentence: str) -> None:
+    for each in informers:
+        await each.synced.wait()
+    click.echo(f"{sentence}. Ctrl-C stops it.")

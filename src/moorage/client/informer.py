@@ -19,7 +19,7 @@ from moorage.api.meta import Object
 from moorage.client.backoff import Backoff
 from moorage.client.client import Client, ObjectEvent
 from moorage.client.clock import Clock
-from moorage.client.errors import ApiError, Expired, Missing
+from moorage.client.errors import ApiError, Expired, Forbidden, Missing
 from moorage.logs import Log
 from moorage.names import canonical_int64
 
@@ -27,6 +27,8 @@ _LOG = Log(__name__)
 _BACKOFF = Backoff(first=0.1, last=10.0)
 _UNKNOWN_RETRY = 30.0
 """How many seconds until a server that does not know the kind is asked again."""
+_OPTIONAL_GROUP = "resource.k8s.io"
+"""Roles name its kinds only where it is turned on, and servers check rights before they look for kinds."""
 _AT_ONCE = 256
 """How many objects are decoded before the event loop serves others."""
 
@@ -83,6 +85,8 @@ class Informer(Generic[T]):
         self._failures = 0
         """How many attempts in a row brought no event."""
         self._read = msgspec.json.Decoder(kind.struct).decode
+        self.is_optional = kind.group == _OPTIONAL_GROUP
+        """Whether a kind that may not be listed counts as one that is not served."""
         self.synced = asyncio.Event()
         """Set once everything has been listed for the first time."""
 
@@ -152,12 +156,8 @@ class Informer(Generic[T]):
                 await self._follow()
             except Expired:
                 self._revision = ""
-            except Missing as error:
-                pause = _UNKNOWN_RETRY
-                self._become_empty(error)
             except ApiError as error:
-                pause = error.retry_after
-                _LOG.warning("Watch failed", resource=self.kind.resource, err=error)
+                pause = self._failed(error)
             except Exception:  # noqa: BLE001 - an informer that ends leaves everybody with stale objects
                 _LOG.exception("Watch failed", resource=self.kind.resource)
             if self._clock.monotonic() - begun > _BACKOFF.last:
@@ -166,10 +166,19 @@ class Informer(Generic[T]):
                 pause = max(pause, _BACKOFF.delay(self._failures - 1) * random.uniform(0.5, 1.5))
             await self._clock.sleep(pause)
 
-    def _become_empty(self, why: Missing) -> None:
-        """The server does not know the kind: there are no objects, until somebody enables it."""
+    def _failed(self, error: ApiError) -> float:
+        """Seconds until the next attempt."""
+        if isinstance(error, Missing) or (self.is_optional and isinstance(error, Forbidden)):
+            self._become_empty(error)
+            return _UNKNOWN_RETRY
+        _LOG.warning("Watch failed", resource=self.kind.resource, err=error)
+        return error.retry_after
+
+    def _become_empty(self, why: ApiError) -> None:
+        """The server does not know the kind, or lets others list it: there are no objects, until that changes."""
         if not self.synced.is_set() or self._objects:
-            _LOG.warning("Resource not served, taken for empty", resource=self.kind.resource, err=why)
+            what = "Resource may not be listed" if isinstance(why, Forbidden) else "Resource not served"
+            _LOG.warning(f"{what}, taken for empty", resource=self.kind.resource, err=why)
         for old in list(self._objects.values()):
             self.remove(old)
         self._revision, self._failures = "", 0

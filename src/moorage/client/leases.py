@@ -7,6 +7,8 @@ import random
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
+from math import ceil
 from typing import Literal
 from uuid import uuid4
 
@@ -16,18 +18,46 @@ from moorage.api import kinds
 from moorage.api.meta import Data, ObjectMeta, Wire
 from moorage.client.client import Client
 from moorage.client.clock import Clock, timestamp
-from moorage.client.errors import ApiError, Conflict, Exists, Missing, Unavailable
+from moorage.client.errors import ApiError, Conflict, Exists, Forbidden, Missing, Unavailable
 from moorage.logs import Log
 
 _LOG = Log(__name__)
 _LEASE = kinds.row("coordination.k8s.io/v1", "Lease")
-_NAMESPACE = "kube-system"
-LEASE_DURATION = 15
-"""Seconds without a renewal after which others may take over."""
-RENEW_DEADLINE = 10.0
-"""Seconds without a successful renewal after which a leader stops; in the rest of the lease it ends its work."""
-RETRY_PERIOD = 2.0
+SCHEDULER_LEASE, CONTROLLERS_LEASE = "moorage-scheduler", "moorage-controllers"
 _JITTER = 1.2
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTerms:
+    """The lease that candidates compete for, and its times in seconds."""
+
+    name: str
+    namespace: str = "kube-system"
+    lease_duration: float = 15.0
+    """Without a renewal for so long, others may take over."""
+    renew_deadline: float = 10.0
+    """Without a successful renewal for so long, a leader stops; in the rest of the lease it ends its work."""
+    retry_period: float = 2.0
+    """How often a lease is renewed, or asked for."""
+    owns_store: bool = False
+    """Whether nobody can write what this process cannot write, as on a full disk: then it leads all the same."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The namespace and the name of the lease."""
+        return self.namespace, self.name
+
+    def problem(self) -> str:
+        """What is wrong with the times, in the words of Kubernetes; empty when nothing is."""
+        if self.retry_period <= 0:
+            return "retryPeriod must be greater than zero"
+        if self.lease_duration < 1:
+            return "leaseDuration must be at least one second"
+        if self.lease_duration <= self.renew_deadline:
+            return "leaseDuration must be greater than renewDeadline"
+        if self.renew_deadline <= self.retry_period * _JITTER:
+            return f"renewDeadline must be greater than {_JITTER} times retryPeriod"
+        return ""
 
 
 class LeadershipLost(Exception):
@@ -39,15 +69,23 @@ def identity() -> str:
     return f"{socket.gethostname()}_{uuid4()}"
 
 
-async def lead(client: Client, name: str, identity: str, clock: Clock, run: Callable[[], Awaitable[None]]) -> None:
+async def lead(
+    client: Client,
+    terms: LeaseTerms,
+    identity: str,
+    clock: Clock,
+    run: Callable[[], Awaitable[None]],
+    waiting: Callable[[str], None] = lambda _: None,
+) -> None:
     """Wait for a lease, run something while it is held, and release it when that ends or this is cancelled.
 
-    When the lease is lost, the work is cancelled, and once it has ended LeadershipLost is raised.
+    Whoever is waited for is passed to `waiting`. When the lease is lost, the work is cancelled, and once it has ended
+    LeadershipLost is raised. Raises Forbidden when the first attempt to get the lease is.
     """
-    candidacy = _Candidacy(client, name, identity, clock)
-    await candidacy.acquire()
-    _LOG.info("Became leader", lease=(_NAMESPACE, name), identity=identity)
-    keeping = asyncio.create_task(candidacy.keep(), name=f"lease {name}")
+    candidacy = _Candidacy(client, terms, identity, clock)
+    await candidacy.acquire(waiting)
+    _LOG.info("Became leader", lease=terms.key, identity=identity)
+    keeping = asyncio.create_task(candidacy.keep(), name=f"lease {terms.name}")
     losing = asyncio.create_task(candidacy.lost.wait())
     working = asyncio.ensure_future(run())
     try:
@@ -66,8 +104,8 @@ async def lead(client: Client, name: str, identity: str, clock: Clock, run: Call
     if not working.cancelled():
         working.result()
     if candidacy.lost.is_set():
-        _LOG.warning("Lost leadership", lease=(_NAMESPACE, name), identity=identity)
-        raise LeadershipLost(f"{identity} leads no longer as {name}")
+        _LOG.warning("Lost leadership", lease=terms.key, identity=identity)
+        raise LeadershipLost(f"{identity} leads no longer as {terms.name}")
 
 
 class _Candidacy:
@@ -76,9 +114,9 @@ class _Candidacy:
     It has expired once it was seen unchanged for its duration: clocks of different machines are never compared.
     """
 
-    def __init__(self, client: Client, name: str, identity: str, clock: Clock) -> None:
+    def __init__(self, client: Client, terms: LeaseTerms, identity: str, clock: Clock) -> None:
         self._client = client
-        self._name = name
+        self._terms = terms
         self._identity = identity
         self._clock = clock
         self._data: Data = {}
@@ -90,32 +128,40 @@ class _Candidacy:
         self.lost = asyncio.Event()
         """Set when the leadership is lost."""
 
-    async def acquire(self) -> None:
-        """Wait until this candidate holds the lease."""
+    async def acquire(self, waiting: Callable[[str], None]) -> None:
+        """Wait until this candidate holds the lease, and tell for whom."""
+        told, allowed = "", False
         while True:
             try:
                 if await self._try():
                     return
+                allowed = True
             except ApiError as error:
-                _LOG.warning("Lease not acquired", lease=(_NAMESPACE, self._name), err=error)
-            await self._clock.sleep(RETRY_PERIOD * random.uniform(1, 1 + _JITTER))
+                if isinstance(error, Forbidden) and not allowed:
+                    raise
+                _LOG.warning("Lease not acquired", lease=self._terms.key, err=error)
+            if self._holder != told:
+                told = self._holder
+                _LOG.info("Waiting for the lease", lease=self._terms.key, holder=told)
+                waiting(told)
+            await self._clock.sleep(self._terms.retry_period * random.uniform(1, 1 + _JITTER))
 
     async def keep(self) -> None:
         """Renew the lease until it is lost."""
         while not self.lost.is_set():
             timer = self._clock.call_later(self._deadline - self._clock.monotonic(), self.lost.set)
             try:
-                await self._clock.sleep(RETRY_PERIOD)
+                await self._clock.sleep(self._terms.retry_period)
                 await self._renew()
             except ApiError as error:
-                _LOG.warning("Lease not renewed", lease=(_NAMESPACE, self._name), err=error)
+                _LOG.warning("Lease not renewed", lease=self._terms.key, err=error)
             finally:
                 timer.cancel()
 
     async def release(self) -> None:
         """Release the lease, so that the next candidate can take it at once."""
         try:
-            async with asyncio.timeout(RENEW_DEADLINE):
+            async with asyncio.timeout(self._terms.renew_deadline):
                 while True:
                     try:
                         return await self._write("", 1, self._transitions)
@@ -125,7 +171,7 @@ class _Candidacy:
                     if self._holder != self._identity:
                         return None
         except (ApiError, TimeoutError) as error:
-            _LOG.warning("Lease not released", lease=(_NAMESPACE, self._name), err=error)
+            _LOG.warning("Lease not released", lease=self._terms.key, err=error)
 
     @property
     def _spec(self) -> Data:
@@ -142,10 +188,11 @@ class _Candidacy:
 
     async def _try(self) -> bool:
         await self._look()
-        valid = self._seen + (self._spec.get("leaseDurationSeconds") or LEASE_DURATION)
+        valid = self._seen + (self._spec.get("leaseDurationSeconds") or self._terms.lease_duration)
         if self._holder not in ("", self._identity) and self._clock.monotonic() < valid:
             return False
-        with suppress(Conflict, Exists, Missing):
+        # A lease can be deleted after it was read; one that cannot be created has no namespace.
+        with suppress(Conflict, Exists, *([Missing] if self._data else [])):
             await self._hold()
         return self._clock.monotonic() < self._deadline
 
@@ -160,7 +207,7 @@ class _Candidacy:
 
     async def _look(self) -> None:
         try:
-            lease = _lease(await self._client.get(_LEASE, _NAMESPACE, self._name))
+            lease = _lease(await self._client.get(_LEASE, *self._terms.key))
         except Missing:
             lease = {}
         if lease.get("spec") != self._data.get("spec"):
@@ -169,9 +216,13 @@ class _Candidacy:
 
     async def _hold(self) -> None:
         # The holder counts from before its request, others from when they see it: the holder gives up first.
-        deadline = self._clock.monotonic() + RENEW_DEADLINE
+        deadline = self._clock.monotonic() + self._terms.renew_deadline
         changes = self._data and self._holder != self._identity
-        await self._write(self._identity, LEASE_DURATION, self._transitions + bool(changes))
+        try:
+            await self._write(self._identity, ceil(self._terms.lease_duration), self._transitions + bool(changes))
+        except Unavailable:
+            if not self._terms.owns_store:
+                raise
         self._deadline = deadline
 
     async def _write(self, holder: str, duration: int, transitions: int) -> None:
@@ -188,7 +239,8 @@ class _Candidacy:
         if self._data:
             answer = await self._client.update(_LEASE, {**self._data, "spec": spec})
         else:
-            answer = await self._client.create(_LEASE, {"metadata": {"name": self._name}, "spec": spec}, _NAMESPACE)
+            new = {"metadata": {"name": self._terms.name}, "spec": spec}
+            answer = await self._client.create(_LEASE, new, self._terms.namespace)
         self._data = _lease(answer)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from moorage.client import Client, Informers
 from moorage.client.clock import Clock
 from moorage.client.events import Recorder
+from moorage.client.rights import Right
 from moorage.componentmetrics import expose_gates
 from moorage.controllers.cluster.disruption import Disruption
 from moorage.controllers.cluster.garbage import GarbageCollector
@@ -16,6 +17,7 @@ from moorage.controllers.cluster.resourcequotas import ResourceQuotas
 from moorage.controllers.cluster.serviceaccounts import ServiceAccounts
 from moorage.controllers.cluster.staledisruptions import StaleDisruptions
 from moorage.controllers.frame.controller import Context, Controller
+from moorage.controllers.frame.pods import POD
 from moorage.controllers.nodes.devicetaints import DeviceTaintEviction
 from moorage.controllers.nodes.lifecycle import NodeLifecycle
 from moorage.controllers.nodes.podgc import PodGC
@@ -35,14 +37,72 @@ from moorage.features import Gates
 
 Make = Callable[[Context], Controller]
 
-CONTROLLERS: tuple[Make, ...] = (
-    TaintEviction, DeviceTaintEviction, NodeLifecycle, PodGC,
-    DeploymentController, ReplicaSetController, ReplicationControllers, StatefulSets, DaemonSets, Jobs, CronJobs,
-    GarbageCollector, Namespaces, ServiceAccounts,
-    PodClaims, ResourceClaims, EphemeralVolumes, VolumeBinder, Provisioner, ClaimProtection, VolumeProtection,
-    Disruption, StaleDisruptions, ResourceQuotas,
-)  # fmt: skip
+BY_NAME: Mapping[str, tuple[Make, ...]] = {
+    "taint-eviction-controller": (TaintEviction,),
+    "device-taint-eviction-controller": (DeviceTaintEviction,),
+    "node-lifecycle-controller": (NodeLifecycle,),
+    "pod-garbage-collector-controller": (PodGC,),
+    "deployment-controller": (DeploymentController,),
+    "replicaset-controller": (ReplicaSetController,),
+    "replicationcontroller-controller": (ReplicationControllers,),
+    "statefulset-controller": (StatefulSets,),
+    "daemonset-controller": (DaemonSets,),
+    "job-controller": (Jobs,),
+    "cronjob-controller": (CronJobs,),
+    "garbage-collector-controller": (GarbageCollector,),
+    "namespace-controller": (Namespaces,),
+    "serviceaccount-controller": (ServiceAccounts,),
+    "resourceclaim-controller": (PodClaims, ResourceClaims),
+    "ephemeral-volume-controller": (EphemeralVolumes,),
+    "persistentvolume-binder-controller": (VolumeBinder, Provisioner),
+    "persistentvolumeclaim-protection-controller": (ClaimProtection,),
+    "persistentvolume-protection-controller": (VolumeProtection,),
+    "disruption-controller": (Disruption, StaleDisruptions),
+    "resourcequota-controller": (ResourceQuotas,),
+}
+"""What can be turned on and off, by the names of kube-controller-manager."""
+CONTROLLERS: tuple[Make, ...] = tuple(make for makes in BY_NAME.values() for make in makes)
 """Everything that a cluster needs whose nodes are real."""
+ROOT_CA = "root-ca-certificate-publisher-controller"
+"""One more, which is made for a certificate."""
+EVICTION = ("taint-eviction-controller", "device-taint-eviction-controller")
+"""What runs beside a kube-controller-manager, which has all others."""
+EVICTION_RIGHTS = (Right("delete", POD), Right("patch", POD, "status"))
+_SUFFIX, _ALL = "-controller", "*"
+_ALIASES = {
+    "nodelifecycle": "node-lifecycle-controller",
+    "podgc": "pod-garbage-collector-controller",
+    "garbagecollector": "garbage-collector-controller",
+    "resource-claim-controller": "resourceclaim-controller",
+    "pvc-protection": "persistentvolumeclaim-protection-controller",
+    "pv-protection": "persistentvolume-protection-controller",
+    "root-ca-cert-publisher": ROOT_CA,
+}
+"""Names that kube-controller-manager used to have, where they are more than the suffix left out."""
+
+
+class UnknownController(ValueError):
+    """A name that no controller has."""
+
+
+def selected(texts: Sequence[str]) -> frozenset[str]:
+    """The names of controllers that are on, for a list as kube-controller-manager takes it: `*`, `foo`, `-foo`.
+
+    What is named first holds. Raises UnknownController.
+    """
+    verdicts: dict[str, bool] = {}
+    for text in texts:
+        if text != _ALL:
+            verdicts.setdefault(_known(text.removeprefix("-")), not text.startswith("-"))
+    return frozenset(name for name in (*BY_NAME, ROOT_CA) if verdicts.get(name, _ALL in texts))
+
+
+def _known(text: str) -> str:
+    name = _ALIASES.get(text, text)
+    for each in (name, name + _SUFFIX):
+        if each in BY_NAME or each == ROOT_CA:
+            return each
+    raise UnknownController(f"there is no controller {text!r}: known are {', '.join((*BY_NAME, ROOT_CA))}")
 
 
 class Controllers:

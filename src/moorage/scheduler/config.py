@@ -13,6 +13,8 @@ import msgspec
 from moorage.api import yamltext
 from moorage.api.decode import DecodeError, convert
 from moorage.api.meta import Wire
+from moorage.client.leases import SCHEDULER_LEASE, LeaseTerms
+from moorage.gotext import seconds
 from moorage.scheduler.framework import Handle, Plugin, overrides
 from moorage.scheduler.plugins.registry import DEFAULTS
 from moorage.scheduler.profile import DEFAULT_NAME, POINTS, Profile
@@ -57,9 +59,35 @@ class ProfileSpec(Wire):
 
 
 class LeaderElection(Wire):
-    """Whether one of several schedulers works at a time."""
+    """Whether one of several schedulers works at a time, and by which lease."""
 
     leader_elect: bool = True
+    resource_name: str = ""
+    resource_namespace: str = ""
+    lease_duration: str = ""
+    renew_deadline: str = ""
+    retry_period: str = ""
+
+    def terms(self) -> LeaseTerms:
+        """The lease and its times: ours where nothing is written. Raises ConfigurationError."""
+        own = LeaseTerms(SCHEDULER_LEASE)
+        terms = LeaseTerms(
+            self.resource_name or own.name,
+            self.resource_namespace or own.namespace,
+            _seconds(self.lease_duration, own.lease_duration),
+            _seconds(self.renew_deadline, own.renew_deadline),
+            _seconds(self.retry_period, own.retry_period),
+        )
+        if problem := terms.problem():
+            raise ConfigurationError(f"leaderElection: {problem}")
+        return terms
+
+
+def _seconds(text: str, default: float) -> float:
+    parsed = seconds(text) if text else default
+    if parsed is None:
+        raise ConfigurationError(f"leaderElection: {text!r} is not a duration such as 15s")
+    return parsed
 
 
 class _File(Wire):
@@ -89,6 +117,7 @@ class Configuration:
     first_backoff: float = FIRST_BACKOFF
     last_backoff: float = LAST_BACKOFF
     leader_elect: bool = True
+    lease: LeaseTerms = field(default_factory=lambda: LeaseTerms(SCHEDULER_LEASE))
     registry: Mapping[str, type[Plugin]] = field(default_factory=registered)
 
     @staticmethod
@@ -129,6 +158,7 @@ class Configuration:
             FIRST_BACKOFF if written.pod_initial_backoff_seconds is None else written.pod_initial_backoff_seconds,
             LAST_BACKOFF if written.pod_max_backoff_seconds is None else written.pod_max_backoff_seconds,
             written.leader_election.leader_elect,
+            written.leader_election.terms(),
         )
         if configuration.first_backoff <= 0 or configuration.last_backoff < configuration.first_backoff:
             raise ConfigurationError("podInitialBackoffSeconds must be above 0, podMaxBackoffSeconds not below it")

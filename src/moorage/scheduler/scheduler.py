@@ -17,6 +17,7 @@ from moorage.client.client import STRATEGIC
 from moorage.client.clock import Clock
 from moorage.client.errors import is_race
 from moorage.client.events import NORMAL, WARNING, Recorder
+from moorage.client.rights import Right
 from moorage.componentmetrics import expose_gates
 from moorage.features import Gates
 from moorage.logs import Log
@@ -29,7 +30,7 @@ from moorage.scheduler.framework import Cycle, Handle, Nomination, Scope
 from moorage.scheduler.metrics import SchedulerMetrics
 from moorage.scheduler.parseerrors import ParseErrors
 from moorage.scheduler.preparing import Preparing
-from moorage.scheduler.profile import DEFAULT_NAME, scheduler_name
+from moorage.scheduler.profile import scheduler_name
 from moorage.scheduler.queue import Queue, Queued
 from moorage.scheduler.table.nodes import NodeTable
 from moorage.scheduler.table.shape import FINISHED, PodInfo, Shapes
@@ -37,6 +38,8 @@ from moorage.scheduler.waking import Waking
 
 _LOG = Log(__name__)
 _POD = kinds.row("v1", "Pod")
+BINDING_RIGHTS = (Right("create", _POD, "binding"), Right("patch", _POD, "status"))
+"""What a scheduler must be allowed to write."""
 SLICE_SECONDS = 0.004
 """Seconds of decisions after which others in the same process have their turn."""
 _BINDINGS = 512
@@ -66,7 +69,7 @@ class Scheduler:
         self.metrics = SchedulerMetrics()
         expose_gates(self.metrics.registry, gates)
         informers = Informers(client)
-        self._recorder = recorder or Recorder(client, DEFAULT_NAME, self.clock)
+        self._recorder = recorder or Recorder(client, configuration.specs[0].scheduler_name, self.clock)
         self.shapes = Shapes(gates)
         self._explaining = Explaining()
         errors = ParseErrors(self.metrics, quiet=quiet)
@@ -86,6 +89,7 @@ class Scheduler:
         self.runners = {
             name: CycleRunner(profile, self.handle) for name, profile in configuration.profiles(self.handle).items()
         }
+        self._recorders = {name: self._recorder.named(name) for name in self.runners}
         self._work = asyncio.Event()
         first = next(iter(self.runners.values()))
         backoff = Backoff(configuration.first_backoff, configuration.last_backoff)
@@ -224,14 +228,14 @@ class Scheduler:
             self._forget(entry, runner, cycle, node)
             self.metrics.attempted(runner.name, "error", start)
             message = str(error) if isinstance(error, NotPermitted) else f"running Bind plugin: {error}"
-            self._recorder.event(info.pod, WARNING, "FailedScheduling", message, "Scheduling")
+            self._recorders[runner.name].event(info.pod, WARNING, "FailedScheduling", message, "Scheduling")
         else:
             _LOG.info("Bound pod", v=2, pod=info.key, node=node)
             self.queue.remove(info.uid)
             self.metrics.attempted(runner.name, "scheduled", start)
             self.metrics.bound(entry, self.queue.now())
             message = f"Successfully assigned {info.key[0]}/{info.key[1]} to {node}"
-            self._recorder.event(info.pod, NORMAL, "Scheduled", message, "Binding")
+            self._recorders[runner.name].event(info.pod, NORMAL, "Scheduled", message, "Binding")
         finally:
             self._slots.release()
 
@@ -276,7 +280,7 @@ class Scheduler:
         info = entry.info
         _LOG.info("Unable to schedule pod", v=2, pod=info.key, err=message)
         self.queue.failed(entry, placement.plugins or {cycle.rejected_by} - {""})
-        self._recorder.event(info.pod, WARNING, "FailedScheduling", message, "Scheduling")
+        self._recorders[runner.name].event(info.pod, WARNING, "FailedScheduling", message, "Scheduling")
         if nominations and nominations[-1].node:
             self._nominations.nominate(info, nominations[-1].node)
         elif nominations and nominations[-1].hopeless:

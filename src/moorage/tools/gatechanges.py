@@ -25,7 +25,6 @@ LAST_GATES = "feature-gates.json"
 GATES_ANNOTATION = "moorage.dev/feature-gates"
 """The annotation of a lease that holds the gates of the last leader."""
 _LEASE = kinds.row("coordination.k8s.io/v1", "Lease")
-_NAMESPACE = "kube-system"
 _ATTEMPTS = 5
 _LOG = Log(__name__)
 _EFFECTS = (
@@ -106,14 +105,14 @@ async def log_changes(directory: Path, now: Mapping[str, Gates], client: Client)
     await _log(gate_changes(before, now), client)
 
 
-async def log_changes_since_leader(lease: str, component: str, now: Gates, client: Client) -> None:
+async def log_changes_since_leader(lease: tuple[str, str], component: str, now: Gates, client: Client) -> None:
     """Log the gates that differ from those of the last leader, for a component without a data directory.
 
-    They are kept on its lease, which this process holds.
+    They are kept on its lease, by namespace and name, which this process holds.
     """
     for _ in range(_ATTEMPTS):
         try:
-            data: Data = msgspec.json.decode(await client.get(_LEASE, _NAMESPACE, lease))
+            data: Data = msgspec.json.decode(await client.get(_LEASE, *lease))
             annotations = data["metadata"].get("annotations") or {}
             before = annotations.get(GATES_ANNOTATION)
             if before != str(now):
@@ -123,7 +122,7 @@ async def log_changes_since_leader(lease: str, component: str, now: Gates, clien
         except Conflict:
             continue  # the lease was renewed meanwhile
         except ApiError as error:
-            _LOG.warning("Feature gates not kept for the next leader", lease=(_NAMESPACE, lease), err=error)
+            _LOG.warning("Feature gates not kept for the next leader", lease=lease, err=error)
             return
     else:
         return
