@@ -6,6 +6,7 @@ import click
 
 from moorage.cli.cel import cel
 from moorage.cli.components import controllers, scheduler
+from moorage.cli.convert import convert
 from moorage.cli.demo import demo
 from moorage.cli.lint import lint
 from moorage.cli.options import Commands
@@ -30,6 +31,7 @@ def main() -> None:
       moorage why -f pods.yaml -f nodes.yaml     which nodes each pod may run on, and why not the others
       moorage lint manifests/                    what admission refuses, and what is probably wrong
       moorage cel check --env node EXPRESSION    whether an expression is admitted, and what it costs
+      moorage convert manifests/                 rules as annotations, for a cluster without the gates
       moorage rollback GATE -f manifests/        what turning a gate off would do
       moorage perf --config workloads.yaml       how fast pods are placed
       moorage store backup copy                  a copy of a cluster, taken while it runs
@@ -42,6 +44,7 @@ main.add_command(why)
 main.add_command(lint)
 main.add_command(cel)
 main.add_command(rollback)
+main.add_command(convert)
 main.add_command(perf)
 main.add_command(demo)
 main.add_command(up)

@@ -9,8 +9,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from moorage.api.meaning import asked_of
 from moorage.api.node import Node
-from moorage.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from moorage.api.resource import DeviceClaim, DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from moorage.api.rules import RulesError
 from moorage.bounded import Bounded
 from moorage.scheduler.devices.allocator import DevicePick, allocate, preference
 from moorage.scheduler.devices.inventory import DeviceSupply, Inventory
@@ -194,13 +196,11 @@ class Devices:
 
     def answers(self, claims: Sequence[ResourceClaim]) -> PlanAnswers:
         """What is known about devices for claims that have none. Raises Fault."""
-        key = tuple(_encode(claim.spec.devices) for claim in claims)
+        asked = [_asked(claim, number) for number, claim in enumerate(claims)]
+        key = tuple(map(_encode, asked))
         known = self._known.get(key)
         if known is None:
-            plan = Plan(
-                [claim.spec.devices for claim in claims], lambda name: self.classes.get("", name),
-                self._handle.gates, self._handle.parse_error,
-            )  # fmt: skip
+            plan = Plan(asked, lambda name: self.classes.get("", name), self._handle.gates, self._handle.parse_error)
             known = PlanAnswers(plan, self.inventory, self.ledger)
             self._known.put(key, known)
         return known
@@ -247,3 +247,10 @@ def devices(handle: Handle, plugin: str) -> Devices:
         handle.shared[plugin] = Devices(handle, plugin)
     known: Devices = handle.shared[plugin]
     return known
+
+
+def _asked(claim: ResourceClaim, number: int) -> DeviceClaim:
+    try:
+        return asked_of(claim)
+    except RulesError as error:
+        raise Fault(f": {error}", number) from None
