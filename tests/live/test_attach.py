@@ -17,7 +17,7 @@ from moorage.apiserver.run import APIServer
 from moorage.client.clock import FastClock
 from moorage.demo.player import OwnHands, Player, Saw
 from moorage.demo.stories import STORIES, NotAdmitted
-from moorage.tools.attach import AttachSettings, run_attached
+from moorage.tools.attach.run import AttachSettings, run_attached
 from moorage.tools.convert import all_to_annotations
 from tests.live.conftest import ROOT
 from tests.live.stock import stock_cluster

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from moorage.cli.attach import attach
 from moorage.cli.cel import cel
 from moorage.cli.components import controllers, scheduler
 from moorage.cli.convert import convert
@@ -32,6 +33,7 @@ def main() -> None:
       moorage lint manifests/                    what admission refuses, and what is probably wrong
       moorage cel check --env node EXPRESSION    whether an expression is admitted, and what it costs
       moorage convert manifests/                 rules as annotations, for a cluster without the gates
+      moorage attach check                       what attach mode would find in your cluster
       moorage rollback GATE -f manifests/        what turning a gate off would do
       moorage perf --config workloads.yaml       how fast pods are placed
       moorage store backup copy                  a copy of a cluster, taken while it runs
@@ -45,6 +47,7 @@ main.add_command(lint)
 main.add_command(cel)
 main.add_command(rollback)
 main.add_command(convert)
+main.add_command(attach)
 main.add_command(perf)
 main.add_command(demo)
 main.add_command(up)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 
@@ -35,6 +35,7 @@ from moorage.api.volume import PersistentVolume, PersistentVolumeSpec
 from moorage.features import ALL_ON
 from moorage.validation import admission_errors
 from moorage.validation.field import OMITTED, FieldError, invalid
+from moorage.validation.rules import Breaches
 
 _METADATA = "metadata.annotations"
 
@@ -57,10 +58,19 @@ def attached_errors(item: Object) -> list[FieldError]:
 @lru_cache(maxsize=1024)
 def rule_errors(rules: Rules) -> tuple[FieldError, ...]:
     """What is wrong with the rules of a pod, all gates on: a gate that is off in a component is no fault of a rule."""
-    affinity = Affinity(rules.affinity) if rules.affinity else None
-    pod = Pod(spec=PodSpec(tolerations=rules.tolerations, affinity=affinity))
     unreadable = (_unreadable(RulesError(*problem)) for problem in rules.problems)
-    return (*unreadable, *(_moved(error) for error in admission_errors(pod, ALL_ON)))
+    errors = admission_errors(_as_pod(rules), ALL_ON)
+    return (*unreadable, *(replace(error, field=_in_annotation(error.field)) for error in errors))
+
+
+def attached_advice(item: Object, advise: Callable[[Object], Breaches]) -> Breaches:
+    """What is legal and probably wrong with the rules of an object or of its pod template, where they stand."""
+    kind = kinds.of(item)
+    metadata = kind.pod_metadata_of(item)
+    rules = rules_of(metadata.annotations) if metadata else None
+    if rules is not None:
+        for path, message in advise(_as_pod(rules)):
+            yield _in_annotation(path).replace("metadata", kind.pod_metadata, 1), message
 
 
 def judged_tolerations(spec: PodSpec, annotations: Annotations) -> TolerationList:
@@ -115,11 +125,17 @@ def _volume_errors(volume: PersistentVolume) -> Iterator[FieldError]:
             yield replace(found, field=found.field.replace("spec.nodeAffinity", _place(NODE_AFFINITY)))
 
 
-def _moved(error: FieldError) -> FieldError:
-    for field, annotation in (("spec.tolerations", TOLERATIONS), ("spec.affinity.nodeAffinity", NODE_AFFINITY)):
-        if error.field.startswith(field):
-            return replace(error, field=_place(annotation) + error.field.removeprefix(field))
-    return replace(error, field=_METADATA) if error.field == "spec" else error
+def _as_pod(rules: Rules) -> Pod:
+    affinity = Affinity(rules.affinity) if rules.affinity else None
+    return Pod(spec=PodSpec(tolerations=rules.tolerations, affinity=affinity))
+
+
+def _in_annotation(field: str) -> str:
+    """Where a field of a pod stands that is made of rules."""
+    for native, annotation in (("spec.tolerations", TOLERATIONS), ("spec.affinity.nodeAffinity", NODE_AFFINITY)):
+        if field.startswith(native):
+            return _place(annotation) + field.removeprefix(native)
+    return _METADATA
 
 
 def _unreadable(error: RulesError) -> FieldError:

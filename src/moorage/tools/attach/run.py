@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from moorage.client import Client
 from moorage.client.clock import Clock
+from moorage.client.leases import LeadershipLost, identity, lead
 from moorage.controllers.nodes.devicetaints import DeviceTaintEviction
 from moorage.controllers.nodes.tainteviction import TaintEviction
 from moorage.controllers.run import Controllers, prepare
@@ -15,6 +16,8 @@ from moorage.scheduler.config import Configuration, ProfileSpec
 from moorage.scheduler.scheduler import Scheduler
 
 SCHEDULER_NAME = "moorage"
+LEASES = ("moorage-scheduler", "moorage-controllers")
+"""Of whoever places, and of whoever evicts."""
 EVICTORS = (TaintEviction, DeviceTaintEviction)
 
 
@@ -43,8 +46,18 @@ def attached_evictors(client: Client, settings: AttachSettings, clock: Clock | N
     return prepare(client, settings.gates, EVICTORS, clock=clock, attached=True)
 
 
-async def run_attached(client: Client, settings: AttachSettings, clock: Clock | None = None) -> None:
-    """Place and evict until cancelled."""
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(attached_scheduler(client, settings, clock).run(), name="attached scheduler")
-        tasks.create_task(attached_evictors(client, settings, clock).run(), name="attached evictors")
+async def run_attached(
+    client: Client, settings: AttachSettings, clock: Clock | None = None, *, leads: bool = False
+) -> None:
+    """Place and evict until cancelled; with `leads` only while holding the lease of each."""
+    works = (
+        attached_scheduler(client, settings, clock).run,
+        attached_evictors(client, settings, clock).run,
+    )
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for lease, work in zip(LEASES, works, strict=True):
+                leading = lead(client, lease, identity(), Clock(), work) if leads else work()
+                tasks.create_task(leading, name=lease)
+    except* LeadershipLost as lost:
+        raise lost.exceptions[0] from None
