@@ -41,11 +41,11 @@ def scores(of: Profile) -> dict[str, int]:
 def test_plugins_have_the_order_and_weights_of_kube_scheduler() -> None:
     default = ProfileOnTable(configuration=Configuration()).profile
     order = [
-        "NodeName", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit",
-        "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread",
-        "InterPodAffinity", "DynamicResources",
+        "AttachedRules", "NodeName", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts",
+        "NodeResourcesFit", "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone",
+        "PodTopologySpread", "InterPodAffinity", "DynamicResources",
     ]  # fmt: skip
-    assert [plugin.name for plugin in default.filters] == order
+    assert [plugin.name for plugin in default.filters] == order  # the first is ours
     expected = {
         "TaintToleration": 3, "NodeAffinity": 2, "PodTopologySpread": 2, "InterPodAffinity": 2, "NodeResourcesFit": 1,
         "NodeResourcesBalancedAllocation": 1, "ImageLocality": 1,

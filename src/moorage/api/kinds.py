@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from moorage.api import cluster, node, pod, quota, resource, resourceversions, volume, workload
-from moorage.api.meta import Data, Object
+from moorage.api.meta import Data, Object, ObjectMeta
 from moorage.api.pod import PodSpec
 
 
@@ -58,6 +58,15 @@ class Kind:
             return None
         return _POD_SPECS[self.pod_spec](item)
 
+    @property
+    def pod_metadata(self) -> str:
+        """The path of the metadata that stand beside that pod specification."""
+        return f"{self.pod_spec.removesuffix('spec')}metadata" if self.pod_spec else ""
+
+    def pod_metadata_of(self, item: Object) -> ObjectMeta | None:
+        """The metadata beside the pod specification inside of an object of this kind: those of its pods."""
+        return _POD_METADATA[self.pod_spec](item) if self.pod_spec else None
+
 
 _TEMPLATE = "spec.template.spec"
 _CRON_TEMPLATE = "spec.jobTemplate.spec.template.spec"
@@ -66,6 +75,12 @@ _POD_SPECS: dict[str, Callable[[Object], PodSpec]] = {
     "template.spec": attrgetter("template.spec"),
     _TEMPLATE: attrgetter("spec.template.spec"),
     _CRON_TEMPLATE: attrgetter("spec.job_template.spec.template.spec"),
+}
+_POD_METADATA: dict[str, Callable[[Object], ObjectMeta]] = {
+    "spec": attrgetter("metadata"),
+    "template.spec": attrgetter("template.metadata"),
+    _TEMPLATE: attrgetter("spec.template.metadata"),
+    _CRON_TEMPLATE: attrgetter("spec.job_template.spec.template.metadata"),
 }
 _OLDER_DEVICES: dict[str, Any] = {
     "older_versions": resourceversions.OLDER_VERSIONS,

@@ -8,7 +8,14 @@ from moorage.api import kinds
 from moorage.api.meta import Object
 from moorage.api.node import NodeSelector, NodeSelectorTerm
 from moorage.api.pod import PodSpec, RuntimeClass, Toleration
-from moorage.api.resource import DeviceRequest, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from moorage.api.resource import (
+    DeviceRequest,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
 from moorage.api.volume import PersistentVolume
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -41,6 +48,14 @@ def request_tolerations(path: str, requests: Iterable[DeviceRequest]) -> Tolerat
             yield f"{path}[{index}].exactly.tolerations", request.exactly.tolerations
         for number, sub_request in enumerate(request.first_available):
             yield f"{path}[{index}].firstAvailable[{number}].tolerations", sub_request.tolerations
+
+
+def ways_of(requests: Iterable[DeviceRequest]) -> Iterator[tuple[str, ExactDeviceRequest | DeviceSubRequest]]:
+    """The ways to satisfy each request, as allocations name them: `gpu`, or `gpu/large` for one of several ways."""
+    for request in requests:
+        if request.exactly:
+            yield request.name, request.exactly
+        yield from ((f"{request.name}/{way.name}", way) for way in request.first_available)
 
 
 def terms_of(item: Object) -> TermFields:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import click
 
+from moorage.cli.attach import attach
 from moorage.cli.cel import cel
 from moorage.cli.components import controllers, scheduler
+from moorage.cli.convert import convert
 from moorage.cli.demo import demo
 from moorage.cli.lint import lint
 from moorage.cli.options import Commands
@@ -34,6 +36,8 @@ def main() -> None:
       moorage simulate -f cluster/ --drain NODE  what a change would lead to, before it is made
       moorage lint manifests/                    what admission refuses, and what is probably wrong
       moorage cel check --env node EXPRESSION    whether an expression is admitted, and what it costs
+      moorage convert manifests/                 rules as annotations, for a cluster without the gates
+      moorage attach check                       what attach mode would find in your cluster
       moorage rollback GATE -f manifests/        what turning a gate off would do
       moorage snapshot -o cluster.gz             what placement depends on in a cluster, in a file
       moorage perf --config workloads.yaml       how fast pods are placed
@@ -48,6 +52,8 @@ main.add_command(simulate)
 main.add_command(lint)
 main.add_command(cel)
 main.add_command(rollback)
+main.add_command(convert)
+main.add_command(attach)
 main.add_command(perf)
 main.add_command(demo)
 main.add_command(up)

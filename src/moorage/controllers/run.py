@@ -144,10 +144,16 @@ class Controllers:
 
 
 def prepare(
-    client: Client, gates: Gates, constructors: Sequence[Make] = CONTROLLERS, *, clock: Clock | None = None
+    client: Client,
+    gates: Gates,
+    constructors: Sequence[Make] = CONTROLLERS,
+    *,
+    clock: Clock | None = None,
+    attached: bool = False,
 ) -> Controllers:
-    """Controllers that are ready to be started."""
+    """Controllers that are ready to be started; `attached` when another controller manager evicts pods as well."""
     clock = clock or Clock()
-    context = Context(client, Informers(client), Recorder(client, "moorage-controllers", clock), gates, clock)
+    recorder = Recorder(client, "moorage-controllers", clock)
+    context = Context(client, Informers(client), recorder, gates, clock, attached=attached)
     expose_gates(context.registry, gates)
     return Controllers(context, [make(context) for make in constructors])

@@ -13,7 +13,7 @@ from moorage.api.node import Taint
 from moorage.bounded import Bounded
 from moorage.cel import types
 from moorage.cel.cache import Counters, ProgramCache
-from moorage.cel.check.reads import unguarded
+from moorage.cel.check.reads import among, unguarded
 from moorage.cel.environments import NODE_ENV, TAINT_ENV
 from moorage.cel.errors import CompileError, EvalError
 from moorage.cel.program import Program
@@ -144,6 +144,10 @@ class TaintExpression(Expression):
     def needs_time(self) -> bool:
         """Whether the time of the taint is read without a test that it has one."""
         return self._program is not None and "timeAdded" in unguarded(self._program.checked, ("taint",))
+
+    def among(self, field: str) -> frozenset[str] | None:
+        """The values of which a field of a taint must have one to be tolerated; None when any may do."""
+        return among(self._program.checked, ("taint", field)) if self._program else frozenset()
 
     def why(self, taint: Taint) -> str:
         """Which part decided about a taint."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from moorage.api import kinds
 from moorage.api.decode import convert, from_manifest
+from moorage.api.meaning import meant, reach_of
 from moorage.api.meta import Object
 from moorage.api.node import Node, NodeSelector, Taint
 from moorage.api.pod import PodSpec, Toleration
@@ -124,16 +125,16 @@ def _selector(pod: Selecting, gates: Gates) -> Selector:
         return compile_selector(pod, gates)
     holder = _object(pod)
     if isinstance(holder, PersistentVolume):
-        affinity = holder.spec.node_affinity
-        return compile_selector(affinity.required if affinity else None, gates)
+        return compile_selector(reach_of(holder), gates)
     return compile_pod_selector(_pod_spec(holder), gates)
 
 
 def _pod_spec(holder: Object) -> PodSpec:
-    spec = kinds.of(holder).pod_spec_of(holder)
-    if spec is None:
+    kind = kinds.of(holder)
+    spec, metadata = kind.pod_spec_of(holder), kind.pod_metadata_of(holder)
+    if spec is None or metadata is None:
         raise TypeError(f"a {holder.kind or type(holder).__name__} is no pod and has no pod template")
-    return spec
+    return meant(spec, metadata.annotations)
 
 
 def _node(node: Node | Manifest) -> Node:

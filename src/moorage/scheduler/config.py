@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from moorage.api.meta import Wire
 from moorage.client.leases import SCHEDULER_LEASE, LeaseTerms
 from moorage.gotext import seconds
 from moorage.scheduler.framework import Handle, Plugin, overrides
+from moorage.scheduler.plugins.attachedrules import COVERS, COVERS_NATIVE, RULE_NAMESPACES, AttachedRules
 from moorage.scheduler.plugins.registry import DEFAULTS
 from moorage.scheduler.profile import DEFAULT_NAME, POINTS, Profile
 from moorage.scheduler.queue import FIRST_BACKOFF, LAST_BACKOFF
@@ -165,6 +166,17 @@ class Configuration:
         for number, spec in enumerate(specs):
             configuration.check(spec, f"profiles[{number}]")
         return configuration
+
+    def attached(self, rule_namespaces: str = "", *, covers_native: bool = True) -> Configuration:
+        """The same for a cluster whose other components evict natively: rules in annotations get a native cover.
+
+        Only pods in namespaces with such labels may have rules. Native comparisons are covered too, unless every
+        component is known to have their gate on.
+        """
+        told = {COVERS: True, COVERS_NATIVE: covers_native, RULE_NAMESPACES: rule_namespaces}
+        added = PluginConfig(AttachedRules.name, told)
+        specs = tuple(msgspec.structs.replace(each, plugin_config=(*each.plugin_config, added)) for each in self.specs)
+        return replace(self, specs=specs)
 
     def check(self, spec: ProfileSpec, where: str) -> None:
         """Refuse a profile that names what does not exist."""

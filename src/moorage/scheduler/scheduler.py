@@ -11,6 +11,7 @@ from moorage.api import kinds
 from moorage.api.meta import Object
 from moorage.api.node import Node
 from moorage.api.pod import Pod
+from moorage.api.rules import rules_of
 from moorage.client import ApiError, Client, Informers, Missing
 from moorage.client.backoff import Backoff
 from moorage.client.client import STRATEGIC
@@ -229,6 +230,8 @@ class Scheduler:
             self.metrics.attempted(runner.name, "error", start)
             message = str(error) if isinstance(error, NotPermitted) else f"running Bind plugin: {error}"
             self._recorders[runner.name].event(info.pod, WARNING, "FailedScheduling", message, "Scheduling")
+            if isinstance(error, NotPermitted):
+                self._begin(self._write_unschedulable(info, message, ""))
         else:
             _LOG.info("Bound pod", v=2, pod=info.key, node=node)
             self.queue.remove(info.uid)
@@ -417,4 +420,5 @@ def _asks_alike(old: Pod, new: Pod) -> bool:
         old.spec == new.spec
         and old.metadata.labels == new.metadata.labels
         and old.status.resource_claim_statuses == new.status.resource_claim_statuses
+        and rules_of(old.metadata.annotations) == rules_of(new.metadata.annotations)
     )

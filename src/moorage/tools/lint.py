@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from moorage.api import kinds
 from moorage.api.meta import Object
 from moorage.api.node import Node, Taint
 from moorage.api.resource import DeviceTaintRule, ResourceSlice
+from moorage.api.rules import POD_RULES
 from moorage.features import Gates
 from moorage.tools.admission import ManifestAdmission
 from moorage.tools.cluster import Cluster, ClusterObject
 from moorage.validation.advice import ADVICE
+from moorage.validation.attached import attached_advice, attached_errors
 from moorage.validation.rules import Breaches, Rule, RuleContext, RuleTable, Severity, context_of
 
 IGNORE_ANNOTATION = "lint.moorage.dev/ignore"
@@ -78,9 +81,37 @@ def _unknown_fields(item: ClusterObject, context: LintContext) -> Breaches:
         yield path, "unknown field"
 
 
+@RULES.rule(
+    "attached-rules",
+    Severity.ERROR,
+    "a pod, volume or claim whose rules in annotations are refused is not placed, or cannot be used",
+    "correct the annotation: it holds the YAML of the field that it stands for",
+)
+def _refused_rules(item: ClusterObject, _: LintContext) -> Breaches:
+    for error in attached_errors(item.object):
+        yield error.field, error.body
+
+
+@RULES.rule(
+    "attached-scheduler",
+    Severity.WARNING,
+    "rules in annotations are applied only by Moorage's scheduler; every other one places the pod without them",
+    "name it: `schedulerName: moorage`",
+)
+def _placed_by_others(item: ClusterObject, _: LintContext) -> Breaches:
+    kind = kinds.of(item.object)
+    spec, metadata = kind.pod_spec_of(item.object), kind.pod_metadata_of(item.object)
+    if spec is None or metadata is None or not any(name in metadata.annotations for name in POD_RULES):
+        return
+    if spec.scheduler_name in ("", "default-scheduler"):
+        yield f"{kind.pod_spec}.schedulerName", "the pod has rules in annotations, and the default scheduler places it"
+
+
 def _of_object(rule: Rule[Object, RuleContext]) -> Rule[ClusterObject, LintContext]:
     def check(item: ClusterObject, context: LintContext) -> Breaches:
-        return rule.check(item.object, context.placement)
+        yield from rule.check(item.object, context.placement)
+        if rule.id != "needs-gates":
+            yield from attached_advice(item.object, lambda pod: rule.check(pod, context.placement))
 
     return Rule(rule.id, rule.severity, rule.reason, rule.fix, check)
 

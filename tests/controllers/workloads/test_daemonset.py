@@ -246,12 +246,12 @@ GRID: list[tuple[list[Data], list[Taint], Gates, DaemonFit]] = [
 @pytest.mark.parametrize(("tolerations", "taints", "gates", "place"), GRID)
 def test_where_a_template_may_run(tolerations: list[Data], taints: list[Taint], gates: Gates, place: DaemonFit) -> None:
     tainted = Node(metadata=ObjectMeta(name="n"), spec=NodeSpec(taints=tuple(taints)))
-    assert DaemonPlacement({"tolerations": tolerations}, gates).fit(tainted) == place
+    assert DaemonPlacement({"spec": {"tolerations": tolerations}}, gates).fit(tainted) == place
 
 
 def test_five_thousand_nodes_cost_one_judgement_for_each_set_of_taints(monkeypatch: pytest.MonkeyPatch) -> None:
     judged: list[tuple[Taint, ...]] = []
-    placement = DaemonPlacement({"tolerations": [{"key": "r/*", "operator": "Exists"}]}, ALL_ON)
+    placement = DaemonPlacement({"spec": {"tolerations": [{"key": "r/*", "operator": "Exists"}]}}, ALL_ON)
     judge = Tolerations.first_untolerated
 
     def counted(self: Tolerations, taints: Iterable[Taint]) -> Taint | None:

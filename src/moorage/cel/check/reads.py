@@ -60,6 +60,28 @@ def unguarded(checked: Checked, path: tuple[str, ...]) -> Constants:
     return frozenset(needed - tested)
 
 
+def among(checked: Checked, path: tuple[str, ...]) -> Constants | None:
+    """The strings of which the value at `path` must be one for the expression to be true; None when any may do."""
+    return _among(checked, checked.expr, path)
+
+
+def _among(checked: Checked, expr: Expr, path: tuple[str, ...]) -> Constants | None:
+    match expr:
+        case Call(function="_&&_", args=[left, right]):
+            one, other = _among(checked, left, path), _among(checked, right, path)
+            return one & other if one is not None and other is not None else one if other is None else other
+        case Call(function="_||_", args=[left, right]):
+            one, other = _among(checked, left, path), _among(checked, right, path)
+            return None if one is None or other is None else one | other
+        case Call(function="_==_", args=[Literal(value=str(value)), operand] | [operand, Literal(value=str(value))]):
+            return frozenset((value,)) if _place(checked, operand) == path else None
+        case Call(function="@in", args=[operand, ListLiteral() as values]):
+            return _constants(values) if _place(checked, operand) == path else None
+        case Literal(value=False):
+            return frozenset()
+    return None
+
+
 def _place(checked: Checked, expr: Expr) -> tuple[str, ...] | None:
     """The variable and the fields that a chain of selections names; None for any other expression."""
     fields: list[str] = []

@@ -34,6 +34,8 @@ class Context:
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     deadlines: dict[str, dict[str, datetime]] = field(default_factory=dict)
     """When pods must leave that may stay for a time: by their uid, and by the controller that evicts them."""
+    attached: bool = False
+    """Whether another controller manager evicts: then only pods and claims with rules in annotations are judged."""
 
 
 def resource_version(answer: bytes) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
+from moorage.api.meaning import meaning
 from moorage.api.node import Node
 from moorage.api.pod import Pod, PodSpec
 from moorage.api.requests import PODS, Amounts, HostPort, amounts, host_ports, pod_requests
 from moorage.api.wellknown import LABEL_OS
-from moorage.features import Gates
+from moorage.features import ALL_ON, Gates
 from moorage.match.selector import compile_pod_selector
 from moorage.match.tolerations import NO_EXECUTE, Tolerations
 
@@ -37,6 +38,8 @@ class Refusal(NamedTuple):
 def refusals(pod: Pod, need: Need, node: Node, others: Collection[Need], gates: Gates) -> Iterator[Refusal]:
     """Why a node rejects a pod beside the others that it has: the first reason is the one that is reported."""
     spec, system = pod.spec, node.metadata.labels.get(LABEL_OS, "linux")
+    if attached := meaning(spec, pod.metadata.annotations):
+        spec, gates = attached.spec, ALL_ON  # gates are for native fields: who writes a rule means it
     if pod.metadata.labels.get(LABEL_OS, system) != system:
         message = f"Failed to admit pod as the `{LABEL_OS}` label doesn't match node label"
         yield Refusal("PodOSSelectorNodeLabelDoesNotMatch", message)

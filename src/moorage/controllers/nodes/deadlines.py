@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from moorage.api.pod import Pod
+from moorage.api.rules import rules_of
 from moorage.client import ApiError, Missing
 from moorage.client.errors import is_race
 from moorage.client.informer import Key
@@ -38,6 +39,7 @@ class Deadlines:
         self._pods = context.informers.of(Pod)
         self._controller = controller
         self._due = context.deadlines
+        self._attached = context.attached
         self._queue: WorkQueue[Key] = WorkQueue(context.clock)
         self._bucket = TokenBucket(context.clock, _RATE, _BURST)
         self._complained: set[int] = set()
@@ -100,7 +102,7 @@ class Deadlines:
         pod = new or old
         assert pod is not None
         uid, written = pod.metadata.uid, EVICT_AT in pod.metadata.annotations
-        if not written and uid not in self._due:
+        if uid not in self._due and (not written or self._is_of_others(pod)):
             return
         due = self._due.get(uid, {})
         if new is None or new.metadata.deletion_timestamp is not None or not (written or due):
@@ -108,6 +110,9 @@ class Deadlines:
             self._held.pop(uid, None)
         elif (not due or min(due, key=due.__getitem__) == self._controller) and not self._is_written(new):
             self._queue.add(_key(new))
+
+    def _is_of_others(self, pod: Pod) -> bool:
+        return self._attached and rules_of(pod.metadata.annotations) is None
 
     def _text(self, uid: str) -> str | None:
         """What should be written on a pod."""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from moorage.api import kinds
+from moorage.api.meaning import tolerations_of_result
 from moorage.api.node import Taint
 from moorage.api.pod import Pod, Toleration
 from moorage.api.resource import (
@@ -22,6 +23,7 @@ from moorage.api.resource import (
     ResourceClaim,
     ResourceSlice,
 )
+from moorage.api.rules import COVER, DEVICE_TOLERATIONS
 from moorage.client.client import STRATEGIC
 from moorage.client.clock import timestamp
 from moorage.client.informer import Key
@@ -63,6 +65,7 @@ class _Exposure(NamedTuple):
     due: datetime
     grace: int
     result: DeviceRequestAllocationResult
+    tolerations: tuple[Toleration, ...]
     taint: Taint
     rule: DeviceTaintRule | None
 
@@ -106,7 +109,8 @@ class DeviceTaintEviction(EvictingController):
         namespace, name = key
         try:
             if not namespace:
-                if rule := self._rules.get("", name):
+                rule = self._rules.get("", name)
+                if rule is not None and not self.context.attached:
                     await self._write_status(rule)
             elif pod := self._pods.get(namespace, name):
                 self._settle(pod)
@@ -121,7 +125,7 @@ class DeviceTaintEviction(EvictingController):
             self.enqueue(new)
 
     def _claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
-        if old is None or new is None or old.status != new.status:
+        if old is None or new is None or old.status != new.status or _rules(old) != _rules(new):
             self._judge_users(each for each in (old, new) if each is not None)
 
     def _slice_changed(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
@@ -195,13 +199,17 @@ class DeviceTaintEviction(EvictingController):
     def _exposures(self, pod: Pod) -> list[_Exposure]:
         """The taints on the devices of a pod that end their use."""
         counts_from, exposures = self._evictions.counts_from(pod), []
-        for result in (each for claim in self._claims_of(pod) for each in _devices_of(claim)):
+        held = ((claim, each) for claim in self._claims_of(pod) for each in _devices_of(claim))
+        for claim, result in held:
+            tolerations = tolerations_of_result(claim, result)
+            if self.context.attached and tolerations == result.tolerations:
+                continue
             for taint, since, rule in self._taints_on(result):
-                grace, unanswered = self._judged(result.tolerations, taint)
+                grace, unanswered = self._judged(tolerations, taint)
                 self._toleration_errors.note(unanswered, taint)
                 if grace is not None:
                     due = max(since, counts_from) + timedelta(seconds=min(grace, LONGEST)) if grace else since
-                    exposures.append(_Exposure(due, grace, result, taint, rule))
+                    exposures.append(_Exposure(due, grace, result, tolerations, taint, rule))
         return exposures
 
     def _taints_on(
@@ -223,7 +231,7 @@ class DeviceTaintEviction(EvictingController):
             return ""
 
     def _sentence(self, exposure: _Exposure) -> str:
-        why = self._explained(exposure.result.tolerations, exposure.taint, exposure.grace)
+        why = self._explained(exposure.tolerations, exposure.taint, exposure.grace)
         return f"device {_id(exposure.result)}: {why}"
 
     def _explain(self, tolerations: tuple[Toleration, ...], taint: Taint, grace: int) -> str:
@@ -274,7 +282,8 @@ class DeviceTaintEviction(EvictingController):
         for number, claim in enumerate(list(self._claims), 1):
             selected = [each for each in _devices_of(claim) if _matches(rule, each)]
             allocated += len(selected)
-            if any(self._judged(each.tolerations, taint).grace is not None for each in selected):
+            tolerated = (tolerations_of_result(claim, each) for each in selected)
+            if any(self._judged(tolerations, taint).grace is not None for tolerations in tolerated):
                 pods.update(self._users(claim))
             if number % _AT_A_TIME == 0:
                 await asyncio.sleep(0)
@@ -307,6 +316,10 @@ def _id(result: DeviceRequestAllocationResult) -> str:
 
 def _pool(item: ResourceSlice) -> str:
     return f"{item.spec.driver}/{item.spec.pool.name}"
+
+
+def _rules(claim: ResourceClaim) -> tuple[str | None, ...]:
+    return tuple(claim.metadata.annotations.get(name) for name in (DEVICE_TOLERATIONS, COVER))
 
 
 def _uses(pod: Pod) -> tuple[object, ...]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from moorage.api.node import Node, Taint
 from moorage.api.pod import Pod, Toleration
+from moorage.api.rules import rules_of
 from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Context
 from moorage.controllers.nodes.evictions import EvictingController, EvictionCause, shortened
@@ -19,6 +20,7 @@ from moorage.match.deferral import NotReady, deferring
 from moorage.match.evaluations import Parked
 from moorage.match.reasons import EXPLAINED_COST, departures
 from moorage.match.tolerations import Tolerations
+from moorage.validation.attached import judged_tolerations
 
 _CAUSE = EvictionCause(
     subsystem="taint_eviction_controller",
@@ -41,6 +43,8 @@ class _Judgement(NamedTuple):
 
 class TaintEviction(EvictingController):
     """Evicts the pods of tainted nodes, at once or when the seconds of their tolerations are over.
+
+    Beside another controller manager it judges only pods with rules, or with what remains of them, in annotations.
 
     The seconds count from when the taint was added, or from when the pod was bound if that was later: a pod that is
     bound to a tainted node has all the seconds that it tolerates.
@@ -85,7 +89,7 @@ class TaintEviction(EvictingController):
             if gone := new or old:
                 self._evictions.forget(gone)
                 self._parked.forget((gone.metadata.namespace, gone.metadata.name))
-        elif old is None or (old.spec.node_name, old.spec.tolerations) != (new.spec.node_name, new.spec.tolerations):
+        elif old is None or _judged_by(old) != _judged_by(new):
             self._settle(new)
 
     def _settle(self, pod: Pod) -> None:
@@ -109,9 +113,9 @@ class TaintEviction(EvictingController):
 
     def _due(self, pod: Pod, taints: Mapping[Taint, datetime]) -> datetime | None:
         """When a pod must leave; None when it may stay."""
-        if not taints:
+        if not taints or (self.context.attached and rules_of(pod.metadata.annotations) is None):
             return None
-        judgement = self._judged(pod.spec.tolerations, tuple(taints))
+        judgement = self._judged(judged_tolerations(pod.spec, pod.metadata.annotations), tuple(taints))
         for unanswered, taint in judgement.errors:
             self._toleration_errors.note(unanswered, taint)
         arrived = max(bound_at(pod), self._evictions.counts_from(pod))
@@ -133,10 +137,16 @@ class TaintEviction(EvictingController):
     def _why(self, pod: Pod) -> str:
         try:
             with deferring():
-                return self._explained(pod.spec.tolerations, tuple(self._taints.of(pod.spec.node_name)))
+                tolerations = judged_tolerations(pod.spec, pod.metadata.annotations)
+                return self._explained(tolerations, tuple(self._taints.of(pod.spec.node_name)))
         except NotReady:
             return ""
 
     def _explain(self, tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...]) -> str:
         tolerated = Tolerations(tolerations, self._gates)
         return shortened(" and ".join(departures(tolerated, self._gates, taints, most=EXPLAINED_COST)))
+
+
+def _judged_by(pod: Pod) -> tuple[object, ...]:
+    """What a judgement depends on beside the taints."""
+    return pod.spec.node_name, pod.spec.tolerations, rules_of(pod.metadata.annotations)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from moorage.api.meaning import meaning
 from moorage.api.meta import Data
 from moorage.api.node import Node, Taint
 from moorage.api.pod import Pod, PodSpec
@@ -19,7 +20,7 @@ from moorage.api.wellknown import (
     TAINT_UNREACHABLE,
     TAINT_UNSCHEDULABLE,
 )
-from moorage.features import Gates
+from moorage.features import ALL_ON, Gates
 from moorage.match.deferral import one_by_one
 from moorage.match.selector import NAME_FIELD, compile_pod_selector
 from moorage.match.tolerations import NO_EXECUTE, NO_SCHEDULE, Tolerations
@@ -92,9 +93,12 @@ def node_of(pod: Pod) -> str:
 class DaemonPlacement:
     """A template of daemon pods, ready to be asked about many nodes."""
 
-    def __init__(self, spec: Data, gates: Gates) -> None:
-        self.spec = daemon_spec(spec)
+    def __init__(self, template: Data, gates: Gates) -> None:
+        self.spec = daemon_spec(template.get("spec") or {})
+        annotations = (template.get("metadata") or {}).get("annotations") or {}
         typed = msgspec.convert(self.spec, PodSpec)
+        if attached := meaning(typed, annotations):
+            typed, gates = attached.spec, ALL_ON  # gates are for native fields: who writes a rule means it
         self._node_name = typed.node_name
         self._selector = compile_pod_selector(typed, gates)
         self._tolerations = Tolerations(typed.tolerations, gates)

@@ -103,7 +103,7 @@ class DaemonSets(PodOwner[DaemonSet]):
     def _placement(self, owner: DaemonSet, template: Data) -> DaemonPlacement:
         known = self._placements.get(owner.metadata.uid)
         if known is None or known[0] is not template:
-            known = template, DaemonPlacement(template.get("spec") or {}, self.context.gates)
+            known = template, DaemonPlacement(template, self.context.gates)
             self._placements[owner.metadata.uid] = known
         return known[1]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 
 import msgspec
 
@@ -46,12 +46,21 @@ def check_tolerations(pod: Data, old: Data | None, state: State) -> None:
     before = old["spec"].get("tolerations") or () if old else ()
     known = {convert(each, Toleration) for each in before}
     tolerations = [convert(each, Toleration) for each in pod["spec"]["tolerations"]]
+    if refusal := outside(whitelist, tolerations, "spec.tolerations", known):
+        raise Denied(f"{_CONFLICT}: {refusal}")
+
+
+def outside(
+    whitelist: Sequence[Toleration], tolerations: Sequence[Toleration], path: str, known: Container[Toleration] = ()
+) -> str:
+    """Why tolerations at a path are not allowed by a whitelist, but for those that are known; empty when they are."""
     if len(tolerations) * len(whitelist) > _MAX_COMPARED:
         counts = f"{len(tolerations)} tolerations and {len(whitelist)} entries"
-        raise Denied(f"{_CONFLICT}: {counts} are too many to be compared, {_MAX_COMPARED} pairs are the limit")
+        return f"{counts} are too many to be compared, {_MAX_COMPARED} pairs are the limit"
     for index, toleration in enumerate(tolerations):
         if toleration not in known and not any(_allows(entry, toleration) for entry in whitelist):
-            raise Denied(f"{_CONFLICT}: spec.tolerations[{index}] {_refusal(toleration)}")
+            return f"{path}[{index}] {_refusal(toleration)}"
+    return ""
 
 
 def _allows(entry: Toleration, toleration: Toleration) -> bool:
@@ -75,7 +84,12 @@ def _annotated(pod: Data, name: str, state: State) -> Sequence[Data]:
     """The tolerations in an annotation of the namespace of a pod. Raises Denied when it cannot be read."""
     namespace = pod["metadata"].get("namespace", "")
     found = state.find(_NAMESPACE, namespace)
-    text = ((found or {"metadata": {}})["metadata"].get("annotations") or {}).get(name)
+    return annotated((found or {"metadata": {}})["metadata"].get("annotations") or {}, name, namespace)
+
+
+def annotated(annotations: Mapping[str, str], name: str, namespace: str) -> Sequence[Data]:
+    """The tolerations in an annotation of a namespace. Raises Denied when it cannot be read."""
+    text = annotations.get(name)
     if not text:
         return ()
     try:

@@ -10,8 +10,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from moorage.api.meaning import asked_of
 from moorage.api.node import Node
-from moorage.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from moorage.api.resource import DeviceClaim, DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from moorage.api.rules import RulesError
 from moorage.bounded import Bounded
 from moorage.match.deferral import NotReady
 from moorage.scheduler.devices.allocator import Picks, Search, changes_of, is_simple, pick_first, preference
@@ -237,16 +239,14 @@ class Devices:
 
     def answers(self, claims: Sequence[ResourceClaim]) -> PlanAnswers:
         """What is known about devices for claims that have none. Raises Fault."""
+        asked = [_asked(claim, number) for number, claim in enumerate(claims)]
         text = blake2b(digest_size=16)
-        for claim in claims:
-            text.update(_encode(claim.spec.devices))
+        for each in asked:
+            text.update(_encode(each))
         key = text.digest()
         known = self._known.get(key)
         if known is None:
-            plan = Plan(
-                [claim.spec.devices for claim in claims], lambda name: self.classes.get("", name),
-                self._handle.gates, self._handle.parse_error,
-            )  # fmt: skip
+            plan = Plan(asked, lambda name: self.classes.get("", name), self._handle.gates, self._handle.parse_error)
             known = PlanAnswers(plan, self.inventory, self.ledger)
             self._known.put(key, known)
         return known
@@ -294,3 +294,10 @@ def devices(handle: Handle, plugin: str) -> Devices:
         handle.shared[plugin] = Devices(handle, plugin)
     known: Devices = handle.shared[plugin]
     return known
+
+
+def _asked(claim: ResourceClaim, number: int) -> DeviceClaim:
+    try:
+        return asked_of(claim)
+    except RulesError as error:
+        raise Fault(f": {error}", number) from None

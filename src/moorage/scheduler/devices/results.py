@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from moorage.api.node import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from moorage.api.resource import (
     AllocationResult,
@@ -12,7 +14,10 @@ from moorage.api.resource import (
     DeviceAllocationResult,
     DeviceRequestAllocationResult,
     OpaqueDeviceConfiguration,
+    ResourceClaim,
 )
+from moorage.api.rules import DEVICE_TOLERATIONS
+from moorage.match.nativecover import native_device_tolerations
 from moorage.match.selector import NAME_FIELD
 from moorage.scheduler.devices.allocator import DevicePick
 from moorage.scheduler.devices.plan import ClaimPlan, Fault, Want
@@ -36,6 +41,16 @@ def result_of(plan: ClaimPlan, picks: list[DevicePick], node: str) -> Allocation
     )  # fmt: skip
     config = tuple(_config(plan, picks))
     return AllocationResult(DeviceAllocationResult(results, config), _selector(plan, picks, node))
+
+
+def with_cover(claim: ResourceClaim, allocation: AllocationResult) -> AllocationResult:
+    """An allocation as it is written into its claim: rules in annotations are covered by native tolerations."""
+    if DEVICE_TOLERATIONS not in claim.metadata.annotations:
+        return allocation
+    results = tuple(
+        replace(each, tolerations=native_device_tolerations(each.tolerations)) for each in allocation.devices.results
+    )
+    return replace(allocation, devices=replace(allocation.devices, results=results))
 
 
 def _config(plan: ClaimPlan, picks: list[DevicePick]) -> Iterator[DeviceAllocationConfiguration]:

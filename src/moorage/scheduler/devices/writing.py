@@ -11,6 +11,7 @@ from moorage.api import kinds
 from moorage.api.meta import Data
 from moorage.api.pod import Pod
 from moorage.api.resource import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
+from moorage.api.rules import COVER, DEVICE_TOLERATIONS, text_of
 from moorage.client import Client, Conflict, Unavailable
 from moorage.client.backoff import Backoff
 from moorage.client.client import STRATEGIC
@@ -92,18 +93,22 @@ class ClaimWriter:
         user = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
         status: Data = {"reservedFor": msgspec.to_builtins([*users, user])}
         if has is None:
-            if FINALIZER not in claim.metadata.finalizers:
-                claim = await self._protect(claim)
+            if FINALIZER not in claim.metadata.finalizers or _is_unrecorded(claim):
+                claim = await self._protect(claim, allocation)
             now = {"allocationTimestamp": timestamp(self._clock.now())}
             status["allocation"] = msgspec.to_builtins(allocation) | now
         patch = {"metadata": {"resourceVersion": claim.metadata.resource_version}, "status": status}
         return await self._status(claim, patch)
 
-    async def _protect(self, claim: ResourceClaim) -> ResourceClaim:
-        """Keep a claim from vanishing while it has devices."""
+    async def _protect(self, claim: ResourceClaim, allocation: AllocationResult | None) -> ResourceClaim:
+        """Keep a claim from vanishing while it has devices, and record what covers its rules."""
         metadata = claim.metadata
-        names = [*metadata.finalizers, FINALIZER]
-        patch = {"metadata": {"resourceVersion": metadata.resource_version, "finalizers": names}}
+        changed: Data = {"resourceVersion": metadata.resource_version}
+        changed["finalizers"] = list(dict.fromkeys((*metadata.finalizers, FINALIZER)))
+        if allocation is not None and _is_unrecorded(claim):
+            written = dict.fromkeys(each for result in allocation.devices.results for each in result.tolerations)
+            changed["annotations"] = {COVER: text_of(tuple(written))}
+        patch = {"metadata": changed}
         return _claim(await self._client.patch(_CLAIM, metadata.namespace, metadata.name, patch))
 
     async def _status(self, claim: ResourceClaim, patch: Data, form: str = "") -> ResourceClaim:
@@ -124,6 +129,10 @@ class ClaimWriter:
             if latest.metadata.uid != metadata.uid:
                 raise Unbindable(f"claim {metadata.namespace}/{metadata.name} got deleted in the meantime")
             return latest
+
+
+def _is_unrecorded(claim: ResourceClaim) -> bool:
+    return DEVICE_TOLERATIONS in claim.metadata.annotations and COVER not in claim.metadata.annotations
 
 
 def _claim(data: bytes) -> ResourceClaim:

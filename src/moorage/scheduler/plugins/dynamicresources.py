@@ -17,7 +17,7 @@ from moorage.client.errors import is_race
 from moorage.logs import Log
 from moorage.scheduler.devices.answers import FAULTY, FITS, INVALID_POOLS, NOT_ENOUGH, PlanAnswers, devices
 from moorage.scheduler.devices.plan import MOST_WAYS, Fault
-from moorage.scheduler.devices.results import result_of
+from moorage.scheduler.devices.results import result_of, with_cover
 from moorage.scheduler.devices.shortages import Shortages
 from moorage.scheduler.devices.wording import shortage
 from moorage.scheduler.devices.writing import MOST_USERS, ClaimWriter
@@ -39,6 +39,7 @@ from moorage.scheduler.framework import (
 from moorage.scheduler.table.nodes import Mask, Rows, Scores
 from moorage.scheduler.table.reach import Reaches
 from moorage.scheduler.table.shape import PodInfo, Shape
+from moorage.validation.attached import claim_errors
 
 _LOG = Log(__name__)
 _NOT_AVAILABLE = "resourceclaim not available on the node"
@@ -123,8 +124,8 @@ class DynamicResources(Plugin):
         for claim in state.lacks:
             if self.devices.ledger.is_reserved(claim.metadata.uid):
                 return Reject(f"resource claim {_full_name(claim)} is in the process of being allocated")
-            if missing := self._missing_class(claim):
-                return Reject(missing)
+            if wrong := self._missing_class(claim) or _refused_rules(claim):
+                return Reject(wrong)
         if state.lacks:
             try:
                 state.answers = self.devices.answers(state.lacks)
@@ -285,8 +286,8 @@ class DynamicResources(Plugin):
         if len(chosen) < len(state.lacks):
             return "claim allocation not found for node"
         for claim, allocation in zip(state.lacks, chosen, strict=True):
-            state.allocations[claim.metadata.uid] = allocation
-            self.devices.ledger.reserve(claim, allocation)
+            state.allocations[claim.metadata.uid] = written = with_cover(claim, allocation)
+            self.devices.ledger.reserve(claim, written)
         return ""
 
     def unreserve(self, cycle: Cycle, node: str) -> None:
@@ -379,3 +380,8 @@ def _preference(claim: ResourceClaim) -> int:
         for at, way in enumerate(request.first_available)
         if f"{request.name}/{way.name}" in satisfied
     )
+
+
+def _refused_rules(claim: ResourceClaim) -> str:
+    errors = claim_errors(claim.metadata.annotations, claim.spec.devices) if claim.metadata.annotations else ()
+    return next((f"resource claim {_full_name(claim)}: {error}" for error in errors), "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from moorage.scheduler.framework import Plugin
+from moorage.scheduler.plugins.attachedrules import AttachedRules
 from moorage.scheduler.plugins.defaultbinder import DefaultBinder
 from moorage.scheduler.plugins.defaultpreemption import DefaultPreemption
 from moorage.scheduler.plugins.dynamicresources import DynamicResources
@@ -26,6 +27,7 @@ from moorage.scheduler.plugins.volumezone import VolumeZone
 DEFAULTS: tuple[tuple[type[Plugin], int], ...] = (
     (SchedulingGates, 0),
     (PrioritySort, 0),
+    (AttachedRules, 0),
     (NodeName, 0),
     (NodeUnschedulable, 0),
     (TaintToleration, 3),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from moorage.api.labels import Labels
+from moorage.api.meaning import reach_of
 from moorage.api.meta import LabelSelector
 from moorage.api.node import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from moorage.api.volume import PersistentVolume, TopologySelectorTerm
@@ -195,8 +196,7 @@ class Reaches:
 
     def of_volume(self, volume: PersistentVolume) -> Reach:
         """From where a volume can be reached."""
-        affinity = volume.spec.node_affinity
-        return self.of(affinity.required if affinity is not None else None)
+        return self.of(reach_of(volume))
 
     def of_topologies(self, terms: Iterable[TopologySelectorTerm]) -> Reach:
         """The reach of the topologies that a class allows; a class that names none allows all."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
+from moorage.api.meaning import Meaning, meaning
 from moorage.api.pod import Pod, PodSpec
 from moorage.api.requests import CPU, DEFAULT_MEMORY, DEFAULT_MILLI_CPU, MEMORY, host_ports, images_of, pod_requests
 from moorage.bounded import Bounded
@@ -23,13 +26,16 @@ class Shape:
     """Everything about a pod's specification, worked out once for all pods that have the same."""
 
     __slots__ = (
-        "__weakref__", "_gates", "_rules", "has_claims", "images", "number", "ports", "requests", "scored", "spec",
+        "__weakref__", "_gates", "_rules", "attached", "has_claims", "images", "number", "ports", "requests", "scored",
+        "spec",
     )  # fmt: skip
 
-    def __init__(self, number: int, spec: PodSpec, gates: Gates) -> None:
+    def __init__(self, number: int, spec: PodSpec, gates: Gates, attached: Meaning | None = None) -> None:
         self.number = number
         self.spec = spec
-        """The specification of one of the pods, without what differs between them: the names of claims."""
+        """The specification of one of the pods as it is meant, without what differs between them: names of claims."""
+        self.attached = attached
+        """The rules in the annotations of the pods, if they have any."""
         self.requests = {name: value for name, value in pod_requests(spec).items() if value}
         counted = pod_requests(spec, _MISSING)
         self.scored = {**self.requests, CPU: counted.get(CPU, 0), MEMORY: counted.get(MEMORY, 0)}
@@ -106,20 +112,25 @@ class Shapes:
 
     def info(self, pod: Pod) -> PodInfo:
         """A pod that is to be placed, with its shape. If it names a node, it is to be placed on that one."""
-        return PodInfo(pod, self._shape(pod.spec))
+        return PodInfo(pod, self._shape(pod.spec, pod.metadata.annotations))
 
     def assigned(self, pod: Pod) -> PodInfo:
         """A pod that is on its node already, with the shape of its template: the same whichever node that is."""
-        return PodInfo(pod, self._shape(msgspec.structs.replace(pod.spec, node_name="")))
+        return PodInfo(pod, self._shape(msgspec.structs.replace(pod.spec, node_name=""), pod.metadata.annotations))
 
-    def _shape(self, spec: PodSpec) -> Shape:
+    def _shape(self, spec: PodSpec, annotations: Mapping[str, str]) -> Shape:
         if spec.volumes or spec.resource_claims:
             spec = _without_names(spec)
-        signature = _encode(spec)
+        attached = meaning(spec, annotations)
+        if attached is None:
+            signature = _encode(spec)
+        else:
+            spec = attached.spec
+            signature = _encode(attached)
         shape = self._shapes.get(signature)
         if shape is None:
             self._number += 1
-            shape = Shape(self._number, spec, self._gates)
+            shape = Shape(self._number, spec, self._gates, attached)
             self._shapes.put(signature, shape)
         return shape
 

@@ -1,0 +1,165 @@
+"""What an object means: its own fields together with the rules in its annotations."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeVar
+
+from msgspec.structs import replace
+
+from moorage.api.node import NodeSelector, NodeSelectorTerm
+from moorage.api.placementrules import ways_of
+from moorage.api.pod import Affinity, NodeAffinity, PodSpec
+from moorage.api.resource import (
+    DeviceClaim,
+    DeviceRequest,
+    DeviceRequestAllocationResult,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+)
+from moorage.api.rules import (
+    COVER,
+    DEVICE_TOLERATIONS,
+    NODE_AFFINITY,
+    Annotations,
+    DeviceRules,
+    Rules,
+    RulesError,
+    TolerationList,
+    device_rules,
+    rules_of,
+    volume_rules,
+)
+from moorage.api.volume import PersistentVolume
+
+MAX_TERMS = 1024
+"""How many terms the node affinity of an object and that of its rules may have together, multiplied."""
+_NOWHERE, _EMPTY = NodeSelector(), NodeSelectorTerm()
+_NO_NODE = NodeAffinity(_NOWHERE)
+
+DeviceWay = TypeVar("DeviceWay", ExactDeviceRequest, DeviceSubRequest)
+
+
+class Meaning(NamedTuple):
+    """What a pod with rules means."""
+
+    spec: PodSpec
+    """Its specification as if its rules were written into it, and its cover were not."""
+    rules: Rules
+    problem: str = ""
+    """Why it must not be placed; empty when what is known here does not forbid it."""
+
+
+def meaning(spec: PodSpec, annotations: Annotations) -> Meaning | None:
+    """What the specification of a pod with these annotations means; None when it has no rules: just what it says."""
+    rules = rules_of(annotations)
+    return None if rules is None else _meaning(spec, rules)
+
+
+def meant(spec: PodSpec, annotations: Annotations) -> PodSpec:
+    """The specification of a pod as it is meant."""
+    known = meaning(spec, annotations)
+    return spec if known is None else known.spec
+
+
+def without_cover(tolerations: TolerationList, rules: Rules) -> TolerationList:
+    """Native tolerations but for those that only cover rules. When it is not known which, all that could."""
+    if rules.cover is None:
+        return tuple(each for each in tolerations if (each.operator, each.effect) != ("Exists", "NoExecute"))
+    return tuple(each for each in tolerations if each not in rules.cover) if rules.cover else tolerations
+
+
+def reach_of(volume: PersistentVolume) -> NodeSelector | None:
+    """The nodes from which a volume can be reached; None is from all. Rules that cannot be read reach none."""
+    affinity = volume.spec.node_affinity
+    native = affinity.required if affinity is not None else None
+    try:
+        rules = volume_rules(volume.metadata.annotations)
+        return native if rules is None else _both(native, rules.required or _NOWHERE)
+    except RulesError:
+        return _NOWHERE
+
+
+def asked_of(claim: ResourceClaim) -> DeviceClaim:
+    """What a claim asks for, the tolerations in its annotations included. Raises RulesError."""
+    rules, devices = device_rules(claim.metadata.annotations), claim.spec.devices
+    if rules is None:
+        return devices
+    return replace(devices, requests=tuple(_ruled_request(each, rules) for each in devices.requests))
+
+
+def tolerations_of_result(claim: ResourceClaim, result: DeviceRequestAllocationResult) -> TolerationList:
+    """What a claim tolerates of a device that it was given.
+
+    Of a claim with rules, or with the cover of rules that are gone, what it asks for counts: in the result is more.
+    """
+    if DEVICE_TOLERATIONS not in claim.metadata.annotations and COVER not in claim.metadata.annotations:
+        return result.tolerations
+    try:
+        devices = asked_of(claim)
+    except RulesError:
+        devices = claim.spec.devices
+    ways = (way.tolerations for name, way in ways_of(devices.requests) if name == result.request)
+    return next(ways, result.tolerations)
+
+
+def _meaning(spec: PodSpec, rules: Rules) -> Meaning:
+    problems = [str(RulesError(*problem)) for problem in rules.problems]
+    affinity = spec.affinity
+    if rules.affinity is not None:
+        native = (affinity and affinity.node_affinity) or NodeAffinity()
+        try:
+            combined = _combined(native, rules.affinity)
+        except RulesError as error:
+            problems.append(str(error))
+            combined = _NO_NODE
+        affinity = replace(affinity or Affinity(), node_affinity=combined)
+    elif any(annotation == NODE_AFFINITY for annotation, _ in rules.problems):
+        affinity = replace(affinity or Affinity(), node_affinity=_NO_NODE)
+    tolerations = (*rules.tolerations, *without_cover(spec.tolerations, rules))
+    return Meaning(replace(spec, tolerations=tolerations, affinity=affinity), rules, "; ".join(problems))
+
+
+def _combined(native: NodeAffinity, rules: NodeAffinity) -> NodeAffinity:
+    return NodeAffinity(
+        _both(
+            native.required_during_scheduling_ignored_during_execution,
+            rules.required_during_scheduling_ignored_during_execution,
+        ),
+        (
+            *native.preferred_during_scheduling_ignored_during_execution,
+            *rules.preferred_during_scheduling_ignored_during_execution,
+        ),
+    )
+
+
+def _both(one: NodeSelector | None, other: NodeSelector | None) -> NodeSelector | None:
+    """A selector of the nodes that two selectors pick. Raises RulesError when it would have too many terms."""
+    if one is None or other is None:
+        return one if other is None else other
+    # An empty term picks no node, and must not get conditions that would make it pick some.
+    left, right = ([each for each in side.node_selector_terms if each != _EMPTY] for side in (one, other))
+    if len(left) * len(right) > MAX_TERMS:
+        product = f"{len(left)} terms of the object itself times {len(right)}"
+        raise RulesError(NODE_AFFINITY, f"{product} are more than {MAX_TERMS}")
+    return NodeSelector(tuple(_all_of(a, b) for a in left for b in right))
+
+
+def _all_of(one: NodeSelectorTerm, other: NodeSelectorTerm) -> NodeSelectorTerm:
+    return NodeSelectorTerm(
+        one.match_expressions + other.match_expressions,
+        one.match_fields + other.match_fields,
+        one.match_cel_expressions + other.match_cel_expressions,
+    )
+
+
+def _ruled_request(request: DeviceRequest, rules: DeviceRules) -> DeviceRequest:
+    if request.exactly is not None:
+        return replace(request, exactly=_ruled(request.exactly, request.name, rules))
+    ways = (_ruled(way, f"{request.name}/{way.name}", rules) for way in request.first_available)
+    return replace(request, first_available=tuple(ways))
+
+
+def _ruled(way: DeviceWay, name: str, rules: DeviceRules) -> DeviceWay:
+    own = rules.get(name, ()) if isinstance(rules, dict) else rules
+    return replace(way, tolerations=own + way.tolerations) if own else way

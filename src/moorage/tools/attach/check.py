@@ -1,0 +1,175 @@
+"""What a cluster has that attach mode needs or meets, and what will not work there."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from moorage.api import kinds
+from moorage.api.meaning import meaning
+from moorage.api.meta import Data, Object
+from moorage.api.pod import Pod
+from moorage.api.rules import POD_RULES
+from moorage.client import Client
+from moorage.client.errors import Forbidden
+from moorage.registry.pod.tolerations import WHITELIST
+from moorage.validation.attached import rule_errors
+
+_POD, _NAMESPACE = kinds.row("v1", "Pod"), kinds.row("v1", "Namespace")
+_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_OLDEST = (1, 27)
+_ENABLED = re.compile(r'kubernetes_feature_enabled\{name="(\w+)",[^}]*\} (\d)')
+_GATES = ("TaintTolerationComparisonOperators", "DRADeviceTaints", "DRADeviceTaintRules")
+
+RIGHTS: tuple[tuple[str, str, str, str], ...] = (
+    ("place pods", "", "pods", "get list watch"),
+    ("place pods", "", "pods/binding", "create"),
+    ("say why a pod waits", "", "pods/status", "patch"),
+    ("cover rules, and write deadlines", "", "pods", "patch"),
+    ("evict", "", "pods", "delete"),
+    ("know nodes", "", "nodes", "list watch"),
+    ("know whitelists of namespaces", "", "namespaces", "list watch"),
+    ("know volumes", "", "persistentvolumes", "list watch"),
+    ("bind volumes", "", "persistentvolumeclaims", "list watch update"),
+    ("know storage classes", "storage.k8s.io", "storageclasses", "list watch"),
+    ("allocate devices", "resource.k8s.io", "resourceclaims", "list watch patch"),
+    ("allocate devices", "resource.k8s.io", "resourceclaims/status", "patch"),
+    ("know devices", "resource.k8s.io", "resourceslices", "list watch"),
+    ("report events", "events.k8s.io", "events", "create patch"),
+    ("lead", "coordination.k8s.io", "leases", "get create update"),
+)
+"""What each right is for, its group and resource, and its verbs."""
+
+_SEES_NATIVELY = (
+    "sees native tolerations and affinity only: it may add nodes that rules refuse, and none for pods that wait for "
+    "taints which only their rules tolerate"
+)
+_COMPANIONS = {
+    "descheduler": "the descheduler's RemovePodsViolatingNodeTaints judges NoSchedule natively: it evicts pods that "
+    "their rules let stay, and they are placed again: exclude those taints or pods there",
+    "cluster-autoscaler": f"the cluster autoscaler {_SEES_NATIVELY}",
+    "karpenter": f"Karpenter {_SEES_NATIVELY}",
+}
+
+
+class Outcome(Enum):
+    """How a fact bears on attach mode."""
+
+    WORKS = "ok"
+    MIND = "mind"
+    FAILS = "fails"
+
+
+@dataclass(frozen=True, slots=True)
+class AttachFact:
+    """One fact about a cluster."""
+
+    outcome: Outcome
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.outcome.value:<6}{self.text}"
+
+
+async def check(client: Client, scheduler_name: str) -> list[AttachFact]:
+    """Everything that is known about a cluster without changing it."""
+    facts = [await _version(client), *await _rights(client), await _gates(client), await _device_rules(client)]
+    try:
+        pods = [msgspec.json.decode(each, type=Pod) for each in (await client.list(_POD)).items]
+        namespaces = [msgspec.json.decode(each, type=Object) for each in (await client.list(_NAMESPACE)).items]
+    except Forbidden:
+        return facts
+    return [*facts, *_companions(pods), *_ruled(pods, scheduler_name), *_whitelists(namespaces)]
+
+
+async def _version(client: Client) -> AttachFact:
+    data = await _get(client, "/version")
+    numbers = [int(re.sub(r"\D", "", str(data.get(name, ""))) or 0) for name in ("major", "minor")]
+    version = data.get("gitVersion", "unknown")
+    if tuple(numbers) < _OLDEST:
+        return AttachFact(Outcome.MIND, f"Kubernetes {version}: older than any that attach mode was tried with")
+    return AttachFact(Outcome.WORKS, f"Kubernetes {version}")
+
+
+async def _rights(client: Client) -> list[AttachFact]:
+    missing = []
+    for purpose, group, resource, verbs in RIGHTS:
+        name, _, subresource = resource.partition("/")
+        for verb in verbs.split():
+            asked = {"group": group, "resource": name, "subresource": subresource, "verb": verb}
+            review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
+            body = msgspec.json.encode({**review, "spec": {"resourceAttributes": asked}})
+            answer = await client.transport.request("POST", _REVIEWS, body, "application/json")
+            data: Data = msgspec.json.decode(answer.body) if answer.status < 300 else {}
+            if not data.get("status", {}).get("allowed"):
+                where = f"{resource}.{group}" if group else resource
+                missing.append(AttachFact(Outcome.FAILS, f"no right to {verb} {where}: cannot {purpose}"))
+    return missing or [AttachFact(Outcome.WORKS, "all rights that the scheduler and the evictors need")]
+
+
+async def _gates(client: Client) -> AttachFact:
+    answer = await client.transport.request("GET", "/metrics")
+    if answer.status != 200:
+        return AttachFact(Outcome.MIND, "the gates of the API server are not known: /metrics may not be read")
+    on = {name for name, value in _ENABLED.findall(answer.body.decode(errors="replace")) if value == "1"}
+    shown = ", ".join(f"{name}={'true' if name in on else 'false'}" for name in _GATES)
+    return AttachFact(Outcome.WORKS, f"gates of the API server: {shown}; rules in annotations need none")
+
+
+async def _device_rules(client: Client) -> AttachFact:
+    for version in ("v1", "v1beta2", "v1alpha3"):
+        served = await _get(client, f"/apis/resource.k8s.io/{version}")
+        if any(each.get("name") == "devicetaintrules" for each in served.get("resources", ())):
+            return AttachFact(Outcome.WORKS, f"DeviceTaintRules are served (resource.k8s.io/{version})")
+    return AttachFact(Outcome.MIND, "no DeviceTaintRules: only the taints that drivers publish count for devices")
+
+
+def _companions(pods: Iterable[Pod]) -> Iterator[AttachFact]:
+    images = {container.image for pod in pods for container in pod.spec.containers}
+    for name, sentence in _COMPANIONS.items():
+        if any(name in image.rpartition("/")[2] for image in images):
+            yield AttachFact(Outcome.MIND, sentence)
+    names = Counter(pod.spec.scheduler_name for pod in pods if pod.spec.scheduler_name)
+    if len(names) > 1:
+        shown = ", ".join(f"{name} ({count} pods)" for name, count in names.most_common())
+        text = f"several schedulers: {shown}: two that fill the same node at the same moment can overcommit it"
+        yield AttachFact(Outcome.MIND, text)
+
+
+def _ruled(pods: Iterable[Pod], scheduler_name: str) -> Iterator[AttachFact]:
+    for pod in pods:
+        known = meaning(pod.spec, pod.metadata.annotations)
+        if known is None or not any(name in pod.metadata.annotations for name in POD_RULES):
+            continue
+        where = f"pod {pod.metadata.namespace}/{pod.metadata.name}"
+        if problem := known.problem or "; ".join(map(str, rule_errors(known.rules))):
+            yield AttachFact(Outcome.FAILS, f"{where}: {problem}")
+        elif pod.spec.scheduler_name != scheduler_name:
+            name = pod.spec.scheduler_name or "default-scheduler"
+            yield AttachFact(Outcome.MIND, f"{where} has rules but schedulerName {name}: nobody places it by them")
+        if any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references):
+            text = "is of a DaemonSet, whose stock controller judges nodes natively: `moorage convert` covers that"
+            yield AttachFact(Outcome.MIND, f"{where} {text}")
+
+
+def _whitelists(namespaces: Iterable[Object]) -> Iterator[AttachFact]:
+    named = [each.metadata.name for each in namespaces if WHITELIST in each.metadata.annotations]
+    if named:
+        text = f"rules and their cover must be within the toleration whitelist of {', '.join(sorted(named))}"
+        yield AttachFact(Outcome.MIND, text)
+
+
+async def _get(client: Client, path: str) -> dict[str, Any]:
+    """The object at a path; empty when there is none that can be read."""
+    answer = await client.transport.request("GET", path)
+    try:
+        data = msgspec.json.decode(answer.body) if answer.status == 200 else {}
+    except msgspec.DecodeError:
+        return {}
+    return data if isinstance(data, dict) else {}

@@ -1,0 +1,127 @@
+"""The pods under rules of a running cluster, and how their covers are retired."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+import msgspec
+from msgspec.structs import replace
+
+from moorage.api import kinds
+from moorage.api.cluster import Lease
+from moorage.api.meta import Data
+from moorage.api.pod import Pod, Toleration
+from moorage.api.rules import COVER, POD_RULES, Rules, rules_of, text_of
+from moorage.client import Client, Missing
+from moorage.client.client import JSON_PATCH
+from moorage.match.tolerations import NO_EXECUTE
+from moorage.tools.attach.run import LEASES
+
+_POD, _LEASE = kinds.row("v1", "Pod"), kinds.row("coordination.k8s.io/v1", "Lease")
+LEASE_NAMESPACE = "kube-system"
+_EVICTION = "DisruptionTarget"
+
+
+@dataclass(frozen=True, slots=True)
+class RuledPod:
+    """A pod with rules, or with the cover of rules."""
+
+    pod: Pod
+    rules: Rules
+
+    @property
+    def name(self) -> str:
+        """Namespace and name."""
+        return f"{self.pod.metadata.namespace}/{self.pod.metadata.name}"
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether there are rules, and not only the cover of rules that are gone."""
+        return any(name in self.pod.metadata.annotations for name in POD_RULES)
+
+    @property
+    def cover(self) -> tuple[int, ...]:
+        """The places of those of its native tolerations that are recorded as a cover."""
+        recorded = self.rules.cover or ()
+        return tuple(index for index, each in enumerate(self.pod.spec.tolerations) if each in recorded)
+
+
+async def ruled_pods(client: Client) -> list[RuledPod]:
+    """All pods with rules or a cover."""
+    pods = (msgspec.json.decode(each, type=Pod) for each in (await client.list(_POD)).items)
+    found = ((pod, rules_of(pod.metadata.annotations)) for pod in pods)
+    return [RuledPod(pod, rules) for pod, rules in found if rules is not None]
+
+
+async def leaders(client: Client) -> dict[str, str]:
+    """Who places and who evicts, by the lease; empty when nobody does."""
+    holders = {}
+    for name in LEASES:
+        try:
+            lease = msgspec.json.decode(await client.get(_LEASE, LEASE_NAMESPACE, name), type=Lease)
+            holders[name] = lease.spec.holder_identity or ""
+        except Missing:
+            holders[name] = ""
+    return holders
+
+
+def states(pods: Iterable[RuledPod], scheduler_name: str) -> Counter[str]:
+    """How many pods under rules are in each state."""
+    return Counter(state for each in pods for state in _states(each, scheduler_name))
+
+
+def _states(ruled: RuledPod, scheduler_name: str) -> Iterator[str]:
+    pod = ruled.pod
+    if not ruled.has_rules:
+        yield "whose rules are gone"
+    if pod.spec.scheduler_name != scheduler_name:
+        yield "that another scheduler places, without their rules"
+    if not pod.spec.node_name:
+        yield "that wait"
+    elif "moorage.dev/evict-at" in pod.metadata.annotations:
+        yield "that must leave at a time that is set"
+    elif any(each.type == _EVICTION and each.status == "True" for each in pod.status.conditions):
+        yield "that leave"
+    else:
+        yield "on a node"
+
+
+async def expire_covers(client: Client, pods: Iterable[RuledPod], seconds: int) -> AsyncIterator[RuledPod]:
+    """Set how long the recorded cover of each pod tolerates, so that whoever evicts natively decides after that."""
+    for ruled in pods:
+        if patch := _expiry(ruled, seconds):
+            metadata = ruled.pod.metadata
+            with suppress(Missing):
+                await client.patch(_POD, metadata.namespace, metadata.name, patch, form=JSON_PATCH)
+                yield ruled
+
+
+def _expiry(ruled: RuledPod, seconds: int) -> list[Data]:
+    pod, places = ruled.pod, ruled.cover
+    lasting = [index for index in places if _may_end(pod.spec.tolerations[index])]
+    if not lasting:
+        return []
+    expired = tuple(replace(pod.spec.tolerations[index], toleration_seconds=seconds) for index in lasting)
+    rest = tuple(pod.spec.tolerations[index] for index in places if index not in lasting)
+    patch: list[Data] = [{"op": "test", "path": "/metadata/uid", "value": pod.metadata.uid}]
+    for index, toleration in zip(lasting, expired, strict=True):
+        place, before = f"/spec/tolerations/{index}", msgspec.to_builtins(pod.spec.tolerations[index])
+        patch.append({"op": "test", "path": place, "value": before})
+        patch.append({"op": "add", "path": f"{place}/tolerationSeconds", "value": toleration.toleration_seconds})
+    path = f"/metadata/annotations/{COVER.replace('/', '~1')}"
+    return [*patch, {"op": "add", "path": path, "value": text_of((*expired, *rest))}]
+
+
+def _may_end(toleration: Toleration) -> bool:
+    """Only what is for eviction alone may have seconds; a DaemonSet's cover of all effects may not."""
+    return toleration.effect == NO_EXECUTE and toleration.toleration_seconds is None
+
+
+async def forget_leases(client: Client) -> None:
+    """Remove the leases of attach mode."""
+    for name in LEASES:
+        with suppress(Missing):
+            await client.delete(_LEASE, LEASE_NAMESPACE, name)

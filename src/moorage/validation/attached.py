@@ -1,0 +1,150 @@
+"""What rules in annotations are refused for: what admission says to the fields that they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import lru_cache
+
+from moorage.api import kinds
+from moorage.api.meaning import meaning, without_cover
+from moorage.api.meta import Object
+from moorage.api.placementrules import ways_of
+from moorage.api.pod import Affinity, Pod, PodSpec
+from moorage.api.resource import (
+    DeviceClaim,
+    DeviceRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimSpec,
+    ResourceClaimTemplate,
+)
+from moorage.api.rules import (
+    DEVICE_TOLERATIONS,
+    NODE_AFFINITY,
+    TOLERATIONS,
+    Annotations,
+    Rules,
+    RulesError,
+    TolerationList,
+    device_rules,
+    rules_of,
+    volume_rules,
+)
+from moorage.api.volume import PersistentVolume, PersistentVolumeSpec
+from moorage.features import ALL_ON
+from moorage.validation import admission_errors
+from moorage.validation.field import OMITTED, FieldError, invalid
+from moorage.validation.rules import Breaches
+
+_METADATA = "metadata.annotations"
+
+
+def attached_errors(item: Object) -> list[FieldError]:
+    """Everything that is wrong with the rules in the annotations of an object, or of its pod template."""
+    kind = kinds.of(item)
+    if metadata := kind.pod_metadata_of(item):
+        return _under(kind.pod_metadata, _pod_errors(kind.pod_spec_of(item) or PodSpec(), metadata.annotations))
+    if isinstance(item, PersistentVolume):
+        return list(_volume_errors(item))
+    if isinstance(item, ResourceClaim):
+        return list(claim_errors(item.metadata.annotations, item.spec.devices))
+    if isinstance(item, ResourceClaimTemplate):
+        errors = claim_errors(item.spec.metadata.annotations, item.spec.spec.devices)
+        return _under("spec.metadata", errors)
+    return []
+
+
+@lru_cache(maxsize=1024)
+def rule_errors(rules: Rules) -> tuple[FieldError, ...]:
+    """What is wrong with the rules of a pod, all gates on: a gate that is off in a component is no fault of a rule."""
+    unreadable = (_unreadable(RulesError(*problem)) for problem in rules.problems)
+    errors = admission_errors(_as_pod(rules), ALL_ON)
+    return (*unreadable, *(replace(error, field=_in_annotation(error.field)) for error in errors))
+
+
+def attached_advice(item: Object, advise: Callable[[Object], Breaches]) -> Breaches:
+    """What is legal and probably wrong with the rules of an object or of its pod template, where they stand."""
+    kind = kinds.of(item)
+    metadata = kind.pod_metadata_of(item)
+    rules = rules_of(metadata.annotations) if metadata else None
+    if rules is not None:
+        for path, message in advise(_as_pod(rules)):
+            yield _in_annotation(path).replace("metadata", kind.pod_metadata, 1), message
+
+
+def judged_tolerations(spec: PodSpec, annotations: Annotations) -> TolerationList:
+    """The tolerations by which a pod that runs may stay. Rules that are refused do not count."""
+    rules = rules_of(annotations)
+    if rules is None:
+        return spec.tolerations
+    native = without_cover(spec.tolerations, rules)
+    place = _place(TOLERATIONS)
+    if any(error.field == _METADATA or error.field.startswith(place) for error in rule_errors(rules)):
+        return native
+    return rules.tolerations + native
+
+
+def claim_errors(annotations: Annotations, devices: DeviceClaim) -> Iterator[FieldError]:
+    """What is wrong with the rules of a claim."""
+    try:
+        rules = device_rules(annotations)
+    except RulesError as error:
+        yield _unreadable(error)
+        return
+    if not isinstance(rules, dict):
+        rules = {"": rules or ()}
+    elif unknown := sorted(rules.keys() - dict(ways_of(devices.requests)).keys()):
+        names = ", ".join(dict(ways_of(devices.requests)))
+        yield invalid(_place(DEVICE_TOLERATIONS), unknown[0], f"the claim has no such request: there are {names}")
+    for name, tolerations in rules.items():
+        request = DeviceRequest(exactly=ExactDeviceRequest(tolerations=tolerations))
+        claim = ResourceClaim(spec=ResourceClaimSpec(DeviceClaim((request,))))
+        here = f"{_place(DEVICE_TOLERATIONS)}{name and '.' + name}"
+        for found in admission_errors(claim, ALL_ON):
+            yield replace(found, field=found.field.replace("spec.devices.requests[0].exactly.tolerations", here))
+
+
+def _pod_errors(spec: PodSpec, annotations: Annotations) -> Iterator[FieldError]:
+    known = meaning(spec, annotations)
+    if known is not None:
+        yield from rule_errors(known.rules)
+        if known.problem and not known.rules.problems:
+            yield invalid(_place(NODE_AFFINITY), "", known.problem)
+
+
+def _volume_errors(volume: PersistentVolume) -> Iterator[FieldError]:
+    try:
+        affinity = volume_rules(volume.metadata.annotations)
+    except RulesError as error:
+        yield _unreadable(error)
+        return
+    if affinity is not None:
+        alone = PersistentVolume(spec=PersistentVolumeSpec(node_affinity=affinity))
+        for found in admission_errors(alone, ALL_ON):
+            yield replace(found, field=found.field.replace("spec.nodeAffinity", _place(NODE_AFFINITY)))
+
+
+def _as_pod(rules: Rules) -> Pod:
+    affinity = Affinity(rules.affinity) if rules.affinity else None
+    return Pod(spec=PodSpec(tolerations=rules.tolerations, affinity=affinity))
+
+
+def _in_annotation(field: str) -> str:
+    """Where a field of a pod stands that is made of rules."""
+    for native, annotation in (("spec.tolerations", TOLERATIONS), ("spec.affinity.nodeAffinity", NODE_AFFINITY)):
+        if field.startswith(native):
+            return _place(annotation) + field.removeprefix(native)
+    return _METADATA
+
+
+def _unreadable(error: RulesError) -> FieldError:
+    return invalid(_place(error.annotation), OMITTED, error.problem)
+
+
+def _place(annotation: str) -> str:
+    return f"{_METADATA}[{annotation}]"
+
+
+def _under(path: str, errors: Iterable[FieldError]) -> list[FieldError]:
+    return [replace(error, field=error.field.replace("metadata", path, 1)) for error in errors]

@@ -1,0 +1,231 @@
+"""Attach mode: rules in annotations, on a cluster whose own components know nothing of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from moorage.api import kinds, manifests
+from moorage.api.rules import COVER, TOLERATIONS
+from moorage.apiserver.run import APIServer
+from moorage.client.clock import FastClock
+from moorage.demo.player import OwnHands, Player, Saw
+from moorage.demo.stories import STORIES, NotAdmitted
+from moorage.tools.attach.run import AttachSettings, run_attached
+from moorage.tools.convert import all_to_annotations
+from tests.live.conftest import ROOT
+from tests.live.stock import stock_cluster
+from tests.plane import create, eventually, node, pod, read, read_all
+
+Data = dict[str, Any]
+EXAMPLES = ROOT / "examples"
+NODE, POD = kinds.row("v1", "Node"), kinds.row("v1", "Pod")
+SLA = "example.com/sla"
+
+
+@asynccontextmanager
+async def attached(server: APIServer, clock: FastClock | None = None, **told: Any) -> AsyncIterator[None]:
+    running = asyncio.create_task(run_attached(server.client("attach"), AttachSettings(**told), clock))
+    try:
+        yield
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+def converted(folder: Path, into: Path) -> Path:
+    """The manifests of all stories in the form that a stock API server takes."""
+    for story in STORIES:
+        documents = [document.data for document in manifests.read([str(folder / story.folder)])]
+        (into / story.folder).mkdir()
+        objects = all_to_annotations(documents, "moorage")
+        (into / story.folder / "manifests.json").write_bytes(b"\n".join(map(msgspec.json.encode, objects)))
+    return into
+
+
+async def test_every_story_comes_true_beside_a_stock_cluster(tmp_path: Path) -> None:
+    clock = FastClock()
+    (tmp_path / "examples").mkdir()
+    folder = converted(EXAMPLES, tmp_path / "examples")
+    async with stock_cluster(tmp_path / "data", clock) as server, attached(server, clock):
+        hands = OwnHands(server.client("person"), clock)
+        player = Player(hands, clock, folder)
+        wrong = []
+        for story in STORIES:
+            # A stock API server does not read annotations.
+            steps = tuple(step for step in story.steps if not isinstance(step, NotAdmitted))
+            wrong += [
+                f"{story.folder}: expected that {saw.expected}, but it is {saw.seen}"
+                async for saw in player.play(replace(story, steps=steps))
+                if isinstance(saw, Saw) and not saw.well
+            ]
+            await hands.clear(folder / story.folder)
+        assert wrong == []
+
+
+RULES = f"- {{key: {SLA}, operator: Gt, value: '950'}}"
+ALWAYS_TOLERATED = ("not-ready", "unreachable", "memory-pressure")
+WHITELIST = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"
+
+
+def ruled(name: str, rules: str = RULES, namespace: str = "default", **spec: Any) -> Data:
+    """A pod with rules for the scheduler that knows them."""
+    made = pod(name, namespace, schedulerName="moorage", terminationGracePeriodSeconds=0, **spec)
+    made["metadata"]["annotations"] = {TOLERATIONS: rules}
+    return made
+
+
+class Here:
+    """A person with a client, on a cluster with a node for each of some values of a taint."""
+
+    def __init__(self, server: APIServer) -> None:
+        self.client = server.client("person")
+
+    async def node(self, name: str, *taints: Data) -> None:
+        await create(self.client, node(name))
+        await self.taint(name, *taints)
+
+    async def taint(self, name: str, *taints: Data) -> None:
+        await self.client.patch(NODE, "", name, {"spec": {"taints": list(taints)}})
+
+    async def runs(self, name: str, namespace: str = "default") -> Data:
+        async def running() -> Data | None:
+            found = await read(self.client, "Pod", name, namespace)
+            return found if found["status"].get("phase") == "Running" else None
+
+        found: Data = await eventually(running)
+        return found
+
+    async def waits(self, name: str, saying: str, namespace: str = "default") -> str:
+        async def said() -> str:
+            found = await read(self.client, "Pod", name, namespace)
+            assert not found["spec"].get("nodeName")
+            conditions = found["status"].get("conditions") or ()
+            return next((each["message"] for each in conditions if saying in each.get("message", "")), "")
+
+        return str(await eventually(said))
+
+    async def names(self) -> set[str]:
+        return {each["metadata"]["name"] for each in await read_all(self.client, "Pod")}
+
+    async def gone(self, name: str) -> None:
+        async def missing() -> bool:
+            return name not in await self.names()
+
+        await eventually(missing)
+
+    async def annotate(self, name: str, **annotations: str | None) -> None:
+        await self.client.patch(POD, "default", name, {"metadata": {"annotations": annotations}})
+
+
+def sla(value: str, effect: str = "NoExecute", key: str = SLA) -> Data:
+    return {"key": key, "value": value, "effect": effect}
+
+
+async def test_a_pod_stays_as_long_as_its_rules_say_and_others_are_none_of_our_business(tmp_path: Path) -> None:
+    async with stock_cluster(tmp_path) as server, attached(server):
+        here = Here(server)
+        await here.node("good", sla("990"))
+        family = "[{key: 'readiness.k8s.io/*', operator: Exists}, {key: example.com/sla, operator: Exists}]"
+        for each in (
+            ruled("threshold"),
+            ruled("family", family),
+            pod("other", tolerations=[{"key": SLA, "operator": "Exists"}], terminationGracePeriodSeconds=0),
+        ):
+            await create(here.client, each)
+        for name in ("threshold", "family", "other"):
+            await here.runs(name)
+        covered = await here.runs("threshold")
+        assert covered["spec"]["tolerations"][0] == {"key": SLA, "operator": "Exists", "effect": "NoExecute"}
+        assert msgspec.json.decode(covered["metadata"]["annotations"][COVER]) == covered["spec"]["tolerations"][:1]
+        # A value that still matches moves nobody, and neither does a taint of a family that is tolerated.
+        await here.taint("good", sla("960"))
+        await create(here.client, ruled("later"))
+        await here.runs("later")
+        await here.taint("good", sla("960"), sla("", key="readiness.k8s.io/cni"))
+        await here.gone("later")
+        assert await here.names() == {"family"}, "only one tolerates that taint"
+        # What the others do not tolerate any more ends their stay, and only theirs.
+        await here.taint("good", sla("900"))
+        await create(here.client, pod("other", tolerations=[{"key": SLA, "operator": "Exists"}]))
+        await here.runs("other")
+        await create(here.client, ruled("threshold"))
+        await here.waits("threshold", "900 is not greater than 950")
+        # Rules that are deleted, or broken, after the pod was bound are no rules.
+        await here.annotate("family", **{TOLERATIONS: None})
+        await here.gone("family")
+        await here.taint("good", sla("990"))
+        await here.runs("threshold")
+        await here.annotate("threshold", **{TOLERATIONS: "- key: ["})
+        await here.gone("threshold")
+        await here.runs("other")
+
+
+async def test_an_evictor_that_is_killed_in_a_grace_period_does_not_extend_it(tmp_path: Path) -> None:
+    clock = FastClock()
+    async with stock_cluster(tmp_path, clock) as server:
+        here = Here(server)
+        rules = f"- {{key: {SLA}, operator: Lt, value: '950', effect: NoExecute, tolerationSeconds: 60}}"
+        async with attached(server, clock):
+            await here.node("good", sla("900"))
+            await create(here.client, ruled("limited", rules))
+            found = await here.runs("limited")
+
+            async def written() -> str:
+                now = await read(here.client, "Pod", "limited")
+                return str(now["metadata"]["annotations"].get("moorage.dev/evict-at", ""))
+
+            due = await eventually(written)
+            await clock.run_fast(40)
+        async with attached(server, clock):
+            assert await written() == due
+            await clock.run_fast(10)
+            assert (await read(here.client, "Pod", "limited"))["metadata"]["uid"] == found["metadata"]["uid"]
+            await clock.run_fast(15)
+            await here.gone("limited")
+
+
+async def test_rules_that_are_refused_keep_a_pod_from_being_placed_and_say_why(tmp_path: Path) -> None:
+    async with stock_cluster(tmp_path) as server, attached(server):
+        here = Here(server)
+        await here.node("free")
+        for name, rules, saying in (
+            ("unreadable", "- key: [", "annotation moorage.dev/tolerations: line 1"),
+            ("misspelt", "- {key: a, oprator: Exists}", "unknown field [0].oprator"),
+            ("refused", "- {key: a, operator: Gt, value: '0950'}", "must be a valid decimal integer in canonical form"),
+        ):
+            await create(here.client, ruled(name, rules))
+            await here.waits(name, saying)
+        await here.annotate("refused", **{TOLERATIONS: RULES})
+        await here.runs("refused")
+
+
+async def test_a_namespace_limits_rules_as_it_limits_tolerations(tmp_path: Path) -> None:
+    defaults = [{"key": f"node.kubernetes.io/{key}", "operator": "Exists"} for key in ALWAYS_TOLERATED]
+    entries = [{"key": SLA, "operator": "Gt", "value": "900"}, *defaults]
+    allowed = msgspec.json.encode(entries).decode()
+    async with stock_cluster(tmp_path, plugins=("PodTolerationRestriction",)) as server:
+        here = Here(server)
+        await here.node("free")
+        spaces = {"strict": ({"rules": "yes"}, {WHITELIST: allowed}), "without": ({}, {})}
+        for name, (labels, notes) in spaces.items():
+            metadata = {"name": name, "labels": labels, "annotations": notes}
+            await create(here.client, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        async with attached(server, rule_namespaces="rules=yes"):
+            await create(here.client, ruled("wide", f"- {{key: {SLA}, operator: Gt, value: '100'}}", "strict"))
+            await here.waits("wide", "rules conflict with the whitelist of namespace strict", "strict")
+            await create(here.client, ruled("narrow", RULES, "strict"))
+            message = await here.waits("narrow", "native tolerations (moorage.dev/cover)", "strict")
+            assert "conflict with its namespace whitelist" in message, "the API server refuses the cover"
+            entries.append({"key": SLA, "operator": "Exists", "effect": "NoExecute"})
+            patch = {"metadata": {"annotations": {WHITELIST: msgspec.json.encode(entries).decode()}}}
+            await here.client.patch(kinds.row("v1", "Namespace"), "", "strict", patch)
+            await here.runs("narrow", "strict")
+            await create(here.client, ruled("elsewhere", RULES, "without"))
+            await here.waits("elsewhere", "rules in annotations are not allowed in namespace without", "without")
