@@ -277,11 +277,11 @@ def _bytes(value: str, path: FieldPath, _: list[str]) -> str:
 
 
 def _time(value: str, path: FieldPath, _: list[str]) -> str:
-    return value if _is_canonical_time(value) else f"{_instant(value, path).isoformat(timespec='seconds')}Z"
+    return value if is_canonical_time(value) else f"{_instant(value, path).isoformat(timespec='seconds')}Z"
 
 
 @remember_short(4096)
-def _is_canonical_time(value: str) -> bool:
+def is_canonical_time(value: str) -> bool:
     """Whether a time is spelt as it is stored. The objects of one write have the same few times."""
     try:
         datetime.fromisoformat(value)
