@@ -38,7 +38,9 @@ def test_a_value_that_is_not_valid_is_not_copied(field: bytes) -> None:
     assert FIELDS.split(b"{%b}" % field) is None
 
 
-@pytest.mark.parametrize("field", [b'"ip":""', b'"ip":"\\u0031"', b'"ip":1', b'"other":"10.0.0.1"', b'"a\\"ip":"x"'])
+@pytest.mark.parametrize(
+    "field", [b'"ip":""', b'"ip":"\\u0031"', b'"ip":1', b'"other":"10.0.0.1"', b'"ip":"10.0.0.1\\n"']
+)
 def test_what_is_not_a_plain_text_of_a_copied_field_stays_where_it_is(field: bytes) -> None:
     assert FIELDS.split(b"{%b}" % field) == ((b"{%b}" % field,), [], [])
 

@@ -10,6 +10,7 @@ from moorage.bounded import Bounded
 from moorage.registry.schema import is_canonical_time
 
 _RECIPES, _SEEN = 256, 1024
+_is_fraction = re.compile(rb"\d{6}Z").fullmatch
 _WORD = rb"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 
 ValueCheck = Callable[[bytes], object]
@@ -23,6 +24,7 @@ def _matches(pattern: bytes) -> ValueCheck:
 is_address = _matches(rb"(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}")
 is_container_id = _matches(rb"[a-z-]+://[0-9a-f]{64}")
 is_name = _matches(rb"(?!.{254})%b(?:\.%b)*" % (_WORD, _WORD))
+is_hex = _matches(rb"[0-9a-f]{32}")
 is_number = _matches(rb"\d+")
 is_sentence = _matches(rb".* .*")
 is_uid = _matches(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -31,6 +33,11 @@ is_uid = _matches(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 def is_time(value: bytes) -> bool:
     """Whether a value is a time as it is stored."""
     return is_canonical_time(value.decode())
+
+
+def is_micro_time(value: bytes) -> bool:
+    """Whether a value is a time with microseconds as it is stored."""
+    return value[19:20] == b"." and _is_fraction(value[20:]) is not None and is_time(value[:19] + b"Z")
 
 
 class SplitText(NamedTuple):
@@ -47,10 +54,15 @@ class CopiedFields:
     """Fields of which the server validates the syntax, and then only compares, sorts and copies their values."""
 
     def __init__(self, checks: Mapping[str, ValueCheck]) -> None:
-        self._checks = {name.encode(): check for name, check in checks.items()}
-        self._ordered = {name for name, check in self._checks.items() if check in (is_time, is_address)}
+        # As a field, and within the name of an element of managed fields: k:{\"ip\":\"10.0.0.1\"}
+        spellings = [
+            (form % name.encode(), check) for name, check in checks.items() for form in (b'%b":"', b'%b\\":\\"')
+        ]
+        self._checks = dict(spellings)
+        self._ordered = {name for name, check in spellings if check in (is_time, is_address, is_uid)}
         # Printable ASCII without quotes and backslashes is the same text in JSON, however it is written.
-        self._field = re.compile(rb'(?<!\\)"(%b)":"([ !#-\[\]-~]+)"' % b"|".join(self._checks))
+        names = b"|".join(map(re.escape, self._checks))
+        self._field = re.compile(rb'"(%b)([ !#-\[\]-~]+)(?=\\?")' % names)
 
     def split(self, text: bytes) -> SplitText | None:
         """A text split at the values of these fields; None when one of them is not valid."""

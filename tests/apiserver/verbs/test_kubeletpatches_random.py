@@ -1,20 +1,22 @@
-"""The oracle of recipes for statuses is the long way: the same pods, byte for byte, after random patches."""
+"""The oracle of recipes for patches is the long way: the same objects, byte for byte, after random patches."""
 
 from __future__ import annotations
 
 import random
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import pytest
 
 from moorage.apiserver.base.recipes import Recipes
 from moorage.apiserver.run import APIServer
-from moorage.apiserver.verbs.podstatuses import status_write
 from moorage.client.clock import ManualClock, timestamp
 from tests.apiserver.asked import MERGE, Asked
 from tests.plane import api_server
@@ -24,7 +26,7 @@ PODS = "/api/v1/namespaces/default/pods"
 START = datetime(2026, 1, 1, tzinfo=UTC)
 ADDRESSES = ("10.0.0.1", "10.0.0.10", "10.0.0.2", "9.9.9.9", "fd00::1", "10.0.0.256", "")
 LATEST, VERSION = "latest-version", re.compile(rb'"resourceVersion":"(\d+)"')
-OWN = re.compile(rb'(uid|resourceVersion)(\\*":\\*")[^"\\]*')
+OWN = re.compile(rb'(uid(?!\\*":\\*"0{8}-)|resourceVersion)(\\*":\\*")[^"\\]*')
 SORTS = 20
 IDS = tuple(f"hollow://{sha256(name.encode()).hexdigest()}" for name in "abc")
 SPECS: tuple[Data, ...] = (
@@ -100,50 +102,102 @@ class Kubelet:
         return status
 
 
+class Twins:
+    """Two servers that are told the same: one may use recipes, the other one goes the long way."""
+
+    def __init__(self, fast: Twin, slow: Twin, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._fast, self._slow = fast, slow
+        self._monkeypatch = monkeypatch
+        self.replayed = 0
+
+    async def __call__(self, method: str, path: str, sent: Data | None) -> Data:
+        """What both answer."""
+        with self._monkeypatch.context() as patched:
+            patched.setattr(Recipes, "get", self._counted(Recipes.get))
+            outcome = await self._fast(method, path, sent)
+        with self._monkeypatch.context() as patched:
+            patched.setattr("moorage.apiserver.verbs.patch.kubelet_patch", self._never)
+            assert await self._slow(method, path, sent) == outcome, (method, path, sent)
+        answer: Data = msgspec.json.decode(outcome[1])
+        return answer
+
+    def _counted(self, get: Any) -> Any:
+        def counted(recipes: Recipes, sort: Any) -> Any:
+            found = get(recipes, sort)
+            self.replayed += found is not None
+            return found
+
+        return counted
+
+    async def _never(self, *_: object) -> None:
+        return None
+
+
+@asynccontextmanager
+async def both(folder: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Twins]:
+    async with api_server(folder / "fast", clock=clock) as fast, api_server(folder / "slow", clock=clock) as slow:
+        yield Twins(Twin(fast), Twin(slow), monkeypatch)
+
+
 @pytest.mark.seeded
 @pytest.mark.parametrize("seed", range(2))
 async def test_a_recipe_makes_of_a_pod_what_the_long_way_makes_of_it(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock, replayed = ManualClock(START), 0
+    clock = ManualClock(START)
     kubelet = Kubelet(seed, clock)
-    get = Recipes.get
-
-    async def never(*_: object) -> None:
-        return None
-
-    def counted(self: Recipes, sort: Any) -> Any:
-        nonlocal replayed
-        found: Any = get(self, sort)
-        replayed += found is not None
-        return found
-
-    monkeypatch.setattr(Recipes, "get", counted)
-    async with (
-        api_server(tmp_path / "fast", clock=clock) as fast_server,
-        api_server(tmp_path / "slow", clock=clock) as slow_server,
-    ):
-        fast, slow = Twin(fast_server), Twin(slow_server)
-
-        async def both(method: str, path: str, sent: Data | None) -> Data:
-            monkeypatch.setattr("moorage.apiserver.verbs.patch.status_write", status_write)
-            outcome = await fast(method, path, sent)
-            monkeypatch.setattr("moorage.apiserver.verbs.patch.status_write", never)
-            assert await slow(method, path, sent) == outcome, (method, path, sent)
-            answer: Data = msgspec.json.decode(outcome[1])
-            return answer
-
+    async with both(tmp_path, clock, monkeypatch) as ask:
         for number in range(300):
             name = f"pod-{number}"
             labels = {"ip": "10.0.0.1"} if kubelet.random.random() < 0.2 else {}
             spec = kubelet.random.choice(SPECS)
-            await both("POST", PODS, {"metadata": {"name": name, "labels": labels}, "spec": spec})
+            await ask("POST", PODS, {"metadata": {"name": name, "labels": labels}, "spec": spec})
             binding = {"metadata": {"name": name}, "target": {"name": f"node-{number % 7}"}}
-            await both("POST", f"{PODS}/{name}/binding", binding)
+            await ask("POST", f"{PODS}/{name}/binding", binding)
             for _ in range(kubelet.random.choice((1, 1, 2, 3))):
                 clock.advance(kubelet.random.choice((0, 0, 1)))
-                pod = await both("GET", f"{PODS}/{name}", None)
+                pod = await ask("GET", f"{PODS}/{name}", None)
                 query = "?fieldManager=kubelet" if kubelet.random.random() < 0.1 else ""
-                await both("PATCH", f"{PODS}/{name}/status{query}", kubelet.patch(pod))
-                await both("GET", f"{PODS}/{name}", None)
-    assert replayed > 20
+                await ask("PATCH", f"{PODS}/{name}/status{query}", kubelet.patch(pod))
+                await ask("GET", f"{PODS}/{name}", None)
+        assert ask.replayed > 20
+
+
+@pytest.mark.seeded
+async def test_a_recipe_makes_of_a_node_and_its_lease_what_the_long_way_makes_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, randomly = ManualClock(START), random.Random(1)
+    leases, nodes = "/apis/coordination.k8s.io/v1/namespaces/default/leases", "/api/v1/nodes"
+
+    def lease(name: str) -> Data:
+        micro = timestamp(clock.now(), micro=True)
+        time = randomly.choice((micro, micro, micro, "2026-01-01T00:00:00.123456Z", "2026-01-01T00:00:00.1Z"))
+        holder = randomly.choice((name, name, name, "v1", "twin", "Not a name"))
+        return {"holderIdentity": holder, "leaseDurationSeconds": randomly.choice((40, 40, 40, 0)), "renewTime": time}
+
+    def status(name: str) -> Data:
+        now, uid = timestamp(clock.now()), str(UUID(int=randomly.randrange(4)))
+        times = {"lastHeartbeatTime": now, "lastTransitionTime": randomly.choice((now, timestamp(START)))}
+        addresses = [("InternalIP", randomly.choice(ADDRESSES)), ("Hostname", randomly.choice((name, "status")))]
+        return {
+            "addresses": [{"type": sort, "address": address} for sort, address in addresses],
+            "nodeInfo": {"machineID": uid.replace("-", ""), "systemUUID": uid, "bootID": uid},
+            "conditions": [{"type": "Ready", "status": randomly.choice(("True", "True", "False")), **times}],
+        }
+
+    async with both(tmp_path, clock, monkeypatch) as ask:
+        for number in range(80):
+            name = f"node-{number}"
+            await ask("POST", nodes, {"metadata": {"name": name}, "spec": randomly.choice(({}, {"podCIDR": ""}))})
+            owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": str(UUID(int=number % 3))}
+            owned = {"name": name, "ownerReferences": [owner]}
+            await ask("POST", leases, {"metadata": owned, "spec": {**lease(name), "leaseDurationSeconds": 40}})
+            for _ in range(3):
+                clock.advance(randomly.choice((0, 0.3, 1)))
+                await ask("GET", f"{leases}/{name}", None)
+                await ask("PATCH", f"{leases}/{name}", {"metadata": {"resourceVersion": LATEST}, "spec": lease(name)})
+                await ask("GET", f"{nodes}/{name}", None)
+                patch = {"metadata": {"resourceVersion": LATEST}, "status": status(name)}
+                await ask("PATCH", f"{nodes}/{name}/status", patch)
+        assert ask.replayed > 60
