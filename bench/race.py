@@ -1,5 +1,8 @@
 """How fast a control plane binds pods: nodes, then pods over HTTPS from 32 connections, until each has its node.
 
+Beside the rate it prints the processor time a pod: of the server until all pods are bound, and from then until hollow
+kubelets have them all running, with their events; and of this program, which runs on the same machine.
+
 The same load was run on the same sort of machine against Kubernetes v1.36 (kube-apiserver, etcd, kube-scheduler):
 pods bound a second, of two runs the faster.
 """
@@ -11,7 +14,7 @@ import asyncio
 import ssl
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import aiohttp
 import msgspec
@@ -74,6 +77,43 @@ def pod(number: int, case: str) -> Data:
     return {"metadata": {"name": f"race-{number}"}, "spec": {"containers": [container], **SPECS[case]}}
 
 
+class _Metadata(msgspec.Struct):
+    name: str
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    node_name: str = ""
+
+
+class _Status(msgspec.Struct):
+    phase: str = ""
+
+
+class _Pod(msgspec.Struct):
+    metadata: _Metadata
+    spec: _Spec
+    status: _Status
+
+
+class _Line(msgspec.Struct):
+    object: _Pod
+
+
+_read_line = msgspec.json.Decoder(_Line).decode
+
+
+class Timing(NamedTuple):
+    """Seconds until all pods were created and until all were bound, and processor seconds: of the server until all
+    were bound, from then until all were running, and of the load generator until all were bound.
+    """
+
+    created: float
+    bound: float
+    binding: float
+    running: float
+    load: float
+
+
 class Load:
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self._session = session
@@ -102,12 +142,12 @@ class Load:
             each["metadata"].pop("resourceVersion")
         await self.send("PUT", ((f"/api/v1/nodes/{each['metadata']['name']}", each) for each in wanted))
 
-    async def bind_all(self, case: str, count: int) -> tuple[float, float]:
-        """Seconds until all pods were created, and until all had a node."""
+    async def run_all(self, case: str, count: int, server: Serving) -> Timing:
+        """Create pods, and wait until all of them have a node, and until all of them run."""
         path = "/api/v1/namespaces/default/pods"
         async with self._session.get(f"{path}?limit=1") as answer:
             version = msgspec.json.decode(await answer.read())["metadata"]["resourceVersion"]
-        ready, bound = asyncio.Event(), set()
+        ready, all_bound, bound, running = asyncio.Event(), asyncio.Event(), set[str](), set[str]()
 
         async def watch() -> None:
             async with self._session.get(f"{path}?watch=1&resourceVersion={version}") as stream:
@@ -116,19 +156,25 @@ class Load:
                 async for chunk in stream.content.iter_any():
                     *lines, rest = (rest + chunk).split(b"\n")
                     for line in lines:
-                        found = msgspec.json.decode(line)["object"]
-                        if found["spec"].get("nodeName"):
-                            bound.add(found["metadata"]["name"])
+                        pod = _read_line(line).object
+                        if pod.spec.node_name:
+                            bound.add(pod.metadata.name)
+                        if pod.status.phase == "Running":
+                            running.add(pod.metadata.name)
                     if len(bound) >= count:
+                        all_bound.set()
+                    if len(running) >= count:
                         return
 
         watching = asyncio.create_task(watch())
         await ready.wait()
-        start = time.perf_counter()
+        start, used, own = time.perf_counter(), server.processor_seconds(), time.process_time()
         await self.send("POST", ((path, pod(number, case)) for number in range(count)))
         created = time.perf_counter() - start
-        await asyncio.wait_for(watching, 300)
-        return created, time.perf_counter() - start
+        await asyncio.wait_for(all_bound.wait(), 300)
+        seconds, bound_at, own = time.perf_counter() - start, server.processor_seconds(), time.process_time() - own
+        await asyncio.wait_for(watching, 600)
+        return Timing(created, seconds, bound_at - used, server.processor_seconds() - bound_at, own)
 
 
 async def race(server: Serving, case: str, nodes: int, pods: int) -> float:
@@ -140,11 +186,21 @@ async def race(server: Serving, case: str, nodes: int, pods: int) -> float:
         load = Load(session)
         await load.ready_nodes(case, nodes)
         await asyncio.sleep(2)
-        created, seconds = await load.bind_all(case, pods)
-    rate = pods / seconds
+        timing = await load.run_all(case, pods, server)
+    rate = pods / timing.bound
     ratio = f"{rate / KUBERNETES[case]:.1f} × Kubernetes" if case in KUBERNETES else ""
+    processor = "  ".join(
+        f"{what} {seconds / pods * 1e6:.0f} µs"
+        for what, seconds in (
+            ("create → bound", timing.binding),
+            ("bound → Running", timing.running),
+            ("(load generator", timing.load),
+        )
+    )
     print(
-        f"{case:10}{pods / created:10,.0f} created/s{rate:10,.0f} bound/s{server.memory():8.0f} MB  {ratio}", flush=True
+        f"{case:10}{pods / timing.created:10,.0f} created/s{rate:10,.0f} bound/s{server.memory():8.0f} MB  {ratio}\n"
+        f"{'':10}processor time a pod: {processor} until bound)",
+        flush=True,
     )
     return rate
 

@@ -101,6 +101,25 @@ async def test_an_informer_follows_additions_changes_and_deletions(tmp_path: Pat
         await informers.stop()
 
 
+async def test_components_of_one_process_share_the_objects_that_they_hear_of(tmp_path: Path) -> None:
+    async with api_server(tmp_path) as server:
+        several = [Informers(server.client(component)) for component in ("scheduler", "controllers")]
+        first, second = (informers.of(Pod) for informers in several)
+        for informers in several:
+            await informers.start()
+        for number in range(20):
+            await create(server.client("tests"), pod(f"web-{number}"))
+
+        async def known() -> bool:
+            return len(first) == len(second) == 20
+
+        await eventually(known)
+        shared = [item for item in first if second.get("default", item.metadata.name) is item]
+        assert len(shared) == 20
+        for informers in several:
+            await informers.stop()
+
+
 async def test_a_change_between_list_and_watch_is_not_missed(tmp_path: Path, connect: Connect) -> None:
     async with api_server(tmp_path) as server:
         client = connect(server)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from functools import lru_cache
@@ -23,6 +24,7 @@ MERGE, STRATEGIC, JSON_PATCH = (
     "application/json-patch+json",
 )
 _PODS = kinds.row("v1", "Pod")
+_Read = TypeVar("_Read")
 _PAGE_SIZE = 5000
 MAX_LINE = 8 << 20
 """How many bytes an event of a watch may have: twice as many as the largest object."""
@@ -38,11 +40,29 @@ class Listing(NamedTuple):
     revision: str
 
 
-class ObjectEvent(msgspec.Struct, frozen=True):
-    """One event of a watch: ADDED, MODIFIED, DELETED or BOOKMARK, and the object."""
-
+class _EventLine(msgspec.Struct, frozen=True):
     type: str
     object: msgspec.Raw
+
+
+class ObjectEvent:
+    """One event of a watch: ADDED, MODIFIED, DELETED or BOOKMARK, and the object."""
+
+    __slots__ = ("_decoded", "_reader", "object", "type")
+
+    def __init__(self, line: _EventLine) -> None:
+        self.type = line.type
+        self.object = line.object
+        self._reader: Callable[[msgspec.Raw], Any] | None = None
+        self._decoded: Any = None
+
+    def decoded(self, reader: Callable[[msgspec.Raw], _Read]) -> _Read:
+        """The object as a reader decodes it, the same one for all watches in this process that use this reader."""
+        if self._reader is not reader:
+            self._decoded = reader(self.object)
+            self._reader = reader
+        decoded: _Read = self._decoded
+        return decoded
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
@@ -57,8 +77,10 @@ class _List(msgspec.Struct):
 
 _encode = msgspec.json.Encoder().encode
 _read_list = msgspec.json.Decoder(_List).decode
-_read_line = msgspec.json.Decoder(ObjectEvent).decode
-_Read = TypeVar("_Read")
+_read_line = msgspec.json.Decoder(_EventLine).decode
+_SHARED = 1 << 20
+_LATEST: deque[tuple[bytes, Sequence[ObjectEvent]]] = deque(maxlen=8)
+"""The last chunks that watches in this process have read. Those on our own server get the same chunks, one by one."""
 
 
 def path(kind: Kind, namespace: str = "", name: str = "", subresource: str = "", version: str = "") -> str:
@@ -141,10 +163,10 @@ class Client:
         }  # fmt: skip
         async with (
             self.transport.stream(_target(self._path(kind, namespace), query)) as chunks,
-            aclosing(_lines(chunks)) as batches,
+            aclosing(_whole_lines(chunks)) as batches,
         ):
-            async for lines in batches:
-                batch = [_read(_read_line, line) for line in lines if line]
+            async for text in batches:
+                batch = _events_of(text)
                 for number, event in enumerate(batch):
                     if event.type == "ERROR":
                         if number:
@@ -235,23 +257,34 @@ class Client:
         return answer.body
 
 
-async def _lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[Sequence[bytes], None]:
+async def _whole_lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
     """The lines of a stream, those that end in one chunk together. Raises Unavailable when one does not end."""
     begun: list[bytes] = []
     size = 0
     async for chunk in chunks:
         if not size and chunk.endswith(b"\n"):  # whole lines, as our own server sends them
-            yield chunk.split(b"\n")
+            yield chunk
             continue
-        first, newline, more = chunk.partition(b"\n")
-        begun.append(first)
-        size += len(first)
-        if size > MAX_LINE:
+        first = chunk.find(b"\n")
+        if size + (len(chunk) if first < 0 else first) > MAX_LINE:
             raise errors.Unavailable(502, "BadGateway", f"an event of the watch is longer than {MAX_LINE >> 20} MiB")
+        lines, newline, rest = chunk.rpartition(b"\n")
         if newline:
-            *lines, rest = more.split(b"\n")
-            yield [b"".join(begun), *lines]
-            begun, size = [rest], len(rest)
+            yield b"".join((*begun, lines, newline))
+            begun, size = [], 0
+        begun.append(rest)
+        size += len(rest)
+
+
+def _events_of(text: bytes) -> Sequence[ObjectEvent]:
+    """The events in some lines. Raises Unavailable when one of them is none."""
+    for known, events in _LATEST:
+        if known is text:
+            return events
+    events = [ObjectEvent(_read(_read_line, line)) for line in text.split(b"\n") if line]
+    if len(text) <= _SHARED:
+        _LATEST.append((text, events))
+    return events
 
 
 def _read(reader: Callable[[bytes], _Read], body: bytes) -> _Read:

@@ -46,7 +46,7 @@ class Clock:
 @lru_cache(maxsize=64)
 def timestamp(moment: datetime, *, micro: bool = False) -> str:
     """A time as objects spell it."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ" if micro else "%Y-%m-%dT%H:%M:%SZ")
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds" if micro else "seconds") + "Z"
 
 
 @dataclass(order=True, slots=True)

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing
+from functools import cache
 from heapq import heappop, heappush
 from itertools import count
 from typing import Any, Generic, TypeVar, cast
@@ -37,6 +38,12 @@ Key = tuple[str, str]
 """Namespace (empty for kinds without) and name."""
 ChangeHandler = Callable[[T | None, T | None], None]
 """Called with the object before and after a change: None before an addition, None after a deletion."""
+
+
+@cache
+def _reader(struct: type[T]) -> Callable[[msgspec.Raw], T]:
+    """What decodes an object: one reader for each struct, so that informers of one process share what it decodes."""
+    return msgspec.json.Decoder(struct).decode
 
 
 class _Index(Generic[T]):
@@ -84,7 +91,7 @@ class Informer(Generic[T]):
         self._numbers = count()
         self._failures = 0
         """How many attempts in a row brought no event."""
-        self._read = msgspec.json.Decoder(kind.struct).decode
+        self._read: Callable[[msgspec.Raw], Object] = _reader(kind.struct)
         self.is_optional = kind.group == _OPTIONAL_GROUP
         """Whether a kind that may not be listed counts as one that is not served."""
         self.synced = asyncio.Event()
@@ -223,7 +230,10 @@ class Informer(Generic[T]):
             self._call(handler)
 
     def _apply(self, event: ObjectEvent) -> None:
-        item = self._decoded(event.object)
+        try:
+            item: Object | None = event.decoded(self._read)
+        except (msgspec.DecodeError, UnicodeError):
+            item = self._decoded(event.object)
         if item is None:
             return
         if event.type == "DELETED":

@@ -14,7 +14,7 @@ import msgspec
 
 from moorage.api.kinds import KINDS, Kind
 from moorage.api.meta import Data
-from moorage.bounded import SHORT
+from moorage.bounded import SHORT, remember_short
 from moorage.gotext import quote
 from moorage.quantity import Quantity, QuantityError
 from moorage.registry.structfields import add_kind
@@ -277,8 +277,17 @@ def _bytes(value: str, path: FieldPath, _: list[str]) -> str:
 
 
 def _time(value: str, path: FieldPath, _: list[str]) -> str:
-    instant = _instant(value, path)
-    return value if _TIME.fullmatch(value) else f"{instant.isoformat(timespec='seconds')}Z"
+    return value if is_canonical_time(value) else f"{_instant(value, path).isoformat(timespec='seconds')}Z"
+
+
+@remember_short(4096)
+def is_canonical_time(value: str) -> bool:
+    """Whether a time is spelt as it is stored. The objects of one write have the same few times."""
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        return False
+    return _TIME.fullmatch(value) is not None and _RFC3339.fullmatch(value) is not None
 
 
 def _micro_time(value: str, path: FieldPath, _: list[str]) -> str:

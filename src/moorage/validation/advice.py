@@ -31,6 +31,8 @@ ADVICE: RuleTable[Object, RuleContext] = RuleTable()
 
 def warnings(item: Object, context: RuleContext) -> list[str]:
     """What is legal and probably wrong, as warnings that the API server returns with a response."""
+    if not any(tolerations for _, tolerations in tolerations_of(item)) and next(terms_of(item), None) is None:
+        return []  # no rule is about anything else
     return [
         f"{path}: {message}"
         for rule in ADVICE.values()

@@ -103,7 +103,11 @@ def _narrowed(fields: FieldSet, other: FieldSet, narrow: Any, leaves: bool) -> F
 
 def in_order(fields: FieldSet) -> FieldSet:
     """The same set with its elements in the order of Kubernetes, which clients rely on when they compare sets."""
-    return {element: in_order(fields[element]) for element in sorted(fields, key=_place)} if fields else fields
+    if not fields:
+        return fields
+    # Names of fields, and the dot before them, are in the order of their text; other elements begin with later letters.
+    elements = sorted(fields) if max(fields) < "g" else sorted(fields, key=_place)
+    return {element: below and in_order(below) for element in elements for below in (fields[element],)}
 
 
 @remember_short(8192)

@@ -14,6 +14,7 @@ from moorage.apiserver.patch import fieldset
 from moorage.apiserver.patch.compare import changes
 from moorage.apiserver.patch.errors import bounded
 from moorage.apiserver.patch.fieldset import FieldSet
+from moorage.bounded import remember_short
 from moorage.registry.merging import MergeShape
 from moorage.registry.table import shape_of, strategy_named
 
@@ -119,8 +120,11 @@ class Entry(NamedTuple):
 
 def manager_name(field_manager: str, user_agent: str) -> str:
     """The name of the manager of a write: its fieldManager, or else the name of its client."""
-    if field_manager:
-        return field_manager
+    return field_manager or _agent_name(user_agent)
+
+
+@remember_short(1024)
+def _agent_name(user_agent: str) -> str:
     name = "".join(char for char in user_agent.partition("/")[0] if char.isprintable())
     return name.encode("utf-8", "replace")[:MAX_NAME_BYTES].decode("utf-8", "ignore") or "unknown"
 

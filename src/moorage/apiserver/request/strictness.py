@@ -92,16 +92,28 @@ def check(
 
 def _read_changed(kind: Kind, obj: Data, before: Data) -> list[str]:
     """The unknown fields of a patched object: only what changed has to be brought to the stored form."""
-    names = [name for name, value in obj.items() if before.get(name) is not value]
-    changed = {name: obj[name] for name in ("apiVersion", *names) if name in obj}
+    changed = _differing(obj, before)
+    parts = [(obj, list(changed), changed)]
+    new, old_metadata = changed.get("metadata"), before.get("metadata")
+    if isinstance(new, dict) and isinstance(old_metadata, dict):
+        inner = changed["metadata"] = _differing(new, old_metadata)
+        parts = [(new, list(inner), inner), (obj, [name for name in changed if name != "metadata"], changed)]
+    if "apiVersion" in obj:
+        changed["apiVersion"] = obj["apiVersion"]
     unknown = schema.read(kind, changed)
-    for name in names:
-        if name in changed:
-            obj[name] = changed[name]
-        else:
-            del obj[name]
+    for part, names, read in parts:
+        for name in names:
+            if name in read:
+                part[name] = read[name]
+            else:
+                del part[name]
     old = {*schema.read(kind, msgspec.to_builtins(before))} if unknown else ()
     return [place for place in unknown if place not in old]
+
+
+def _differing(new: Data, old: Data) -> Data:
+    """The fields that a patch has not left as they were."""
+    return {name: value for name, value in new.items() if old.get(name) is not value}
 
 
 def _warning(path: str, *, repeated: bool) -> str:

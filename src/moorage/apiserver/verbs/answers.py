@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -16,10 +16,10 @@ _SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Suc
 _CREATED = msgspec.json.encode({**_SUCCESS, "code": 201})
 
 
-def stored(route: Route, request: Request, item: Item, warnings: Iterable[str], code: int) -> Response:
+def stored(route: Route, request: Request, item: Item, warnings: Sequence[str], code: int) -> Response:
     """The object as it is now stored; as it would be (revision 0) after a dry run."""
     form = form_of(request, *ONE)
-    headers = [*JSON, *warning_headers(warnings)]
+    headers = [*JSON, *warning_headers(warnings)] if warnings else JSON
     is_stored = item.revision or form != PLAIN or convert_out(route)
     body = body_of(route, item, form, request) if is_stored else item.value
     return Response(code, body, headers)

@@ -13,6 +13,7 @@ from moorage.apiserver.access.accounttokens import ServiceAccountTokens
 from moorage.apiserver.access.authentication import Authenticator
 from moorage.apiserver.access.rbac import Rbac
 from moorage.apiserver.base.offload import FLOW
+from moorage.apiserver.base.recipes import Recipes
 from moorage.apiserver.base.shares import Seats
 from moorage.apiserver.http.messages import Request, Response
 from moorage.apiserver.request.routes import Route
@@ -38,6 +39,7 @@ class Backend:
     metrics: Callable[[], Awaitable[bytes]]
     """All metrics of the server in Prometheus' text form."""
     stencils: Stencils = field(default_factory=Stencils)
+    recipes: Recipes = field(default_factory=Recipes)
     charging: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
     """By namespace: held by the one write that is being charged to its quotas."""
     lists: Seats = field(default_factory=lambda: Seats(_LISTS, 1_000_000))

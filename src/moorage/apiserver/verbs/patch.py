@@ -16,6 +16,7 @@ from moorage.apiserver.request.options import apply_force
 from moorage.apiserver.request.routes import Route
 from moorage.apiserver.verbs.backend import Backend
 from moorage.apiserver.verbs.create import create_object
+from moorage.apiserver.verbs.kubeletpatches import kubelet_patch
 from moorage.apiserver.verbs.read import convert_out
 from moorage.apiserver.verbs.update import change, check_name
 from moorage.apiserver.verbs.writing import managed_write, patch_refused
@@ -33,6 +34,17 @@ async def patch(backend: Backend, route: Route, request: Request) -> Response:
         raise unsupported_media_type(_TYPES)
     if how == APPLY_PATCH:
         return await _apply(backend, route, request)
+    quick = await kubelet_patch(backend, route, request) if how == MERGE_PATCH else None
+    if quick is None:
+        return await _merge(backend, route, request, how)
+    response = await quick.replay(backend, route, request)
+    if response is None:
+        response = await _merge(backend, route, request, how)
+        await quick.learn(backend, response)
+    return response
+
+
+async def _merge(backend: Backend, route: Route, request: Request, how: str) -> Response:
     sent = read_patch(request)
     warnings: list[str] = []
 

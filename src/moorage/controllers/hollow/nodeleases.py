@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from contextlib import suppress
 from itertools import islice
 from math import ceil
 
+import msgspec
+
 from moorage.api import kinds
-from moorage.api.meta import Data
+from moorage.api.meta import Data, Object
 from moorage.api.node import Node
-from moorage.client import ApiError, Client, Missing
+from moorage.client import ApiError, Client, Conflict, Missing
 from moorage.client.clock import Clock, timestamp
 from moorage.client.errors import is_race
 from moorage.logs import Log
@@ -18,9 +21,10 @@ from moorage.logs import Log
 _LOG = Log(__name__)
 _LEASE, _NAMESPACE = kinds.row("coordination.k8s.io/v1", "Lease"), "kube-node-lease"
 _LEASE_SECONDS = 40
+_read = msgspec.json.Decoder(Object).decode
 
 # A real kubelet renews every 10 s, and a node counts as lost about 50 s after its last sign of life. A renewal costs
-# some 0.2 ms, so a few nodes can afford what a kubelet does; many renew more seldom, up to a turn of 30 s that leaves
+# some 0.1 ms, so a few nodes can afford what a kubelet does; many renew more seldom, up to a turn of 30 s that leaves
 # room for one that is missed: 33 writes a second for 1,000 nodes, less than a hundredth of a core.
 SHORTEST_TURN, LONGEST_TURN, PER_SECOND = 10.0, 30.0, 33.0
 _IN_FLIGHT = 16
@@ -33,6 +37,8 @@ class NodeLeases:
         self._client = client
         self._clock = clock
         self._waiting: OrderedDict[str, Data] = OrderedDict()
+        self._versions: dict[str, str] = {}
+        """The resourceVersions of the leases as they were last renewed."""
         self._some = asyncio.Event()
 
     def __contains__(self, name: str) -> bool:
@@ -50,6 +56,7 @@ class NodeLeases:
     def stop(self, name: str) -> None:
         """Stop renewing the lease of a node."""
         self._waiting.pop(name, None)
+        self._versions.pop(name, None)
         if not self._waiting:
             self._some.clear()
 
@@ -83,10 +90,23 @@ class NodeLeases:
             "leaseDurationSeconds": _LEASE_SECONDS,
             "renewTime": timestamp(self._clock.now(), micro=True),
         }
+        renewed = _version(await self._written(name, lease, spec))
+        if self._waiting.get(name) is lease:
+            self._versions[name] = renewed
+            self._waiting.move_to_end(name)
+
+    async def _written(self, name: str, lease: Data, spec: Data) -> bytes:
+        """Renew a lease that nobody else has changed, or else bring it to what it must be."""
+        if version := self._versions.get(name):
+            with suppress(Conflict, Missing):
+                data = {"metadata": {"resourceVersion": version}, "spec": spec}
+                return await self._client.patch(_LEASE, _NAMESPACE, name, data)
         data = {"metadata": lease, "spec": spec}
         try:
-            await self._client.patch(_LEASE, _NAMESPACE, name, data)
+            return await self._client.patch(_LEASE, _NAMESPACE, name, data)
         except Missing:
-            await self._client.create(_LEASE, data, _NAMESPACE)
-        if self._waiting.get(name) is lease:
-            self._waiting.move_to_end(name)
+            return await self._client.create(_LEASE, data, _NAMESPACE)
+
+
+def _version(body: bytes) -> str:
+    return _read(body).metadata.resource_version

@@ -1,0 +1,173 @@
+"""Patches that kubelets send by the thousand: stored by a recipe, when others like them came before."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+import msgspec
+
+from moorage.api import kinds
+from moorage.api.kinds import Kind
+from moorage.apiserver.base.objects import key
+from moorage.apiserver.base.recipes import (
+    CopiedFields,
+    arrangement,
+    is_address,
+    is_container_id,
+    is_hex,
+    is_micro_time,
+    is_name,
+    is_time,
+    is_uid,
+)
+from moorage.apiserver.http.messages import Request, Response
+from moorage.apiserver.patch.managed import manager_name
+from moorage.apiserver.request.routes import Route
+from moorage.apiserver.verbs import answers
+from moorage.apiserver.verbs.backend import Backend
+from moorage.apiserver.verbs.quotas import StoredWrite, store_charged
+from moorage.client.clock import timestamp
+from moorage.store.protocol import Item, KeyMissing, RevisionConflict
+
+_LONGEST = 16 << 10
+"""How large an object may be that is stored by a recipe."""
+_MANAGED, _NODE, _DELETED = b',"managedFields":', b',"nodeName":"', b'"deletionTimestamp":"'
+_ADDED = b'"v1" "status" "coordination.k8s.io/v1"'
+"""What managed fields say that need not be in the object or in the patch."""
+
+
+class PatchedPart(NamedTuple):
+    """The part of an object that patches of kubelets change."""
+
+    name: str
+    fields: CopiedFields
+
+
+_PARTS: dict[tuple[Kind, str], PatchedPart] = {
+    (kinds.row("v1", "Pod"), "status"): PatchedPart(
+        "status",
+        CopiedFields(
+            {
+                **dict.fromkeys(("startTime", "lastTransitionTime", "startedAt", "time"), is_time),
+                **dict.fromkeys(("hostIP", "podIP", "ip"), is_address),
+                "containerID": is_container_id,
+                "uid": is_uid,
+            }
+        ),
+    ),
+    (kinds.row("v1", "Node"), "status"): PatchedPart(
+        "status",
+        CopiedFields(
+            {
+                **dict.fromkeys(("lastHeartbeatTime", "lastTransitionTime", "time"), is_time),
+                **dict.fromkeys(("systemUUID", "bootID"), is_uid),
+                "machineID": is_hex,
+                "address": is_name,  # or an IPv4 address, which has the syntax of a name
+            }
+        ),
+    ),
+    (kinds.row("coordination.k8s.io/v1", "Lease"), ""): PatchedPart(
+        "spec", CopiedFields({"holderIdentity": is_name, "renewTime": is_micro_time, "time": is_time, "uid": is_uid})
+    ),
+}
+
+
+class _Version(msgspec.Struct, rename="camel"):
+    resource_version: str
+
+
+class _Patch(msgspec.Struct):
+    metadata: _Version
+    spec: msgspec.Raw = msgspec.Raw()
+    status: msgspec.Raw = msgspec.Raw()
+
+
+_Parts = dict[str, msgspec.Raw]
+_patch = msgspec.json.Decoder(_Patch).decode
+_parts = msgspec.json.Decoder(_Parts).decode
+
+
+class KubeletPatch(NamedTuple):
+    """A patch of one part of an object, and what its outcome depends on."""
+
+    part: PatchedPart
+    item: Item
+    parts: _Parts
+    head: bytes
+    """The metadata before the managed fields, which does not change."""
+    sort: Hashable
+    rest: list[bytes]
+    values: list[bytes]
+
+    async def replay(self, backend: Backend, route: Route, request: Request) -> Response | None:
+        """The response, when there is a recipe; None when the object must be patched like any other."""
+        recipes = backend.recipes.get(self.sort)
+        if recipes is None:
+            return None
+        managed, patched = (recipe.text(self.values) for recipe in recipes)
+        metadata = b"%b%b%b}" % (self.head, _MANAGED, managed)
+        changed = {**self.parts, "metadata": msgspec.Raw(metadata), self.part.name: msgspec.Raw(patched)}
+        new = self.item._replace(value=msgspec.json.encode(changed))
+        write = StoredWrite(route.kind, route.namespace, route.subresource, new, self.item)
+        try:
+            stored = await store_charged(backend, write)
+        except (RevisionConflict, KeyMissing):
+            return None
+        return answers.stored(route, request, stored, (), 200)
+
+    async def learn(self, backend: Backend, response: Response) -> None:
+        """Learn from what became of an object that was patched like any other."""
+        stored = await backend.store.get(self.item.key)
+        if stored is None or stored.body != response.body or stored.value == self.item.value:
+            return
+        parts = _parts(stored.value)
+        head, _, managed = bytes(parts["metadata"]).rpartition(_MANAGED)
+        if head == self.head and [*parts] == [*{**self.parts, self.part.name: b""}]:
+            patched = bytes(parts[self.part.name])
+            backend.recipes.learn(self.sort, (managed[:-1], patched), self.rest, self.values)
+
+
+async def kubelet_patch(backend: Backend, route: Route, request: Request) -> KubeletPatch | None:
+    """The merge patch in a request, when it has only the part and the resourceVersion, and the object stays."""
+    part = _PARTS.get((route.kind, route.subresource))
+    if part is None or len(request.body) > _LONGEST or "dryRun" in request.query or backend.admission.plugins:
+        return None
+    item = await backend.store.get(key(route.kind, route.namespace, route.name))
+    try:
+        sent = _patch(request.body)
+    except (msgspec.DecodeError, UnicodeError):
+        return None  # the error is found when the patch is read as any other
+    version, text = sent.metadata.resource_version, bytes(getattr(sent, part.name))
+    if item is None or len(item.value) > _LONGEST or version != str(item.revision):
+        return None
+    # So there is nothing else in the patch, and nothing twice.
+    if request.body != b'{"metadata":{"resourceVersion":"%b"},"%b":%b}' % (version.encode(), part.name.encode(), text):
+        return None
+    return _of(part, item, text, timestamp(backend.now()), request)
+
+
+def _of(part: PatchedPart, item: Item, patch: bytes, moment: str, request: Request) -> KubeletPatch | None:
+    parts = _parts(item.value)
+    head, _, managed = bytes(parts["metadata"]).rpartition(_MANAGED)
+    if not head or _DELETED in head:
+        return None
+    values, ordered, rest = [moment.encode()], [moment.encode()], []
+    for text in (managed[:-1], bytes(parts.get(part.name, b"")), patch):
+        split = part.fields.split(text)
+        if split is None:
+            return None
+        values += split.values
+        ordered += split.ordered
+        rest.append(split.rest)
+    manager = manager_name(request.parameter("fieldManager"), request.headers.get("user-agent"))
+    others = [_common(bytes(raw)) for name, raw in parts.items() if name not in ("metadata", part.name)]
+    sort = (part.name, *others, *rest, manager, request.parameter("fieldValidation"), arrangement(values, ordered))
+    around = [piece for pieces in rest for piece in pieces]
+    return KubeletPatch(part, item, parts, head, sort, [*around, b'"%b"' % manager.encode(), _ADDED], values)
+
+
+def _common(raw: bytes) -> bytes:
+    """A part that does not change, without the node of a pod that was bound to it."""
+    before, _, node = raw.rpartition(_NODE)
+    return before if before and node.find(b'"') == len(node) - 2 else raw

@@ -1,0 +1,203 @@
+"""The oracle of recipes for patches is the long way: the same objects, byte for byte, after random patches."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from moorage.apiserver.base.recipes import Recipes
+from moorage.apiserver.run import APIServer
+from moorage.client.clock import ManualClock, timestamp
+from tests.apiserver.asked import MERGE, Asked
+from tests.plane import api_server
+
+Data = dict[str, Any]
+PODS = "/api/v1/namespaces/default/pods"
+START = datetime(2026, 1, 1, tzinfo=UTC)
+ADDRESSES = ("10.0.0.1", "10.0.0.10", "10.0.0.2", "9.9.9.9", "fd00::1", "10.0.0.256", "")
+LATEST, VERSION = "latest-version", re.compile(rb'"resourceVersion":"(\d+)"')
+OWN = re.compile(rb'(uid(?!\\*":\\*"0{8}-)|resourceVersion)(\\*":\\*")[^"\\]*')
+SORTS = 20
+IDS = tuple(f"hollow://{sha256(name.encode()).hexdigest()}" for name in "abc")
+SPECS: tuple[Data, ...] = (
+    {"containers": [{"name": "main", "image": "app:1"}]},
+    {"containers": [{"name": "main", "image": "app:1"}, {"name": "side", "image": "app:2"}], "restartPolicy": "Never"},
+)
+
+
+class Twin:
+    """A server of its own, asked without the UIDs and revisions of its objects."""
+
+    def __init__(self, server: APIServer) -> None:
+        self._ask = Asked(server.transport("tests"))
+        self._version = b""
+        """The resourceVersion of the object that was read last."""
+
+    async def __call__(self, method: str, path: str, sent: Data | None) -> tuple[int, bytes]:
+        body = b"" if sent is None else msgspec.json.encode(sent).replace(LATEST.encode(), self._version)
+        answer = await self._ask(method, path, body, MERGE if method == "PATCH" else "application/json")
+        if found := VERSION.search(answer.body):
+            self._version = found[1]
+        return answer.status, OWN.sub(rb"\1\2", answer.body)
+
+
+class Kubelet:
+    """Makes statuses of few values, so that some of them are equal, in random order and in odd forms."""
+
+    def __init__(self, seed: int, clock: ManualClock) -> None:
+        self.random = self._values = random.Random(seed)
+        self._clock = clock
+
+    def patch(self, pod: Data) -> Data:
+        """A patch of one of some sorts, with values of its own."""
+        self.random = random.Random(self._values.randrange(SORTS))
+        version = LATEST if self.random.random() < 0.95 else "1"
+        patch: Data = {"metadata": {"resourceVersion": version}, "status": self.status(pod)}
+        if self.random.random() < 0.05:
+            patch["metadata"]["labels"] = {"a": "b"}
+        self.random = self._values
+        return patch
+
+    def time(self) -> str:
+        odd = ("2026-01-01T00:00:00+00:00", "2026-02-30T00:00:00Z", "")
+        usual = (timestamp(self._clock.now()), "2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z")
+        return self.random.choice(odd if self._values.random() < 0.01 else usual)
+
+    def condition(self, name: str, pod: Data) -> Data:
+        known = {each["type"]: each["lastTransitionTime"] for each in pod["status"].get("conditions", ())}
+        since = known.get(name) if self.random.random() < 0.7 else None
+        return {"type": name, "status": self.random.choice(("True", "True", "False")),
+                "lastTransitionTime": since or self.time(), "observedGeneration": 1}  # fmt: skip
+
+    def status(self, pod: Data) -> Data:
+        address = self._values.choice(ADDRESSES[:4] if self._values.random() < 0.95 else ADDRESSES)
+        status: Data = {
+            "phase": self.random.choice(("Running", "Running", "Pending", "Failed")), "startTime": self.time(),
+            "hostIP": "10.0.0.1", "hostIPs": [{"ip": "10.0.0.1"}], "podIP": address, "podIPs": [{"ip": address}],
+            "conditions": [self.condition(name, pod) for name in ("PodScheduled", "Ready")],
+        }  # fmt: skip
+        if self.random.random() < 0.1:
+            status["podIPs"].append({"ip": self._values.choice(ADDRESSES[:4])})
+        if self.random.random() < 0.1:
+            status["message"] = self.random.choice((address, status["startTime"], "tests", 'a "quoted" 10.0.0.1'))
+        if self.random.random() < 0.05:
+            status["unknown"] = {"ip": address}
+        ended = {"terminated": {"exitCode": 0, "startedAt": self.time(), "finishedAt": self.time()}}
+        status["containerStatuses"] = [
+            {"name": each["name"], "image": "app:1", "imageID": "", "containerID": self._values.choice(IDS),
+             "restartCount": 0, "ready": True, "lastState": {},
+             "state": ended if self.random.random() < 0.1 else {"running": {"startedAt": self.time()}}}
+            for each in pod["spec"]["containers"]
+        ]  # fmt: skip
+        return status
+
+
+class Twins:
+    """Two servers that are told the same: one may use recipes, the other one goes the long way."""
+
+    def __init__(self, fast: Twin, slow: Twin, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._fast, self._slow = fast, slow
+        self._monkeypatch = monkeypatch
+        self.replayed = 0
+
+    async def __call__(self, method: str, path: str, sent: Data | None) -> Data:
+        """What both answer."""
+        with self._monkeypatch.context() as patched:
+            patched.setattr(Recipes, "get", self._counted(Recipes.get))
+            outcome = await self._fast(method, path, sent)
+        with self._monkeypatch.context() as patched:
+            patched.setattr("moorage.apiserver.verbs.patch.kubelet_patch", self._never)
+            assert await self._slow(method, path, sent) == outcome, (method, path, sent)
+        answer: Data = msgspec.json.decode(outcome[1])
+        return answer
+
+    def _counted(self, get: Any) -> Any:
+        def counted(recipes: Recipes, sort: Any) -> Any:
+            found = get(recipes, sort)
+            self.replayed += found is not None
+            return found
+
+        return counted
+
+    async def _never(self, *_: object) -> None:
+        return None
+
+
+@asynccontextmanager
+async def both(folder: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Twins]:
+    async with api_server(folder / "fast", clock=clock) as fast, api_server(folder / "slow", clock=clock) as slow:
+        yield Twins(Twin(fast), Twin(slow), monkeypatch)
+
+
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", range(2))
+async def test_a_recipe_makes_of_a_pod_what_the_long_way_makes_of_it(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock(START)
+    kubelet = Kubelet(seed, clock)
+    async with both(tmp_path, clock, monkeypatch) as ask:
+        for number in range(300):
+            name = f"pod-{number}"
+            labels = {"ip": "10.0.0.1"} if kubelet.random.random() < 0.2 else {}
+            spec = kubelet.random.choice(SPECS)
+            await ask("POST", PODS, {"metadata": {"name": name, "labels": labels}, "spec": spec})
+            binding = {"metadata": {"name": name}, "target": {"name": f"node-{number % 7}"}}
+            await ask("POST", f"{PODS}/{name}/binding", binding)
+            for _ in range(kubelet.random.choice((1, 1, 2, 3))):
+                clock.advance(kubelet.random.choice((0, 0, 1)))
+                pod = await ask("GET", f"{PODS}/{name}", None)
+                query = "?fieldManager=kubelet" if kubelet.random.random() < 0.1 else ""
+                await ask("PATCH", f"{PODS}/{name}/status{query}", kubelet.patch(pod))
+                await ask("GET", f"{PODS}/{name}", None)
+        assert ask.replayed > 20
+
+
+@pytest.mark.seeded
+async def test_a_recipe_makes_of_a_node_and_its_lease_what_the_long_way_makes_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, randomly = ManualClock(START), random.Random(1)
+    leases, nodes = "/apis/coordination.k8s.io/v1/namespaces/default/leases", "/api/v1/nodes"
+
+    def lease(name: str) -> Data:
+        micro = timestamp(clock.now(), micro=True)
+        time = randomly.choice((micro, micro, micro, "2026-01-01T00:00:00.123456Z", "2026-01-01T00:00:00.1Z"))
+        holder = randomly.choice((name, name, name, "v1", "twin", "Not a name"))
+        return {"holderIdentity": holder, "leaseDurationSeconds": randomly.choice((40, 40, 40, 0)), "renewTime": time}
+
+    def status(name: str) -> Data:
+        now, uid = timestamp(clock.now()), str(UUID(int=randomly.randrange(4)))
+        times = {"lastHeartbeatTime": now, "lastTransitionTime": randomly.choice((now, timestamp(START)))}
+        addresses = [("InternalIP", randomly.choice(ADDRESSES)), ("Hostname", randomly.choice((name, "status")))]
+        return {
+            "addresses": [{"type": sort, "address": address} for sort, address in addresses],
+            "nodeInfo": {"machineID": uid.replace("-", ""), "systemUUID": uid, "bootID": uid},
+            "conditions": [{"type": "Ready", "status": randomly.choice(("True", "True", "False")), **times}],
+        }
+
+    async with both(tmp_path, clock, monkeypatch) as ask:
+        for number in range(80):
+            name = f"node-{number}"
+            await ask("POST", nodes, {"metadata": {"name": name}, "spec": randomly.choice(({}, {"podCIDR": ""}))})
+            owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": str(UUID(int=number % 3))}
+            owned = {"name": name, "ownerReferences": [owner]}
+            await ask("POST", leases, {"metadata": owned, "spec": {**lease(name), "leaseDurationSeconds": 40}})
+            for _ in range(3):
+                clock.advance(randomly.choice((0, 0.3, 1)))
+                await ask("GET", f"{leases}/{name}", None)
+                await ask("PATCH", f"{leases}/{name}", {"metadata": {"resourceVersion": LATEST}, "spec": lease(name)})
+                await ask("GET", f"{nodes}/{name}", None)
+                patch = {"metadata": {"resourceVersion": LATEST}, "status": status(name)}
+                await ask("PATCH", f"{nodes}/{name}/status", patch)
+        assert ask.replayed > 60
