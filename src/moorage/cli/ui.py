@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moorage.cli.options import cannot_run, feature_gates
-from moorage.features import Gates
+from moorage.cli.options import ChosenContext, cannot_run, gates_option, kubeconfig_options, parse_gates
+from moorage.features import NONE_ON, Gates
 
 if TYPE_CHECKING:
     from moorage.client.kubeconfig import Kubeconfig
@@ -28,8 +28,7 @@ def _own_file() -> Path:
 
 
 @click.command()
-@click.option("--kubeconfig", type=click.Path(dir_okay=False, path_type=Path), envvar="KUBECONFIG",
-              help="The cluster to show, and as whom.")  # fmt: skip
+@kubeconfig_options
 @click.option("--port", type=click.IntRange(0, 65535), default=0,
               help="The loopback port to serve the page on; by default the last one, or a free one.")  # fmt: skip
 @click.option("--no-open", is_flag=True, help="Print the address, and do not open a browser.")
@@ -39,10 +38,11 @@ def _own_file() -> Path:
 @click.option("--page-file", type=click.Path(dir_okay=False, path_type=Path), hidden=True)
 @click.option("--socket", "descriptor", type=int, hidden=True)
 @click.option("--stories", is_flag=True, hidden=True)
-@feature_gates
+@gates_option("--feature-gates", "gates", "Gates to answer with instead of those of the cluster",
+              callback=lambda _, __, text: parse_gates(text) if text else None)  # fmt: skip
 def ui(
-    kubeconfig: Path | None, port: int, no_open: bool, again: bool, directory: Path, page_file: Path | None,
-    descriptor: int | None, stories: bool, gates: Gates,
+    kubeconfig: ChosenContext, port: int, no_open: bool, again: bool, directory: Path, page_file: Path | None,
+    descriptor: int | None, stories: bool, gates: Gates | None,
 ) -> None:  # fmt: skip
     """Show a cluster in the browser: where every pod runs, and why it may not run elsewhere.
 
@@ -50,23 +50,16 @@ def ui(
 
     \b
     Examples:
-      moorage ui --kubeconfig ~/.kube/config
-      moorage ui --kubeconfig ~/.kube/config --port 8001 --no-open
+      moorage ui
+      moorage ui --context staging --port 8001 --no-open
       moorage ui --url
     """
     if again:
         click.echo(new_address(directory))
         return
-    if kubeconfig is None:
-        cannot_run("which cluster? give --kubeconfig FILE; the page of `moorage up` is at `moorage ui --url`")
     import uvloop
 
-    from moorage.client.kubeconfig import KubeconfigError, load
-
-    try:
-        config = load(kubeconfig)
-    except KubeconfigError as error:
-        cannot_run(str(error))
+    config = kubeconfig.load()
     if page_file is not None and descriptor is not None:
         uvloop.run(_serve(config, socket.socket(fileno=descriptor), page_file, gates, stories=stories, child=True))
         return
@@ -115,7 +108,7 @@ def new_address(directory: Path) -> str:
 
 
 async def _serve(
-    config: Kubeconfig, listening: socket.socket, file: Path, gates: Gates, *,
+    config: Kubeconfig, listening: socket.socket, file: Path, gates: Gates | None, *,
     stories: bool = False, child: bool = False, opens: bool = False,
 ) -> None:  # fmt: skip
     from moorage.client import Client
@@ -124,8 +117,10 @@ async def _serve(
     from moorage.page.stage import StoryStage
     from moorage.scheduler.config import Configuration
     from moorage.scheduler.scheduler import Scheduler
+    from moorage.tools.live import LiveReader
 
     client = Client(HTTPSTransport(config, "moorage-ui"))
+    gates = gates or await LiveReader(client).gates() or NONE_ON
     stage = StoryStage(client) if stories else None
     page = PageServer(Scheduler(client, gates, Configuration(), quiet=True), name=config.url, file=file, stage=stage)
     await page.start(listening)
