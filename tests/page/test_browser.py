@@ -117,11 +117,41 @@ def test_the_verdicts_are_those_of_why(live: Live, new_page: Page) -> None:
 
 
 def why(live: Live, name: str) -> Any:
-    """What the command says, in a process of its own: the browser's event loop has this one."""
-    arguments = ("why", name, "-n", "default", "--kubeconfig", str(live.kubeconfig), "-o", "json")
-    command = [sys.executable, "-m", "moorage", *arguments, "--feature-gates", "AllAlpha=true"]
+    return run(live, "why", name, "-n", "default")["pods"][0]
+
+
+def run(live: Live, *arguments: str) -> Any:
+    """What a command says, in a process of its own: the browser's event loop has this one."""
+    command = [sys.executable, "-m", "moorage", *arguments, "--kubeconfig", str(live.kubeconfig), "-o", "json"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
-    return json.loads(ended.stdout)["pods"][0]
+    return json.loads(ended.stdout)
+
+
+def test_what_if_says_what_simulate_says_and_applies_nothing(live: Live, new_page: Page) -> None:
+    live.kubectl("create", "deployment", "shop", "--image=nginx", "--replicas=8")
+    expect(new_page.locator(".tile[data-node] .pod.full")).to_have_count(8)
+    before = versions(live)
+    new_page.locator('[data-node="node-1"] header a').click()
+    new_page.get_by_role("button", name="drained").click()
+    expect(new_page.locator(".whatif .verdict")).to_contain_text("nothing happens any more")
+    told = run(live, "simulate", "--drain", "node-1")
+    assert told["after"]["moved"]
+    expect(new_page.locator(".outcome").first.locator("li")).to_have_count(len(told["after"]["moved"]))
+    lost = sum(each["from"] == "node-1" for each in told["after"]["moved"])
+    expect(new_page.locator('[data-node="node-1"] .reason')).to_contain_text(f"loses {lost} pod")
+    expect(new_page.locator(".whatif pre")).to_have_text("moorage simulate --drain node-1")
+    assert versions(live) == before
+    live.kubectl("delete", "deployment", "shop")
+    expect(new_page.locator(".tile[data-node] .pod")).to_have_count(0)
+
+
+def versions(live: Live) -> dict[str, str]:
+    """The revision of every object that a simulation could have touched, but for leases and nodes, which live on."""
+    found = {}
+    for path in ("/api/v1/pods", "/apis/apps/v1/deployments", "/apis/apps/v1/replicasets", "/api/v1/events"):
+        for item in live.http("GET", path)[1]["items"]:
+            found[f"{path}/{item['metadata']['name']}"] = item["metadata"]["resourceVersion"]
+    return found
 
 
 def test_rules_are_tried_out_while_they_are_typed_and_nothing_is_saved(live: Live, new_page: Page) -> None:

@@ -60,12 +60,15 @@ def ui(
     import uvloop
 
     config = kubeconfig.load()
+    file, context = kubeconfig.file, kubeconfig.context
+    connection = (*(("--kubeconfig", str(file)) if file else ()), *(("--context", context) if context else ()))
     if page_file is not None and descriptor is not None:
-        uvloop.run(_serve(config, socket.socket(fileno=descriptor), page_file, gates, stories=stories, child=True))
+        handed = socket.socket(fileno=descriptor)
+        uvloop.run(_serve(config, connection, handed, page_file, gates, stories=stories, child=True))
         return
-    file = _own_file()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    uvloop.run(_serve(config, _listening(file, port), file, gates, opens=not no_open))
+    own = _own_file()
+    own.parent.mkdir(parents=True, exist_ok=True)
+    uvloop.run(_serve(config, connection, _listening(own, port), own, gates, opens=not no_open))
 
 
 def _listening(file: Path, port: int) -> socket.socket:
@@ -94,7 +97,7 @@ def new_address(directory: Path) -> str:
         kept = read(file)
         if not kept.port:
             continue
-        connection = HTTPConnection("127.0.0.1", kept.port, timeout=10)
+        connection = HTTPConnection("127.0.0.1", kept.port, timeout=60)
         try:
             connection.request("POST", "/ui/v1/token", msgspec.json.encode({"key": kept.key}))
             answer = connection.getresponse()
@@ -108,7 +111,7 @@ def new_address(directory: Path) -> str:
 
 
 async def _serve(
-    config: Kubeconfig, listening: socket.socket, file: Path, gates: Gates | None, *,
+    config: Kubeconfig, connection: tuple[str, ...], listening: socket.socket, file: Path, gates: Gates | None, *,
     stories: bool = False, child: bool = False, opens: bool = False,
 ) -> None:  # fmt: skip
     from moorage.client import Client
@@ -122,7 +125,8 @@ async def _serve(
     client = Client(HTTPSTransport(config, "moorage-ui"))
     gates = gates or await LiveReader(client).gates() or NONE_ON
     stage = StoryStage(client) if stories else None
-    page = PageServer(Scheduler(client, gates, Configuration(), quiet=True), name=config.url, file=file, stage=stage)
+    watcher = Scheduler(client, gates, Configuration(), quiet=True)
+    page = PageServer(watcher, name=config.url, file=file, stage=stage, connection=connection)
     await page.start(listening)
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()

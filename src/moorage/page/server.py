@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
@@ -24,6 +24,7 @@ from moorage.page.clustermap import ClusterMap
 from moorage.page.guard import SECURITY, objection, own_hosts
 from moorage.page.sessions import Sessions
 from moorage.page.stage import StoryStage
+from moorage.page.whatif import CannotSimulate, WhatIf
 from moorage.scheduler.scheduler import Scheduler
 
 SECRET = "x-moorage-page"
@@ -36,7 +37,8 @@ _TYPES = {
     ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
 }  # fmt: skip
 _VIEWER = User("page")
-_LIMITS = Limits(body_size=1 << 20, connections=512, watches=256)
+_LIMITS = Limits(body_size=1 << 20, connections=512, watches=256, request_time=150)
+"""A simulation may take its time."""
 
 PageHandler = Callable[[Request], Awaitable[Response]]
 
@@ -45,13 +47,18 @@ class PageServer:
     """The page of one cluster."""
 
     def __init__(
-        self, scheduler: Scheduler, *, name: str, file: Path | None = None, stage: StoryStage | None = None
-    ) -> None:
-        """`file` keeps what pages that are open need to go on after a restart: the port and who they are."""
+        self, scheduler: Scheduler, *, name: str, file: Path | None = None, stage: StoryStage | None = None,
+        connection: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        """`file` keeps what pages that are open need to go on after a restart: the port and who they are.
+
+        `connection` are the options of a command that name the same cluster.
+        """
         self.sessions = Sessions(file)
         self._scheduler = scheduler
         self._name = name
         self._stage = stage
+        self._what_if = WhatIf(connection)
         self._placement = ClusterMap(scheduler)
         self._answers = PageAnswers(scheduler, self._placement)
         self._server = Server(self._handle, lambda _: _VIEWER, None, limits=_LIMITS)
@@ -66,6 +73,7 @@ class PageServer:
             ("GET", "/ui/v1/rules"): self._rules,
             ("POST", "/ui/v1/try"): self._try,
             ("POST", "/ui/v1/check"): self._check,
+            ("POST", "/ui/v1/simulate"): self._simulate,
             ("POST", "/ui/v1/story"): self._story,
         }
 
@@ -202,6 +210,14 @@ class PageServer:
         """What `why` would say of a pod with other rules, or what is wrong with them."""
         body = _body(request)
         return _found(await self._answers.tried(body.get("pod", ""), body.get("rules", "")))
+
+    async def _simulate(self, request: Request) -> Response:
+        """What `moorage simulate -o json` says of some changes; nothing is applied."""
+        try:
+            changes = msgspec.json.decode(request.body, type=list[list[str]])
+            return _json(await self._what_if.simulate(changes))
+        except (msgspec.DecodeError, CannotSimulate) as error:
+            return _problem(422, str(error))
 
     async def _story(self, request: Request) -> Response:
         """Play a story: its steps as lines of JSON, as they happen."""

@@ -1,7 +1,7 @@
 // What is selected and how it is shown, in the part of the address after #, so that every state has a URL.
 import { useEffect, useReducer } from "./html.js";
 
-const DEFAULTS = { pod: "", node: "", group: "", colour: "owner", view: "map", find: "", happening: "", panel: "" };
+const DEFAULTS = { pod: "", node: "", group: "", colour: "owner", view: "map", find: "", happening: "", panel: "", whatif: "" };
 
 export function read() {
   const given = new URLSearchParams(location.hash.slice(1));

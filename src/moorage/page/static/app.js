@@ -12,6 +12,7 @@ import { Stories } from "./stories.js";
 import { NodeTable } from "./table.js";
 import { Timeline } from "./timeline.js";
 import { useWhy, verdictsOf } from "./verdicts.js";
+import { changesOf, differences, useWhatIf, WhatIf } from "./whatif.js";
 import { Why } from "./why.js";
 import { count } from "./words.js";
 
@@ -49,7 +50,9 @@ function App({ placement, cluster }) {
   const asked = useWhy(placement.pods.has(address.pod) ? address.pod : "", placement.revision);
   const [tried, tryOut] = useState(null);
   const answer = tried || asked;
-  const verdicts = useMemo(() => verdictsOf(answer), [answer]);
+  const imagined = useWhatIf(address);
+  const isImagined = address.panel === "whatif" && !placement.pods.has(address.pod);
+  const verdicts = useMemo(() => (isImagined ? differences(imagined) : verdictsOf(answer)), [answer, imagined, isImagined]);
   if (placement.state === "closed") return html`<${Closed} message=${placement.problem} />`;
   const isLarge = placement.nodes.size > NODES || placement.pods.size > PODS;
   const Centre = address.view === "table" ? NodeTable : isLarge ? CanvasMap : Map_;
@@ -59,11 +62,14 @@ function App({ placement, cluster }) {
     <${Pods} placement=${placement} address=${address} />
     <main class="scroll" aria-busy=${placement.state === "connecting"}>
       <${Controls} placement=${placement} address=${address} />
+      ${changesOf(address).length > 0 && html`<p class="banner tried" role="status">What if: the map shows what ${imagined?.asking ? "is being played" : "would happen"}. Nothing is applied.</p>`}
       ${tried && html`<p class="banner tried" role="status">The map shows the rules that you are trying out. Nothing is applied.</p>`}
       ${placement.state === "connecting" && !placement.nodes.size ? html`<${Skeleton} />` : html`<${Centre} placement=${placement} address=${address} verdicts=${verdicts} />`}
     </main>
-    ${address.panel === "stories" && !address.pod && !address.node
-    ? html`<aside class="why scroll" aria-label="Stories"><button class="close" aria-label="Close" onClick=${() => go({ panel: "" })}>×</button><${Stories} stories=${cluster.stories} /></aside>`
+    ${address.panel === "whatif" && !address.pod && !address.node
+    ? html`<aside class="why scroll" aria-label="What if" tabindex="0"><button class="close" aria-label="Close" onClick=${() => go({ panel: "", whatif: "" })}>×</button><${WhatIf} address=${address} answer=${imagined} gates=${cluster.gates} /></aside>`
+    : address.panel === "stories" && !address.pod && !address.node
+    ? html`<aside class="why scroll" aria-label="Stories" tabindex="0"><button class="close" aria-label="Close" onClick=${() => go({ panel: "" })}>×</button><${Stories} stories=${cluster.stories} /></aside>`
     : html`<${Why} placement=${placement} address=${address} stories=${cluster.stories} answer=${answer} verdicts=${verdicts} tryOut=${tryOut} />`}
     <${Timeline} placement=${placement} address=${address} />`;
 }
@@ -72,6 +78,7 @@ function Header({ placement, cluster }) {
   const pending = placement.unplaced.length;
   return html`<header class="top"><h1><img src="mark.svg" alt="" width="18" height="18" /> Moorage</h1>
     <span class="dim" title="the cluster">${cluster.name}</span>
+    <a class="switch" href=${hashOf({ panel: "whatif", pod: "", node: "" })} onClick=${(event) => follow(event, { panel: "whatif", pod: "", node: "" })}>What if</a>
     ${cluster.stories.length > 0 && html`<a class="switch" href=${hashOf({ panel: "stories", pod: "", node: "" })} onClick=${(event) => follow(event, { panel: "stories", pod: "", node: "" })}>Stories</a>`}
     <span class="numbers"><b>${count(placement.nodes.size, "node")}</b> <b>${count(placement.pods.size, "pod")}</b>
       <b class=${pending ? "warn" : "dim"}>${pending.toLocaleString("en")} pending</b></span>

@@ -3,6 +3,7 @@ import { go, hashOf } from "./address.js";
 import { Editor } from "./editor.js";
 import { html, useState } from "./html.js";
 import { follow, Squares } from "./map.js";
+import { NodeChanges, PodChanges } from "./whatif.js";
 import { bytes, count, cpu, cut, nameOf, namespaceOf, span } from "./words.js";
 
 const SHOWN = 4;
@@ -19,6 +20,7 @@ export function Why({ placement, address, stories, answer, verdicts, tryOut }) {
     <button class="close" aria-label="Close" onClick=${() => go({ pod: "", node: "", panel: "" })}>×</button>
     ${pod && html`<${PodFacts} pod=${pod} />`}
     ${pod && address.panel === "edit" && html`<${Editor} key=${pod.key} pod=${pod} placement=${placement} tryOut=${tryOut} />`}
+    ${pod && html`<${PodChanges} pod=${pod} address=${address} />`}
     ${pod && html`<${Answer} answer=${answer} verdicts=${verdicts} node=${node} placement=${placement} pod=${pod} />`}
     ${node && html`<${NodeFacts} node=${node} placement=${placement} address=${address} />`}
   </aside>`;
@@ -104,5 +106,6 @@ function NodeFacts({ node, placement, address }) {
       <dt>labels</dt><dd>${Object.entries(node.labels).sort().map(([key, value]) => html`<code>${key}=${value}</code>`)}</dd>
     </dl>
     <h3>${count(pods.length, "pod")}</h3><${Squares} pods=${pods} address=${address} />
+    <${NodeChanges} node=${node} address=${address} />
   </section>`;
 }

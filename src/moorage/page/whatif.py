@@ -1,0 +1,71 @@
+"""What would happen if: `moorage simulate` in a process of its own, with the rights of whoever serves the page."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import sys
+from collections.abc import Sequence
+
+import msgspec
+
+from moorage.api.meta import Data
+
+VALUES = {
+    "drain": 1, "cordon": 1, "uncordon": 1, "taint": 2, "untaint": 2, "label": 2, "scale": 1, "delete": 1,
+    "add-nodes": 1, "like": 1, "remove-nodes": 1, "feature-gates": 1, "namespace": 1,
+}  # fmt: skip
+"""The options of the command that the page may give, and how many values each takes."""
+CHANGES_MAX = 50
+_SECONDS = 120.0
+_ANSWERED = (0, 1)
+
+
+class CannotSimulate(Exception):
+    """One sentence that says why."""
+
+
+def options_of(changes: Sequence[Sequence[str]]) -> list[str]:
+    """Changes as options of the command. Raises CannotSimulate for what is none."""
+    if not 0 < len(changes) <= CHANGES_MAX:
+        raise CannotSimulate(f"between 1 and {CHANGES_MAX} changes can be tried at a time")
+    options = []
+    for name, *values in changes:
+        if VALUES.get(name) != len(values):
+            raise CannotSimulate(f"{name!r} is no change that can be tried here")
+        for value in values:
+            if not value or value.startswith("-"):
+                raise CannotSimulate(f"{name}: {value!r} names nothing")
+        options += [f"--{name}", *values]
+    return options
+
+
+class WhatIf:
+    """Plays changes on a copy of the cluster, one question at a time."""
+
+    def __init__(self, connection: Sequence[str]) -> None:
+        """`connection` are the options that name the cluster."""
+        self._connection = connection
+        self._asking = asyncio.Lock()
+
+    async def simulate(self, changes: Sequence[Sequence[str]]) -> Data:
+        """What `moorage simulate -o json` says, and the command to type. Raises CannotSimulate."""
+        options = options_of(changes)
+        async with self._asking:
+            command = [sys.executable, "-m", "moorage", "simulate", *self._connection, *options, "-o", "json"]
+            pipe = asyncio.subprocess.PIPE
+            child = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
+            try:
+                async with asyncio.timeout(_SECONDS):
+                    output, errors = await child.communicate()
+            except TimeoutError:
+                raise CannotSimulate(f"no answer within {_SECONDS:g} s: ask for less at a time") from None
+            finally:
+                if child.returncode is None:
+                    child.kill()
+                    await child.wait()
+        if child.returncode not in _ANSWERED:
+            lines = errors.decode(errors="replace").strip().splitlines() or ["the simulation has failed"]
+            raise CannotSimulate(lines[-1].removeprefix("moorage: "))
+        data: Data = msgspec.json.decode(output)
+        return {**data, "command": shlex.join(["moorage", "simulate", *options])}
