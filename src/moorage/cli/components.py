@@ -17,7 +17,7 @@ from moorage.cli.logs import log_options
 from moorage.cli.options import (
     ChosenContext,
     cannot_run,
-    feature_gates,
+    gates_option,
     kubeconfig_options,
     kubelet_gates,
     parse_gates,
@@ -63,6 +63,22 @@ class Component(NamedTuple):
     """The lease that must be held."""
 
 
+class GivenGates(NamedTuple):
+    """The gates that were asked for: as a component of this control plane, and beside another one."""
+
+    here: Gates
+    attached: Gates
+    """All that were not turned off: who writes a rule in an annotation means it."""
+
+    def beside(self, other: str) -> Gates:
+        """The gates that count when another component is to be expected, or not."""
+        return self.attached if other else self.here
+
+
+def _two_ways(_: click.Context, __: click.Parameter, text: str) -> GivenGates:
+    return GivenGates(parse_gates(text), parse_gates(f"AllAlpha=true,{text}"))
+
+
 def _duration(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
     from moorage.gotext import seconds
 
@@ -76,7 +92,8 @@ def _component_options(lease: str) -> Callable[[Callable[..., Any]], Callable[..
     def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed((
             kubeconfig_options,
-            feature_gates,
+            gates_option("--feature-gates", "gates", "Gates to turn on, or beside another control plane to turn off",
+                         callback=_two_ways),
             click.option("--leader-elect/--no-leader-elect", default=True, show_default=True,
                          help="Work only while holding a lease, so that one of several does."),
             click.option("--leader-elect-resource-name", "name", metavar="NAME",
@@ -114,7 +131,7 @@ def _terms(options: dict[str, Any], default: LeaseTerms) -> LeaseTerms:
 @log_options("scheduler")
 @_component_options("moorage-scheduler")
 @click.option("--config", type=_FILE, help="A KubeSchedulerConfiguration: profiles, plugins, weights, the lease.")
-def scheduler(config: Path | None, gates: Gates, leader_elect: bool, **options: Any) -> None:
+def scheduler(config: Path | None, gates: GivenGates, leader_elect: bool, **options: Any) -> None:
     """Place pods: the scheduler alone, beside any Kubernetes API server.
 
     Without a configuration it places pods whose schedulerName is default-scheduler, and beside another control plane
@@ -135,23 +152,27 @@ def scheduler(config: Path | None, gates: Gates, leader_elect: bool, **options: 
     lease = terms if leader_elect and configuration.leader_elect else None
     prepare = partial(_scheduler, gates, configuration, bool(config))
     try:
-        _serve(Component("scheduler", "kube-scheduler", prepare, gates, lease), **options)
+        _serve(Component("scheduler", "kube-scheduler", prepare, gates.here, lease), **options)
     except ConfigurationError as error:
         cannot_run(f"{config}: {error}")
 
 
-def _scheduler(gates: Gates, configuration: Configuration, is_chosen: bool, client: Client, other: str) -> Prepared:
+def _scheduler(
+    gates: GivenGates, configuration: Configuration, is_chosen: bool, client: Client, other: str
+) -> Prepared:
     from moorage.scheduler.config import ProfileSpec
     from moorage.scheduler.profile import DEFAULT_NAME
     from moorage.scheduler.scheduler import BINDING_RIGHTS, Scheduler
 
     if other and not is_chosen:
         configuration = replace(configuration, specs=(ProfileSpec("moorage"),))
+    if other:
+        configuration = configuration.attached()
     names = [spec.scheduler_name for spec in configuration.specs]
     if other and DEFAULT_NAME in names:
         _LOG.warning("Two schedulers may place the same pods", schedulerName=DEFAULT_NAME, because=other)
     _LOG.info("Placing pods", schedulerNames=names, because=other or None)
-    component = Scheduler(client, gates, configuration)
+    component = Scheduler(client, gates.beside(other), configuration)
     return Prepared(component.metrics.registry, component.handle.informers, component.run, BINDING_RIGHTS)
 
 
@@ -185,7 +206,7 @@ def controllers(
     hollow_nodes: bool,
     kubelet_gates: str,
     root_ca_file: Path | None,
-    gates: Gates,
+    gates: GivenGates,
     leader_elect: bool,
     kubeconfig: ChosenContext,
     **options: Any,
@@ -202,16 +223,16 @@ def controllers(
 
     terms = _terms(options, LeaseTerms(CONTROLLERS_LEASE))
     certificate = _root_certificate(root_ca_file, kubeconfig)
-    kubelets = (parse_gates(kubelet_gates) if kubelet_gates else gates) if hollow_nodes else None
+    kubelets = (parse_gates(kubelet_gates) if kubelet_gates else gates.here) if hollow_nodes else None
     prepare = partial(_controllers, gates, names, certificate, kubelets)
     component = Component(
-        "controllers", "kube-controller-manager", prepare, gates, terms if leader_elect else None
+        "controllers", "kube-controller-manager", prepare, gates.here, terms if leader_elect else None
     )  # fmt: skip
     _serve(component, kubeconfig=kubeconfig, **options)
 
 
 def _controllers(
-    gates: Gates, chosen: frozenset[str] | None, certificate: str, hollow: Gates | None, client: Client, other: str
+    gates: GivenGates, chosen: frozenset[str] | None, certificate: str, hollow: Gates | None, client: Client, other: str
 ) -> Prepared:
     """Makes controllers; with gates for them, hollow kubelets too."""
     from moorage.controllers.cluster.serviceaccounts import root_ca
@@ -225,7 +246,9 @@ def _controllers(
     constructors = [make for name in running for make in makes[name]]
     if hollow is not None:
         constructors.append(partial(HollowNodes, gates=hollow))
-    component = prepare(client, gates, constructors)
+    attached = bool(other) and chosen is None
+    gates_here = gates.attached if attached else gates.here
+    component = prepare(client, gates_here, constructors, attached=attached)
     rights = EVICTION_RIGHTS if on & {*EVICTION} else ()
     return Prepared(component.context.registry, component.context.informers, component.run, rights)
 
