@@ -102,11 +102,12 @@ def controllers(
     makers = [*CONTROLLERS]
     if certificate := _root_certificate(root_ca_file, kubeconfig):
         makers.append(root_ca(certificate))
+    kubelets = (parse_gates(kubelet_gates) if kubelet_gates else gates) if hollow_nodes else None
     if hollow_nodes:
-        makers.append(partial(HollowNodes, gates=parse_gates(kubelet_gates) if kubelet_gates else gates))
+        makers.append(partial(HollowNodes, gates=kubelets))
 
     def start(client: Client) -> tuple[CollectorRegistry, Callable[[], Awaitable[None]]]:
-        component = prepare(client, gates, makers)
+        component = prepare(client, gates, makers, kubelet_gates=kubelets)
         return component.context.registry, component.run
 
     _serve("controllers", start, gates, leader_elect, kubeconfig, **connection)

@@ -84,10 +84,15 @@ class Controllers:
 
 
 def prepare(
-    client: Client, gates: Gates, constructors: Sequence[Make] = CONTROLLERS, *, clock: Clock | None = None
+    client: Client,
+    gates: Gates,
+    constructors: Sequence[Make] = CONTROLLERS,
+    *,
+    kubelet_gates: Gates | None = None,
+    clock: Clock | None = None,
 ) -> Controllers:
-    """Controllers that are ready to be started."""
+    """Controllers that are ready to be started; `kubelet_gates` are those of hollow kubelets among them."""
     clock = clock or Clock()
     context = Context(client, Informers(client), Recorder(client, "moorage-controllers", clock), gates, clock)
-    expose_gates(context.registry, gates)
+    expose_gates(context.registry, gates, kubelet_gates)
     return Controllers(context, [make(context) for make in constructors])
