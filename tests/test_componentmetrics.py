@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import msgspec
@@ -40,6 +41,21 @@ def test_a_gate_that_is_off_is_there_as_zero() -> None:
     expose_gates(registry, NONE_ON)
     labels = {"name": "WildcardTolerationKeys", "stage": "ALPHA"}
     assert registry.get_sample_value("kubernetes_feature_enabled", labels) == 0
+
+
+async def test_hollow_kubelets_have_gates_of_their_own(tmp_path: Path) -> None:
+    async with api_server(tmp_path, NONE_ON) as server:
+        controllers = prepare(server.client("test"), NONE_ON, kubelet_gates=WILDCARD)
+        labels = {"name": "WildcardTolerationKeys", "stage": "ALPHA"}
+        value = controllers.context.registry.get_sample_value
+        assert value("kubernetes_feature_enabled", labels) == 0
+        assert value("kubernetes_feature_enabled", {**labels, "component": "kubelet"}) == 1
+        with server.measuring("controllers", controllers.context.registry):
+            text = (await server.transport("test").request("GET", "/metrics")).body.decode()
+    of_gate = [line for line in text.splitlines() if 'name="WildcardTolerationKeys"' in line]
+    assert sorted(re.findall(r'component="(\w+)".* (\S+)$', "\n".join(of_gate), re.MULTILINE)) == [
+        ("controllers", "0.0"), ("kubelet", "1.0")
+    ]  # fmt: skip
 
 
 def test_the_process_and_the_build_are_exposed() -> None:

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import cast
 
 from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, disable_created_metrics
-from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from moorage.features import Gate, Gates
@@ -52,12 +52,31 @@ _BUILD_LABELS = {
 }  # fmt: skip
 
 
-def expose_gates(registry: CollectorRegistry, gates: Gates) -> None:
-    """Expose which gates are on in a component, and of no counter when it was created: Kubernetes has none of those."""
+def expose_gates(registry: CollectorRegistry, gates: Gates, kubelet: Gates | None = None) -> None:
+    """Expose which gates are on in a component, and in the hollow kubelets of its process if there are any.
+
+    Of no counter it is told when it was created: Kubernetes has none of those.
+    """
     cast(Callable[[], None], disable_created_metrics)()
-    enabled = Gauge("kubernetes_feature_enabled", "Whether a gate is on.", ("name", "stage"), registry=registry)
-    for gate in Gate:
-        enabled.labels(gate.value, gate.stage.value).set(gates.enabled(gate))
+    registry.register(_GatesCollector(gates, kubelet))
+
+
+class _GatesCollector(Collector):
+    """The gates of a component and of hollow kubelets."""
+
+    def __init__(self, gates: Gates, kubelet: Gates | None) -> None:
+        self._all: list[tuple[Gates, dict[str, str]]] = [(gates, {})]
+        if kubelet is not None:
+            self._all.append((kubelet, {"component": "kubelet"}))
+
+    def collect(self) -> Iterator[Metric]:
+        """1 for each gate that is on, 0 for the others."""
+        family = GaugeMetricFamily("kubernetes_feature_enabled", "Whether a gate is on.")
+        for gates, more in self._all:
+            for gate in Gate:
+                labels = {"name": gate.value, "stage": gate.stage.value, **more}
+                family.add_sample(family.name, labels, float(gates.enabled(gate)))
+        yield family
 
 
 def expose_process(registry: CollectorRegistry) -> None:

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry
-
 from moorage.api import kinds
 from moorage.apiserver.access.credentials import SharedFiles
 from moorage.apiserver.audit.log import AuditSettings
@@ -18,7 +16,6 @@ from moorage.apiserver.run import APIServer, start
 from moorage.client import Client, Exists, Unavailable
 from moorage.client.clock import Clock
 from moorage.client.leases import CONTROLLERS_LEASE, SCHEDULER_LEASE, LeadershipLost, LeaseTerms, identity, lead
-from moorage.componentmetrics import expose_gates
 from moorage.controllers.cluster.serviceaccounts import root_ca
 from moorage.controllers.hollow import HollowNodes, ensure_nodes
 from moorage.controllers.run import CONTROLLERS, Make, prepare
@@ -106,16 +103,12 @@ class ControlPlane:
                 await scheduler.run()
 
         async def control(client: Client) -> None:
-            gates, kubelets = settings.kubelet_gates or settings.controllers_gates, CollectorRegistry()
-            makers: list[Make] = [*CONTROLLERS, partial(HollowNodes, gates=gates)]
+            gates, kubelet_gates = settings.controllers_gates, settings.kubelet_gates or settings.controllers_gates
+            makers: list[Make] = [*CONTROLLERS, partial(HollowNodes, gates=kubelet_gates)]
             if server.trusted:
                 makers.append(root_ca(server.trusted))
-            controllers = prepare(client, settings.controllers_gates, makers, clock=settings.clock)
-            expose_gates(kubelets, gates)
-            with (
-                server.measuring("controllers", controllers.context.registry),
-                server.measuring("kubelet", kubelets),
-            ):
+            controllers = prepare(client, gates, makers, kubelet_gates=kubelet_gates, clock=settings.clock)
+            with server.measuring("controllers", controllers.context.registry):
                 await controllers.run()
 
         try:

@@ -150,6 +150,12 @@ def test_promtool_accepts_the_alerts() -> None:
     promtool("check", "rules", "alerts.yaml")
 
 
+def test_promtool_accepts_the_scrape_configuration_of_the_page(tmp_path: Path) -> None:
+    (configuration,) = re.findall(r"```yaml\n(scrape_configs:.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "prometheus.yaml").write_text(configuration)
+    promtool("check", "config", "--syntax-only", str(tmp_path / "prometheus.yaml"))
+
+
 def test_promtool_finds_that_alerts_fire_when_they_should() -> None:
     promtool("test", "rules", "alerts.test.yaml")
 

@@ -171,8 +171,11 @@ async def evicted(client: Client, name: str, use: Use) -> None:
     if use.tolerates:
         intruder = f"{name}-intruder"
         await create(client, pod(intruder, nodeName=f"{name}-strict"))
-        while await left(client, intruder):
-            await asyncio.sleep(0.01)
+
+        async def gone() -> bool:
+            return await left(client, intruder) is None
+
+        await eventually(gone)
 
 
 def told(cell: str, use: Use) -> set[str]:

@@ -76,7 +76,7 @@ class _Together(Collector):
                 shared = families.setdefault(family.name, family)
                 if shared is not family:
                     shared.samples += [
-                        sample._replace(labels={**sample.labels, "component": component}) for sample in family.samples
+                        sample._replace(labels={"component": component, **sample.labels}) for sample in family.samples
                     ]
         yield from families.values()
 

@@ -248,7 +248,7 @@ def _controllers(
         constructors.append(partial(HollowNodes, gates=hollow))
     attached = bool(other) and chosen is None
     gates_here = gates.attached if attached else gates.here
-    component = prepare(client, gates_here, constructors, attached=attached)
+    component = prepare(client, gates_here, constructors, kubelet_gates=hollow, attached=attached)
     rights = EVICTION_RIGHTS if on & {*EVICTION} else ()
     return Prepared(component.context.registry, component.context.informers, component.run, rights)
 

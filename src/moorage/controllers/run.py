@@ -148,12 +148,16 @@ def prepare(
     gates: Gates,
     constructors: Sequence[Make] = CONTROLLERS,
     *,
+    kubelet_gates: Gates | None = None,
     clock: Clock | None = None,
     attached: bool = False,
 ) -> Controllers:
-    """Controllers that are ready to be started; `attached` when another controller manager evicts pods as well."""
+    """Controllers that are ready to be started; `attached` when another controller manager evicts pods as well.
+
+    `kubelet_gates` are those of hollow kubelets among them.
+    """
     clock = clock or Clock()
     recorder = Recorder(client, "moorage-controllers", clock)
     context = Context(client, Informers(client), recorder, gates, clock, attached=attached)
-    expose_gates(context.registry, gates)
+    expose_gates(context.registry, gates, kubelet_gates)
     return Controllers(context, [make(context) for make in constructors])
