@@ -177,6 +177,20 @@ async def test_a_token_file_is_read_again_when_its_token_is_refused(tmp_path: Pa
         assert await _shown(server) == "Bearer new"
 
 
+async def test_a_token_in_a_file_is_read_again_when_it_is_old(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("first")
+    async with _server(tmp_path, {"tokenFile": "token"}) as (server, clock):
+        assert await _shown(server) == "Bearer first"
+        token.write_text("second")
+        assert await _shown(server) == "Bearer first"
+        clock.advance(61)
+        assert await _shown(server) == "Bearer second"
+        token.unlink()
+        clock.advance(61)
+        assert await _shown(server) == "Bearer second"
+
+
 async def test_a_plain_token_that_is_refused_is_not_shown_again(tmp_path: Path) -> None:
     async with _server(tmp_path, {"token": "fixed"}, _refusing("fixed")) as (server, _):
         assert (await server.transport.request("GET", "/api")).status == 401
