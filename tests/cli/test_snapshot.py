@@ -215,6 +215,16 @@ def test_a_snapshot_goes_through_a_pipe(kubeconfig: str, tmp_path: Path) -> None
     assert "may run on 1 of 1 node" in done.stdout
 
 
+def test_manifests_come_through_a_named_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    documents = [{"apiVersion": "v1", "kind": kind, **data} for kind, data in (("Node", _NODE), ("Pod", _POD))]
+    writer = Thread(target=pipe.write_text, args=("\n".join(map(json.dumps, documents)),))
+    writer.start()
+    assert "may run on 0 of 1 node" in moorage("why", "-f", str(pipe)).stdout
+    writer.join()
+
+
 class _Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
+import tracemalloc
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -466,24 +468,6 @@ async def test_closing_ends_what_is_being_asked(tmp_path: Path) -> None:
             await asking
 
 
-async def test_a_token_in_a_file_is_read_again_when_it_is_old(tmp_path: Path) -> None:
-    async with scripted(tmp_path, _polite) as server:
-        text = (tmp_path / "kubeconfig").read_text().replace("token: the-token", "tokenFile: token")
-        (tmp_path / "renewing").write_text(text)
-        (tmp_path / "token").write_text("first")
-        clock = ManualClock(_START)
-        server.transport = HTTPSTransport(load(tmp_path / "renewing"), "test", clock)
-        assert "Bearer first" in await _asked(server)
-        (tmp_path / "token").write_text("second")
-        assert "Bearer first" in await _asked(server)
-        clock.advance(61)
-        assert "Bearer second" in await _asked(server)
-        (tmp_path / "token").unlink()
-        clock.advance(61)
-        assert "Bearer second" in await _asked(server)
-        await server.transport.close()
-
-
 async def test_a_real_server_answers_a_thousand_requests_from_many_at_once(tmp_path: Path) -> None:
     async with api_server(tmp_path) as server:
         transport = HTTPSTransport(load(server.kubeconfig), "test")
@@ -494,3 +478,22 @@ async def test_a_real_server_answers_a_thousand_requests_from_many_at_once(tmp_p
 
         await asyncio.gather(*(ask() for _ in range(32)))
         await transport.close()
+
+
+async def test_an_unused_connection_keeps_no_answer_in_memory(tmp_path: Path) -> None:
+    size = 8 << 20
+
+    async def serve(visit: Visit) -> None:
+        await visit.request()
+        await visit.answer("x" * size)
+        await visit.reader.read()
+
+    async with scripted(tmp_path, serve) as server:
+        tracemalloc.start()
+        try:
+            assert len((await server.transport.request("GET", "/api")).body) == size
+            gc.collect()
+            mapped = tracemalloc.take_snapshot().statistics("filename")
+        finally:
+            tracemalloc.stop()
+        assert sum(each.size for each in mapped if each.traceback[0].filename.endswith("connection.py")) < size // 2

@@ -64,7 +64,7 @@ async def _server(
     folder: Path, user: Data, serve: Serve = _echo, **cluster: object
 ) -> AsyncIterator[tuple[Scripted, ManualClock]]:
     """A server, and a client that asks as a user."""
-    async with scripted(folder, serve) as server:
+    async with scripted(folder, serve, client_certificates=True) as server:
         data = yaml.safe_load((folder / "kubeconfig").read_text())
         data["users"][0]["user"] = user
         data["clusters"][0]["cluster"] |= cluster
@@ -177,6 +177,20 @@ async def test_a_token_file_is_read_again_when_its_token_is_refused(tmp_path: Pa
         assert await _shown(server) == "Bearer new"
 
 
+async def test_a_token_in_a_file_is_read_again_when_it_is_old(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("first")
+    async with _server(tmp_path, {"tokenFile": "token"}) as (server, clock):
+        assert await _shown(server) == "Bearer first"
+        token.write_text("second")
+        assert await _shown(server) == "Bearer first"
+        clock.advance(61)
+        assert await _shown(server) == "Bearer second"
+        token.unlink()
+        clock.advance(61)
+        assert await _shown(server) == "Bearer second"
+
+
 async def test_a_plain_token_that_is_refused_is_not_shown_again(tmp_path: Path) -> None:
     async with _server(tmp_path, {"token": "fixed"}, _refusing("fixed")) as (server, _):
         assert (await server.transport.request("GET", "/api")).status == 401
@@ -192,7 +206,10 @@ async def test_a_plain_token_that_is_refused_is_not_shown_again(tmp_path: Path) 
         (_printing({"clientKeyData": "k"}), "printed a certificate or a key, but not both"),
         (_printing({"token": "t"}, _V1BETA1), f"printed a ExecCredential of '{_V1BETA1}', expected {_V1}"),
         ("yes", "prints more than 1 MiB"),
-        (_printing({"clientCertificateData": "c", "clientKeyData": "k"}), "does not hold a certificate in PEM form"),
+        (
+            _printing({"clientCertificateData": "c", "clientKeyData": "k"}),
+            "the certificate that was printed is not in PEM form",
+        ),
         (_printing({"token": "a\nb"}), "printed a token that is none"),
     ],
 )
@@ -248,6 +265,18 @@ async def test_a_user_name_and_the_names_of_others_are_shown(tmp_path: Path) -> 
         assert f"\r\n{line}\r\n" in sent
 
 
+async def _naming(visit: Visit) -> None:
+    """Answer with the name in the client certificate."""
+    while True:
+        await visit.request()
+        subject = dict(entry[0] for entry in visit.writer.get_extra_info("peercert")["subject"])
+        await visit.answer(subject["commonName"])
+
+
+async def _named(server: Scripted) -> str:
+    return (await server.transport.request("GET", "/api")).body.decode()
+
+
 async def test_a_client_certificate_that_is_replaced_is_shown_from_then_on(tmp_path: Path) -> None:
     material = certificates.prepare(tmp_path)
 
@@ -256,34 +285,37 @@ async def test_a_client_certificate_that_is_replaced_is_shown_from_then_on(tmp_p
         (tmp_path / "user.crt").write_bytes(pair.certificate_pem)
         (tmp_path / "user.key").write_bytes(pair.key_pem)
 
-    async def serve(visit: Visit) -> None:
-        while True:
-            await visit.request()
-            subject = dict(entry[0] for entry in visit.writer.get_extra_info("peercert")["subject"])
-            await visit.answer(subject["commonName"])
-
-    async def asked() -> str:
-        return (await server.transport.request("GET", "/api")).body.decode()
-
     put("jane")
     user = {"client-certificate": "user.crt", "client-key": "user.key"}
-    async with scripted(tmp_path, serve, client_certificates=True) as server:
-        data = yaml.safe_load((tmp_path / "kubeconfig").read_text())
-        data["users"][0]["user"] = user
-        (tmp_path / "as-user").write_text(json.dumps(data))
-        clock = ManualClock(_START)
-        server.transport = HTTPSTransport(load(tmp_path / "as-user"), "test", clock)
-        assert [await asked(), await asked()] == ["jane", "jane"]
+    async with _server(tmp_path, user, _naming) as (server, clock):
+        assert [await _named(server), await _named(server)] == ["jane", "jane"]
         (tmp_path / "user.crt").write_bytes(material.client("joe").certificate_pem)
         clock.advance(61)
-        assert await asked() == "jane"  # its key has not come yet
+        assert await _named(server) == "jane"  # its key has not come yet
         put("joe")
         clock.advance(40)
-        assert await asked() == "jane"
+        assert await _named(server) == "jane"
         clock.advance(21)
-        assert await asked() == "joe"
+        assert await _named(server) == "joe"
         assert len(server.visits) == 3
-        await server.transport.close()
+
+
+async def test_a_client_certificate_of_a_plugin_is_shown_until_it_expires(tmp_path: Path) -> None:
+    material = certificates.prepare(tmp_path)
+    for number, name in enumerate(("jane", "joe"), 1):
+        pair = material.client(name)
+        status = {
+            "clientCertificateData": pair.certificate_pem.decode(), "clientKeyData": pair.key_pem.decode(),
+            "expirationTimestamp": (_START + timedelta(seconds=30 * number)).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }  # fmt: skip
+        printed = {"apiVersion": _V1, "kind": "ExecCredential", "status": status}
+        (tmp_path / f"printed-{number}").write_text(json.dumps(printed))
+    command = _plugin(tmp_path, "cat printed-$(wc -l < runs)")
+    async with _server(tmp_path, _exec(command), _naming) as (server, clock):
+        assert [await _named(server), await _named(server)] == ["jane", "jane"]
+        clock.advance(31)
+        assert await _named(server) == "joe"
+        assert (_runs(tmp_path), len(server.visits)) == (2, 2)
 
 
 @needs_kubectl

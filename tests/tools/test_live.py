@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import msgspec
 import pytest
 
 from moorage.api import kinds
@@ -240,6 +241,56 @@ async def test_our_own_server_is_read_as_it_is(tmp_path: Path) -> None:
         assert pod.status.phase == "Pending"
         by_name = sorted(cluster.items, key=lambda item: item.name)
         assert by_name == sorted(live.items, key=lambda item: item.name)
+        await client.close()
+
+
+_TEMPLATE: Data = {
+    "metadata": {"labels": {"app": "web"}},
+    "spec": {
+        "serviceAccountName": "robot",
+        "initContainers": [{"name": "first", "image": "i", "restartPolicy": "Always", "command": ["a"]}],
+        "containers": [{
+            "name": "c", "image": "i", "args": ["--password=hush"], "ports": [{"containerPort": 80, "name": "http"}],
+            "envFrom": [{"secretRef": {"name": "s"}}], "volumeMounts": [{"name": "conf", "mountPath": "/etc/c"}],
+            "livenessProbe": {"httpGet": {"port": "http"}}, "resources": {"requests": {"cpu": "1"}},
+        }],
+        "volumes": [{"name": "conf", "configMap": {"name": "c"}}, {"name": "tmp", "emptyDir": {}}],
+        "topologySpreadConstraints": [
+            {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+             "labelSelector": {"matchLabels": {"app": "web"}}},
+        ],
+    },
+}  # fmt: skip
+
+
+async def test_a_controller_can_make_pods_of_the_templates_in_it(tmp_path: Path) -> None:
+    async with api_server(tmp_path) as server:
+        client = server.client("test")
+        spec = {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": _TEMPLATE}
+        for kind in ("Deployment", "StatefulSet", "DaemonSet"):
+            its = spec if kind != "DaemonSet" else {key: spec[key] for key in ("selector", "template")}
+            await create(
+                client,
+                {
+                    "apiVersion": "apps/v1",
+                    "kind": kind,
+                    "metadata": {"name": "web", "namespace": "default"},
+                    "spec": its,
+                },
+            )
+        cluster = await LiveReader(client).cluster()
+        for item in cluster.items:
+            workload = kinds.of(item.object)
+            if workload.pod_spec:
+                template = json.loads(msgspec.json.encode(item.object))["spec"]["template"]
+                assert "hush" not in str(template)
+                named = {
+                    "name": workload.kind.lower(),
+                    "namespace": "default",
+                    "labels": template["metadata"]["labels"],
+                }
+                await create(client, {"apiVersion": "v1", "kind": "Pod", **template, "metadata": named})
+        assert len((await LiveReader(client).cluster()).of(Pod)) == 3
         await client.close()
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from moorage.client.kubeconfig import Kubeconfig
 
 FINDINGS, CANNOT_RUN, INTERRUPTED = 1, 2, 130
+_GZIP = b"\x1f\x8b"
 
 
 class Commands(click.Group):
@@ -119,34 +120,44 @@ def cannot_run(message: str) -> NoReturn:
 
 
 def read(paths: tuple[str, ...]) -> Cluster:
-    """The objects of some files; ends the command when a file cannot be read at all."""
-    from moorage.tools.snapshot import SnapshotError, load_snapshot
-
+    """The objects of some manifests and snapshots; ends the command when a file cannot be read at all."""
     cluster = Cluster()
-    try:
-        for is_snapshot, group in groupby(paths, _is_snapshot):
-            if not is_snapshot:
-                cluster.add(read_cluster(manifests.read(group)))
-                continue
+    for zipped, group in groupby(paths, _is_gzip):
+        if zipped:
             for path in group:
-                with sys.stdin.buffer if path == "-" else Path(path).open("rb") as stream:
-                    cluster.add(load_snapshot(stream, manifests.STDIN if path == "-" else path))
-    except (manifests.ManifestError, SnapshotError) as error:
-        cannot_run(str(error))
+                cluster.add(_snapshot(path))
+            continue
+        try:
+            cluster.add(read_cluster(manifests.read(group)))
+        except manifests.ManifestError as error:
+            cannot_run(str(error))
     return cluster
 
 
-def _is_snapshot(path: str) -> bool:
-    from moorage.tools.snapshot import is_snapshot
+def _snapshot(path: str) -> Cluster:
+    from moorage.tools.snapshot import SnapshotError, load_snapshot
 
     try:
         if path == "-":
-            peek = getattr(sys.stdin.buffer, "peek", None)
-            return peek is not None and is_snapshot(peek(2))
+            return load_snapshot(sys.stdin.buffer, manifests.STDIN)
         with Path(path).open("rb") as stream:
-            return is_snapshot(stream.read(2))
+            return load_snapshot(stream, path)
+    except SnapshotError as error:
+        cannot_run(str(error))
+
+
+def _is_gzip(path: str) -> bool:
+    """Whether a file is compressed, as snapshots are."""
+    try:
+        if path == "-":
+            peek = getattr(sys.stdin.buffer, "peek", None)
+            return peek is not None and peek(2).startswith(_GZIP)
+        if not Path(path).is_file():
+            return False  # what is read from a named pipe here would be missing later
+        with Path(path).open("rb") as stream:
+            return stream.read(2) == _GZIP
     except (OSError, ValueError):
-        return False  # a folder, or what reading it as a manifest will say
+        return False  # reading it as a manifest says what is wrong
 
 
 def wants_colour() -> bool | None:

@@ -124,7 +124,7 @@ class ClientConnection(asyncio.Protocol):
             self._waiter.set_result(None)
 
     def _answer(self) -> Answer:
-        parts = self._parts
+        parts, self._parts = self._parts, []  # an idle connection keeps no answer in memory
         return Answer(self._status, parts[0] if len(parts) == 1 else b"".join(parts), self._retry_after)
 
     def _resume(self) -> None:

@@ -46,9 +46,9 @@ class UserCredentials:
         self._issuing = asyncio.Lock()
         self._tls: tuple[KeyPair | None, ssl.SSLContext] | None = None
         _check(entry, user)
-        self._given = self.token(), self._pair()
+        token, pair = self.token(), self._pair()
         if plugin is None:
-            self._proof(*self._given, inf)
+            self._proof(token, pair, inf)
 
     @property
     def is_renewable(self) -> bool:
@@ -103,9 +103,10 @@ class UserCredentials:
             try:
                 self._tls = pair, self._trust.tls(pair)
             except BadKeyPair:
-                name = "client-certificate-data" if self._user.client_certificate_data else "client-certificate"
-                key = "client-key-data" if self._user.client_key_data else "client-key"
-                self._entry.fail(name, f"does not hold a certificate in PEM form that belongs to {key}")
+                certificate, key = self._bytes("client_certificate")[0], self._bytes("client_key")[0]
+                if self._pair() is None:
+                    self._entry.fail("exec", "the certificate that was printed is not in PEM form, or of another key")
+                self._entry.fail(certificate, f"does not hold a certificate in PEM form that belongs to {key}")
         return Proof(self._headers(token), self._tls[1], seconds)
 
     def _headers(self, token: str) -> str:
