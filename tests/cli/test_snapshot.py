@@ -31,7 +31,9 @@ from tests.cli.commands import moorage
 _ROOT = Path(__file__).parents[2]
 _GATE = "WildcardTolerationKeys"
 _NODE = {
-    "metadata": {"name": "edge-1"}, "spec": {"taints": [{"key": "rack", "value": "7", "effect": "NoSchedule"}]},
+    "metadata": {"name": "edge-1", "uid": "n"},
+    "spec": {"taints": [{"key": "rack", "value": "7", "effect": "NoSchedule"}]},
+    "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}},
 }  # fmt: skip
 _POD = {
     "metadata": {"name": "web", "namespace": "shop", "uid": "u"},
