@@ -39,6 +39,8 @@ _LOG = Log(__name__)
 _POD = kinds.row("v1", "Pod")
 SLICE_SECONDS = 0.004
 """Seconds of decisions after which others in the same process have their turn."""
+WARM_SLICES = 12
+"""How often others have their turn while a pod is prepared until other pods pass it."""
 _BINDINGS = 512
 """How many pods are being bound at a time, at most."""
 _WARM = object()
@@ -138,8 +140,14 @@ class Scheduler:
                 end = time.perf_counter() + SLICE_SECONDS
 
     async def _warm(self, entry: Queued) -> None:
-        """Let plugins prepare for a pod, with pauses in which others in the same process have their turn."""
+        """Let plugins prepare for a pod, with pauses in which others in the same process have their turn.
+
+        When that takes long and other pods wait, these pass it.
+        """
+        if self.preparing.join(entry):
+            return
         runner, end = self._runner(entry.info), time.perf_counter() + SLICE_SECONDS
+        slices = 0
         try:
             steps = runner.warm(entry.info) if runner else iter(())
             while True:
@@ -148,7 +156,10 @@ class Scheduler:
                         return
                 if time.perf_counter() > end:
                     await asyncio.sleep(0)
-                    end = time.perf_counter() + SLICE_SECONDS
+                    end, slices = time.perf_counter() + SLICE_SECONDS, slices + 1
+                    if slices >= WARM_SLICES and self.queue.has_other(entry.info.shape):
+                        self.preparing.go_on(entry, steps)
+                        return
         except NotReady as later:
             self.preparing.park(entry, later.work)
         except Exception:  # noqa: BLE001 - a plugin that fails here is asked again when the pod is tried
