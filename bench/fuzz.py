@@ -39,6 +39,8 @@ MANY_BUDGETS = "more than one PodDisruptionBudget"
 """Kubernetes answers an eviction of such a pod with 500 too."""
 HISTORY = 128.0
 """Megabytes of past changes that the server keeps for watches."""
+PARTS = 8
+"""How often memory is looked at on the way: it must level off."""
 MOST = 20
 """So many requests of a sort are printed."""
 
@@ -125,12 +127,16 @@ async def measure(seed: int, seconds: float, directory: Path) -> Run:
         await prepare(site)
         with site.watched() as run.seen:
             await site.settle()
-            await fuzz(run, stream(seed), seconds)
+            assert site.process is not None
+            requests, levels = stream(seed), []
+            for _ in range(PARTS):
+                await fuzz(run, requests, seconds / PARTS)
+                levels.append(site.process.memory())
+        print(f"memory along the way: {', '.join(f'{level:,.0f}' for level in levels)} MB")
         run.judge_freezes()
         if run.seen.failed:
             run.problems.append(f"{run.seen.failed} honest requests failed")
         run.problems += await unusable(site)
-        assert site.process is not None
         if (left := await given_back(site)) >= HISTORY + LEFT:
             run.problems.append(f"{left:,.0f} MB not given back, of which {HISTORY:.0f} MB may be history for watches")
         if (code := site.process.process.poll()) is not None:

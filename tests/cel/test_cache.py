@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from moorage.cel import cache as module
 from moorage.cel.cache import Counters, ProgramCache
 from moorage.cel.env import Env
 from moorage.cel.errors import CompileError
@@ -54,6 +55,21 @@ def test_the_least_recently_used_makes_room() -> None:
     assert env.compiled == ["1", "2", "3", "2"]
     assert cache.counters == Counters(hits=2, misses=4, evictions=2)
     assert len(cache) == 2
+
+
+def test_long_expressions_make_room_for_each_other_before_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_BYTES", 3200)
+    env = CountingEnv()
+    cache = ProgramCache(env, 100)
+    texts = [f"{number} > {'1' * 10}{' ' * 170}" for number in range(60)]
+    for text in texts:
+        cache.compile(text)
+    assert len(cache) < 20
+    assert texts[-1] in cache
+    assert texts[0] not in cache
+    cache.compile("1 > 0" + " " * 3200)
+    assert len(env.compiled) == 61
+    assert texts[-1] in cache, "one that is very long is not kept"
 
 
 def test_concurrent_first_use_compiles_once() -> None:

@@ -51,5 +51,13 @@ def test_of_thousands_of_resources_that_are_lacking_a_hundred_are_named() -> Non
     assert engine.best(nothing) == {"a", "b"}
 
 
+def test_large_specifications_are_forgotten_before_there_are_many() -> None:
+    shapes = Shapes(ALL_ON)
+    for number in range(60):
+        shapes.info(pod(containers=[{"name": "c", "image": "a", "args": [f"{number}", "x" * 1_000_000]}]))
+        assert shapes.bytes <= 32 << 20
+    assert shapes.bytes > 30 << 20
+
+
 def _offering(name: str, **room: str) -> Node:
     return convert({"metadata": {"name": name}, "status": {"allocatable": room}}, Node)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,10 @@ import pytest
 
 from moorage.match import expressions
 from moorage.match.verdict import Verdict
+from moorage.scheduler import scheduler
+from moorage.scheduler.pods import counts
+from moorage.scheduler.preparing import Preparing
+from moorage.scheduler.queue import Queue, Queued
 from tests.scheduler.stage import stage
 
 NUMBERS = ",".join(map(str, range(200)))
@@ -85,3 +90,33 @@ async def test_pods_of_one_template_are_prepared_once(held: Held, tmp_path: Path
         for number in range(5):
             assert await here.node_of(f"expensive-{number}") == "south"
         assert held.begun == 3  # the two host names, and a node without one
+
+
+async def test_a_pod_that_takes_long_to_be_prepared_lets_others_pass_and_is_placed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(scheduler, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(counts, "AT_ONCE", 1)
+    joined: list[str] = []
+    go_on = Preparing.go_on
+
+    def noted(self: Preparing, entry: Queued, steps: Iterator[None]) -> None:
+        joined.append(entry.info.key[1])
+        go_on(self, entry, steps)
+
+    monkeypatch.setattr(Preparing, "go_on", noted)
+    monkeypatch.setattr(Queue, "has_other", lambda *_: True)
+    async with stage(tmp_path) as here:
+        for name in ("east", "west"):
+            await here.node(name, labels={"zone": name, "kubernetes.io/hostname": name})
+        await here.pod("there", labels={"app": "web"}, nodeName="west")
+        for number in range(20):
+            await here.pod(f"old-{number}", nodeName=f"gone-{number}")
+        selector = {"matchExpressions": [{"key": "app", "operator": "Exists"}]}
+        far = {"topologyKey": "zone", "labelSelector": selector}
+        affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [far]}}
+        for number in range(3):
+            await here.pod(f"expensive-{number}", affinity=affinity)
+        for number in range(3):
+            assert await here.node_of(f"expensive-{number}") == "east"
+    assert joined == ["expensive-0"], "what was counted is kept"

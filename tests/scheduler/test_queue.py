@@ -442,3 +442,15 @@ async def test_nothing_waits_longer_than_five_minutes(monkeypatch: pytest.Monkey
         queue.flush_unschedulable()
         await here.settle()
         assert here.attempts == ["large"]
+
+
+def test_whether_the_next_pod_is_of_another_shape() -> None:
+    engine = ProfileOnTable()
+    queue = Queue(lambda: 0.0, lambda info, added: (-info.priority, added), BACKOFF, lambda: None)
+    mine, alike, other = (engine.info(pod({"cpu": cpu}, priority=0)) for cpu in ("1", "1", "2"))
+    queue.add(alike)
+    assert not queue.has_other(mine.shape)
+    assert queue.pop() is not None
+    assert not queue.has_other(mine.shape)
+    queue.add(other)
+    assert queue.has_other(mine.shape)

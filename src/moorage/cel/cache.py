@@ -10,6 +10,9 @@ from moorage.cel.env import Env
 from moorage.cel.errors import CompileError
 from moorage.cel.program import Program
 
+MOST_BYTES = 2 << 20
+"""How much text the kept expressions have together: a program takes about 60 times as much as its text."""
+
 
 class Counters(NamedTuple):
     """How often an expression was in the cache, had to be compiled, and was dropped to make room."""
@@ -24,7 +27,7 @@ class ProgramCache:
 
     def __init__(self, env: Env, size: int = 1024) -> None:
         self._env = env
-        self._entries: Bounded[str, _Entry] = Bounded(size)
+        self._entries: Bounded[str, _Entry] = Bounded(size, MOST_BYTES)
         self._lock = threading.Lock()
         self._hits = self._misses = 0
 
@@ -37,7 +40,7 @@ class ProgramCache:
             else:
                 self._misses += 1
                 entry = _Entry()
-                self._entries.put(text, entry)
+                self._entries.put(text, entry, len(text) + 1)
         outcome = entry.outcome or entry.make(self._env, text)
         if isinstance(outcome, CompileError):
             # Without this the error would remember every place that ever raised it.

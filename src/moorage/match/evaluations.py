@@ -6,10 +6,10 @@ import asyncio
 import sys
 import threading
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Coroutine, Hashable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from moorage.logs import Log
 from moorage.match.deferral import Deferred, set_pace
@@ -120,8 +120,12 @@ class Parked(Generic[K]):
 
     def park(self, key: K, work: Deferred) -> None:
         """Decide again when some work is done; a key that is parked already waits for what it waits for."""
+        self.wait_for(key, lambda: _worked_out(work))
+
+    def wait_for(self, key: K, begin: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Decide again when something on the event loop is done, which is begun unless the key is parked already."""
         if key not in self._tasks:
-            task = self._tasks[key] = asyncio.create_task(_worked_out(work))
+            task = self._tasks[key] = asyncio.create_task(begin())
             task.add_done_callback(lambda _: self._done(key))
 
     def forget(self, key: K) -> None:

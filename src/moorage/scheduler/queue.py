@@ -102,6 +102,10 @@ class Queue:
                 break
         return None
 
+    def has_other(self, shape: Shape) -> bool:
+        """Whether the next pod, if there is one, is of another shape."""
+        return bool(self._active) and self._active[0][2].info.shape is not shape
+
     def tries(self, entry: Queued) -> bool:
         """Whether a pod that was taken out is still to be tried: it may be gone, or have come again, meanwhile."""
         return self.pods.get(entry.info.uid) is entry and not entry.place

@@ -43,6 +43,8 @@ BINDING_RIGHTS = (Right("create", _POD, "binding"), Right("patch", _POD, "status
 """What a scheduler must be allowed to write."""
 SLICE_SECONDS = 0.004
 """Seconds of decisions after which others in the same process have their turn."""
+WARM_SLICES = 12
+"""How often others have their turn while a pod is prepared until other pods pass it."""
 _BINDINGS = 512
 """How many pods are being bound at a time, at most."""
 _WARM = object()
@@ -147,8 +149,14 @@ class Scheduler:
                 end = time.perf_counter() + SLICE_SECONDS
 
     async def _warm(self, entry: Queued) -> None:
-        """Let plugins prepare for a pod, with pauses in which others in the same process have their turn."""
+        """Let plugins prepare for a pod, with pauses in which others in the same process have their turn.
+
+        When that takes long and other pods wait, these pass it.
+        """
+        if self.preparing.join(entry):
+            return
         runner, end = self._runner(entry.info), time.perf_counter() + SLICE_SECONDS
+        slices = 0
         try:
             steps = runner.warm(entry.info) if runner else iter(())
             while True:
@@ -157,7 +165,10 @@ class Scheduler:
                         return
                 if time.perf_counter() > end:
                     await asyncio.sleep(0)
-                    end = time.perf_counter() + SLICE_SECONDS
+                    end, slices = time.perf_counter() + SLICE_SECONDS, slices + 1
+                    if slices >= WARM_SLICES and self.queue.has_other(entry.info.shape):
+                        self.preparing.go_on(entry, steps)
+                        return
         except NotReady as later:
             self.preparing.park(entry, later.work)
         except Exception:  # noqa: BLE001 - a plugin that fails here is asked again when the pod is tried

@@ -130,4 +130,4 @@ def test_claims_with_too_many_selectors_are_refused_with_a_sentence() -> None:
     ]
     answer = shop.plugin.pre_filter(shop.cycle(shop.ask(*claims)))
     assert isinstance(answer, Reject)
-    assert answer.reason == "claims with 600 different selectors, which is more than the limit of 512"
+    assert answer.reason == "the claims of the pod have more than 512 different selectors, or more than 1 MiB of them"

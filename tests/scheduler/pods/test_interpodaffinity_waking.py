@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from moorage.api.pod import Pod
-from tests.scheduler.plugin_on_table import PluginOnTable, exists, far, near, pod, pods, term
+from moorage.scheduler.pods.terms import Pick
+from tests.scheduler.plugin_on_table import PluginOnTable, exists, far, near, one_of, pod, pods, term
 from tests.scheduler.pods.affinitykit import BAR, FOO, HOSTNAME, HOSTS, TEAM1, holding, world
 
 
@@ -85,3 +90,32 @@ def test_so_many_terms_wait_that_rejected_pods_are_tried_again_instead() -> None
         assert len(alone.woken) == (number == 100)
     assert alone.reasons(holding(far(*terms), "app=1"))
     assert len(alone.woken) == 1
+
+
+def test_namespaces_are_selected_once_and_term_by_term(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = world(HOSTS, pods("a:foo@subteam1.team1"))
+    terms = [term(HOSTNAME, FOO, namespaceSelector=one_of("team", f"team{number}")) for number in (1, 2)]
+    given = holding(far(*terms))
+    asked: list[str] = []
+    monkeypatch.setattr(Pick, "of", noted(Pick.of, asked))
+    steps = alone.plugin.warm(alone.shapes.info(given))
+    next(steps)
+    first = len(asked)
+    list(steps)
+    assert first < len(asked)
+    asked.clear()
+    assert set(alone.reasons(given)) == {"a"}
+    assert not asked, "everything was prepared"
+    alone.namespace("subteam1.team1", team="team3")
+    assert not alone.reasons(given)
+
+
+def noted(make: Any, asked: list[str]) -> Any:
+    """The same, with a note of each call."""
+
+    def made(*args: Any) -> Pick:
+        pick: Pick = make(*args)
+        asked.append(pick.text)
+        return pick
+
+    return made

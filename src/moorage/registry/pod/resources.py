@@ -23,6 +23,9 @@ _STANDARD = _COMPUTE | _COUNTED | frozenset((
 ))  # fmt: skip
 _HUGE = "hugepages-"
 
+_MOST_LISTED = 100
+"""How many names an error lists from which one can be chosen."""
+
 
 def is_native(name: str) -> bool:
     """Whether a resource is one of Kubernetes' own."""
@@ -132,6 +135,8 @@ def _page_errors(path: str, name: str, amount: str) -> Errors:
 
 def _claim_errors(path: str, uses: list[Data], claims: Collection[str]) -> Errors:
     seen: set[str] = set()
+    in_part: set[str] = set()
+    listed = f": {', '.join(sorted(claims)[:_MOST_LISTED])}" if claims else " which is empty"
     for index, use in enumerate(uses):
         here = f"{path}[{index}]"
         name, request = use.get("name", ""), use.get("request", "")
@@ -141,10 +146,11 @@ def _claim_errors(path: str, uses: list[Data], claims: Collection[str]) -> Error
         key = f"{name}/{request}" if request else name
         if request:
             yield from syntax(f"{here}.request", request, namesyntax.label(request))
-        overlaps = not request and any(other.startswith(f"{name}/") for other in seen)
+        overlaps = not request and name in in_part
         if name in seen or key in seen or overlaps:
             yield duplicate(here, name if name in seen or overlaps else key)
         seen.add(key)
+        if request:
+            in_part.add(name)
         if name not in claims:
-            listed = f": {', '.join(sorted(claims))}" if claims else " which is empty"
             yield not_found(here, name, f"must be one of the names in pod.spec.resourceClaims{listed}")

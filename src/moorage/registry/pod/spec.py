@@ -292,16 +292,17 @@ def _label_key_errors(path: str, term: Data) -> Errors:
             continue
         for index, key in enumerate(keys):
             yield from syntax(f"{path}.{field}[{index}]", key, label_key_errors(key))
-    matched = term.get("matchLabelKeys", [])
-    named = list((selector or {}).get("matchLabels", {}))
+    matched = {key: index for index, key in reversed([*enumerate(term.get("matchLabelKeys", ()))])}
+    named = set((selector or {}).get("matchLabels", {}))
     for condition in (selector or {}).get("matchExpressions", ()):
         key = condition.get("key")
         if key in matched and key in named:
             detail = "exists in both matchLabelKeys and labelSelector"
-            yield invalid(f"{path}[{matched.index(key)}]", key, detail)
-        named.append(key)
-    for index, key in enumerate(matched):
-        if key in term.get("mismatchLabelKeys", ()):
+            yield invalid(f"{path}[{matched[key]}]", key, detail)
+        named.add(key)
+    mismatched = frozenset(term.get("mismatchLabelKeys", ()))
+    for index, key in enumerate(term.get("matchLabelKeys", ())):
+        if key in mismatched:
             detail = "exists in both matchLabelKeys and mismatchLabelKeys"
             yield invalid(f"{path}.matchLabelKeys[{index}]", key, detail)
 

@@ -28,6 +28,7 @@ MOST_WAYS = 8
 """How many ways to satisfy a request can be given."""
 MOST_SELECTORS = 512
 """How many different expressions the claims of a pod and their classes can have: fewer than are kept compiled."""
+_SELECTORS_BYTES = 1 << 20
 
 OnParseError = Callable[[Tolerations, Taint], None]
 Classes = Callable[[str], DeviceClass | None]
@@ -158,9 +159,10 @@ class Plan:
 
     def __init__(self, devices: Sequence[DeviceClaim], classes: Classes, gates: Gates, on_error: OnParseError) -> None:
         """Raises Fault for a request that is not supported."""
-        count = len({each.cel.expression for claim in devices for each in _selectors(claim, classes) if each.cel})
-        if count > MOST_SELECTORS:
-            raise Fault(f"claims with {count} different selectors, which is more than the limit of {MOST_SELECTORS}")
+        sources = {each.cel.expression for claim in devices for each in _selectors(claim, classes) if each.cel}
+        if len(sources) > MOST_SELECTORS or sum(map(len, sources)) > _SELECTORS_BYTES:
+            limit = f"more than {MOST_SELECTORS} different selectors, or more than {_SELECTORS_BYTES >> 20} MiB of them"
+            raise Fault(f"the claims of the pod have {limit}")
         self.claims = tuple(ClaimPlan(at, each, classes, gates, on_error) for at, each in enumerate(devices))
         self.has_choices = any(want.rank for claim in self.claims for ways in claim.requests for want in ways)
         """Whether some ways to satisfy a request are better than others."""

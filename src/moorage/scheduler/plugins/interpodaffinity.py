@@ -27,7 +27,7 @@ NOT_NEAR = "node(s) didn't match pod affinity rules"
 NOT_FAR = "node(s) didn't match pod anti-affinity rules"
 UNWANTED = "node(s) didn't satisfy existing pods anti-affinity rules"
 _RESOLVABLE = {NOT_NEAR: False, NOT_FAR: True, UNWANTED: True}
-_TERMS_MAX = 1024
+_TERMS_MAX, _TERMS_BYTES = 1024, 64 << 20
 _WAITING_MAX = 10_000
 """How many terms of rejected pods are compared with each pod that changes."""
 
@@ -65,7 +65,9 @@ class InterPodAffinity(Plugin):
         self._ignores_others = affinity_args.ignore_preferred_terms_of_existing_pods
         self._counts = pod_counts(handle.table)
         self._holders = holders(handle.table)
-        self._resolved: Bounded[PodTerms, PodTerms] = Bounded(_TERMS_MAX)
+        self._resolved: Bounded[PodTerms, PodTerms] = Bounded(_TERMS_MAX, _TERMS_BYTES)
+        self._named_picks: Bounded[Pick, Pick] = Bounded(_TERMS_MAX, _TERMS_BYTES)
+        """Picks that select namespaces, and the same with the names of these: there may be thousands."""
         self._waiting: dict[Hashable, PodInfo] = {}
         """The pods rejected since the last wake-up, one of all that have the same terms and labels."""
         self._waiting_terms = 0
@@ -84,7 +86,8 @@ class InterPodAffinity(Plugin):
             resolved = PodTerms(
                 self._named(terms.affinity), self._named(terms.anti_affinity), self._named(terms.preferred), terms.error
             )
-            self._resolved.put(terms, resolved)
+            all_terms = (*resolved.affinity, *resolved.anti_affinity, *resolved.preferred)
+            self._resolved.put(terms, resolved, sum(_size(term.pick) for term in all_terms))
         return resolved
 
     def _named(self, terms: tuple[AffinityTerm, ...]) -> tuple[AffinityTerm, ...]:
@@ -94,10 +97,14 @@ class InterPodAffinity(Plugin):
         selector = pick.namespace_selector
         if not selector.requirements:
             return pick
-        chosen = (
-            namespace.metadata.name for namespace in self._namespaces if selector.matches(namespace.metadata.labels)
-        )
-        return Pick.of([*pick.namespaces, *chosen], pick.selector)
+        named = self._named_picks.get(pick)
+        if named is None:
+            chosen = (
+                namespace.metadata.name for namespace in self._namespaces if selector.matches(namespace.metadata.labels)
+            )
+            named = Pick.of([*pick.namespaces, *chosen], pick.selector)
+            self._named_picks.put(pick, named, _size(named))
+        return named
 
     def _about(self, held: Anchored[Held], info: PodInfo) -> list[Held]:
         """The terms of pods that are there that are about this pod."""
@@ -112,7 +119,11 @@ class InterPodAffinity(Plugin):
         return known.metadata.labels if known else {}
 
     def warm(self, pod: PodInfo) -> Iterator[None]:
-        """Count the pods that the terms of the pod are about."""
+        """Find the namespaces that the terms of the pod select, and count the pods that they are about."""
+        terms = self._holders.terms.of(pod)
+        for term in (*terms.affinity, *terms.anti_affinity, *terms.preferred) if terms.selects_namespaces else ():
+            self._naming(term.pick)
+            yield
         terms = self._terms(pod)
         for term in (*terms.anti_affinity, *terms.preferred):
             yield from self._counts.steps((term.pick,))
@@ -309,8 +320,14 @@ class InterPodAffinity(Plugin):
         if old is not None and new is not None and old.metadata.labels == new.metadata.labels:
             return
         self._resolved.clear()
+        self._named_picks.clear()
         if self._waiting:
             self._wake(old, new)
+
+
+def _size(pick: Pick) -> int:
+    """About how many bytes a pick takes."""
+    return 500 + 6 * len(pick.text)
 
 
 def _both(allowed: _Allowed, key: str, values: Mask) -> None:

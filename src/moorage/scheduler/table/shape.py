@@ -16,7 +16,7 @@ from moorage.match.selector import Preferences, Selector, compile_pod_selector, 
 from moorage.match.tolerations import Tolerations
 
 _MISSING = {CPU: DEFAULT_MILLI_CPU, MEMORY: DEFAULT_MEMORY}
-_SHAPES_MAX = 1024
+_SHAPES_MAX, _SHAPES_BYTES = 1024, 32 << 20
 FINISHED = ("Succeeded", "Failed")
 """The phases of pods that run no more and take no room."""
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -107,7 +107,7 @@ class Shapes:
 
     def __init__(self, gates: Gates) -> None:
         self._gates = gates
-        self._shapes: Bounded[bytes, Shape] = Bounded(_SHAPES_MAX)
+        self._shapes: Bounded[bytes, Shape] = Bounded(_SHAPES_MAX, _SHAPES_BYTES)
         self._number = 0
 
     def info(self, pod: Pod) -> PodInfo:
@@ -117,6 +117,11 @@ class Shapes:
     def assigned(self, pod: Pod) -> PodInfo:
         """A pod that is on its node already, with the shape of its template: the same whichever node that is."""
         return PodInfo(pod, self._shape(msgspec.structs.replace(pod.spec, node_name=""), pod.metadata.annotations))
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes the specifications have that are kept."""
+        return self._shapes.bytes
 
     def _shape(self, spec: PodSpec, annotations: Mapping[str, str]) -> Shape:
         if spec.volumes or spec.resource_claims:
@@ -131,7 +136,7 @@ class Shapes:
         if shape is None:
             self._number += 1
             shape = Shape(self._number, spec, self._gates, attached)
-            self._shapes.put(signature, shape)
+            self._shapes.put(signature, shape, len(signature))
         return shape
 
 
