@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from moorage.cli.capacity import capacity
 from moorage.cli.cel import cel
 from moorage.cli.components import controllers, scheduler
 from moorage.cli.demo import demo
@@ -28,6 +29,7 @@ def main() -> None:
       moorage demo                               what it is for, played on a control plane to throw away
       moorage up                                 a control plane for kubectl on this machine
       moorage why -f pods.yaml -f nodes.yaml     which nodes each pod may run on, and why not the others
+      moorage capacity --like deploy/web -f .    how many more pods fit, and what runs out first
       moorage lint manifests/                    what admission refuses, and what is probably wrong
       moorage cel check --env node EXPRESSION    whether an expression is admitted, and what it costs
       moorage rollback GATE -f manifests/        what turning a gate off would do
@@ -39,6 +41,7 @@ def main() -> None:
 
 
 main.add_command(why)
+main.add_command(capacity)
 main.add_command(lint)
 main.add_command(cel)
 main.add_command(rollback)

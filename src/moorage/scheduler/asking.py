@@ -29,6 +29,8 @@ from moorage.scheduler.table.shape import PodInfo
 
 _NODES_FIRST = ("nodes",)
 _PODS_LAST = ("pods",)
+_SEED = 1
+"""Of nodes that are equally good, the same is chosen each time that the same is asked."""
 
 
 class _NobodyThere:
@@ -51,6 +53,13 @@ class PluginRefusal(NamedTuple):
 
     plugin: str
     told: Told
+
+
+class Placed(NamedTuple):
+    """A pod that was placed in thought, with the attempt that placed it."""
+
+    cycle: Cycle
+    node: str
 
 
 @dataclass(slots=True)
@@ -86,7 +95,7 @@ class Asking:
     """A scheduler that is asked and never acts."""
 
     def __init__(self, gates: Gates, configuration: Configuration, objects: Iterable[Object] = ()) -> None:
-        self.scheduler = Scheduler(Client(_NobodyThere()), gates, configuration, quiet=True)
+        self.scheduler = Scheduler(Client(_NobodyThere()), gates, configuration, seed=_SEED, quiet=True)
         self.table = self.scheduler.table
         self._shapes = self.scheduler.shapes
         self._informers: dict[Kind, Informer[Any]] = {each.kind: each for each in self.scheduler.handle.informers}
@@ -178,18 +187,24 @@ class Asking:
         with self.absent(pod):
             return not runner.pre_enqueue(info) and runner.fits(runner.start(info), row)
 
-    def place(self, pod: Pod) -> str:
-        """Place a pod as the scheduler would, and count it there; its node, or an empty string."""
+    def place(self, pod: Pod) -> Placed | None:
+        """Place a pod as the scheduler would, and count it on its node with what is reserved for it."""
         info, runner = self.info(pod), self.runner(pod)
         if runner.pre_enqueue(info):
-            return ""
+            return None
         cycle = runner.start(info)
         placement = runner.place(cycle)
         if placement.node:
             placement = runner.reserve(cycle, placement)
-        if placement.node:
-            self.scheduler.assume(info, placement.node)
-        return placement.node
+        if not placement.node:
+            return None
+        self.scheduler.assume(info, placement.node)
+        return Placed(cycle, placement.node)
+
+    def take_back(self, placed: Placed) -> None:
+        """Undo a placement."""
+        self.scheduler.retract(placed.cycle.pod.uid)
+        self.runner(placed.cycle.pod.pod).unreserve(placed.cycle, placed.node)
 
     @contextmanager
     def absent(self, pod: Pod) -> Iterator[None]:
