@@ -130,8 +130,13 @@ def _growth(answer: CapacityAnswer, growth: int) -> Iterator[str]:
         yield f"growth by {growth}: no more nodes are needed"
     elif not answer.growth:
         yield f"growth by {growth}: no number of nodes like those that there are is enough"
-    for way in answer.growth[:_SHOWN]:
-        yield f"growth by {growth}: {way.nodes} more node{'' if way.nodes == 1 else 's'} like {way.like}"
+    by_number: dict[int, list[str]] = {}
+    for way in answer.growth:
+        by_number.setdefault(way.nodes, []).append(way.like)
+    for number, names in by_number.items():
+        more = f" or {len(names) - _SHOWN} others" if len(names) > _SHOWN else ""
+        nodes = f"{number} more node{'' if number == 1 else 's'}"
+        yield f"growth by {growth}: {nodes} like {', '.join(names[:_SHOWN])}{more}"
 
 
 def _nodes(number: int) -> str:

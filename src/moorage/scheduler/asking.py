@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import msgspec
 import numpy as np
@@ -27,6 +27,7 @@ from moorage.scheduler.scheduler import Scheduler
 from moorage.scheduler.table.nodes import Index, Mask, Scores
 from moorage.scheduler.table.shape import PodInfo
 
+T = TypeVar("T", bound=Object)
 _NODES_FIRST = ("nodes",)
 _PODS_LAST = ("pods",)
 _SEED = 1
@@ -150,6 +151,14 @@ class Asking:
                     self.put(old)
             for item in removed:
                 self.put(item)
+
+    def get(self, struct: type[T], namespace: str, name: str) -> T | None:
+        """An object of a kind that the scheduler follows."""
+        return self.scheduler.handle.informers.of(struct).get(namespace, name)
+
+    def all_of(self, struct: type[T]) -> Iterable[T]:
+        """All objects of a kind that the scheduler follows."""
+        return self.scheduler.handle.informers.of(struct)
 
     @property
     def nodes(self) -> Iterator[Node]:

@@ -23,7 +23,7 @@ from moorage.api.volume import (
     PersistentVolumeStatus,
     StorageClass,
 )
-from moorage.api.workload import StatefulSet
+from moorage.api.workload import Deployment, ReplicaSet, ReplicaSetSpec, StatefulSet
 from moorage.controllers.storage.volumes import best_match, mismatch
 from moorage.controllers.workloads.daemonplacement import daemon_spec
 from moorage.controllers.workloads.statefulclaims import claim_name
@@ -149,7 +149,7 @@ class Settled:
 
     def _pod_of(self, item: ClusterObject) -> tuple[Pod, tuple[str, ...]]:
         """A pod of a template, and what admission would say to it."""
-        owner = _in_namespace(item.object)
+        owner = _in_namespace(item.object) if item.within else self._objects[_key(_in_namespace(item.object))]
         data = self._template(item, owner)
         claims = list(self._stateful_claims(owner, data)) if isinstance(owner, StatefulSet) else []
         trial = None if item.within else self._admission.created(_POD, data)
@@ -184,12 +184,28 @@ class Settled:
             **{name: given[name] for name in ("labels", "annotations") if given.get(name)},
         }
         if not isinstance(owner, PodTemplate) and owner.metadata.uid:
+            maker = self._replica_set(owner) if isinstance(owner, Deployment) else owner
+            of = kinds.of(maker)
             metadata["ownerReferences"] = [
-                {"apiVersion": kind.api_version, "kind": kind.kind, "name": owner.metadata.name,
-                 "uid": owner.metadata.uid, "controller": True}
+                {"apiVersion": of.api_version, "kind": of.kind, "name": maker.metadata.name,
+                 "uid": maker.metadata.uid, "controller": True}
             ]  # fmt: skip
         spec = daemon_spec(spec) if kind.kind == "DaemonSet" else spec
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+    def _replica_set(self, owner: Deployment) -> ReplicaSet:
+        """The newest ReplicaSet of a Deployment, whose pods are spread; or the one that would be made."""
+        made = [each for each in self._of(ReplicaSet) if _is_of(each, owner)]
+        if made:
+            return max(made, key=_created)
+        reference = OwnerReference("apps/v1", "Deployment", owner.metadata.name, owner.metadata.uid, controller=True)
+        metadata = ObjectMeta(
+            name=f"{owner.metadata.name}-new", namespace=owner.metadata.namespace, owner_references=(reference,)
+        )
+        spec = ReplicaSetSpec(selector=owner.spec.selector)
+        replica_set = self._numbered(ReplicaSet("apps/v1", "ReplicaSet", metadata, spec))
+        self._put(replica_set, by_hand=True)
+        return replica_set
 
     def _stateful_claims(self, owner: StatefulSet, data: Data) -> Iterator[PersistentVolumeClaim]:
         """Name the claims of the next pod of a set in its specification; those that there are not yet are made."""
@@ -280,6 +296,15 @@ class Settled:
             spec=_replace(claim.spec, volume_name=volume.metadata.name),
             status=PersistentVolumeClaimStatus(phase="Bound"),
         )
+
+
+def _is_of(item: Object, owner: Object) -> bool:
+    return any(each.controller and each.uid == owner.metadata.uid for each in item.metadata.owner_references)
+
+
+def _created(item: Object) -> float:
+    time = item.metadata.creation_timestamp
+    return time.timestamp() if time else 0.0
 
 
 def is_by_hand(item: ClusterObject) -> bool:
