@@ -239,6 +239,8 @@ class Asking:
         None when it does not fit even if all of them leave.
         """
         gone: list[PodInfo] = []
+        if self.fits(pod, node):
+            return gone
         try:
             for info in pods:
                 self.table.remove_pod(info)
