@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -14,10 +14,9 @@ from moorage.api.node import Node
 from moorage.cli.options import FINDINGS, cannot_run
 from moorage.cli.sources import Asked, about_a_cluster
 from moorage.cli.why import configuration
-from moorage.tools.capacity import Capacity, CapacityAnswer, WantedPods
-from moorage.tools.named import UnknownName, named
-from moorage.tools.settled import is_by_hand
-from moorage.tools.why import askable
+
+if TYPE_CHECKING:
+    from moorage.tools.capacity import CapacityAnswer, WantedPods
 
 _SHOWN = 10
 
@@ -56,6 +55,8 @@ def capacity(
       moorage capacity --like deploy/web --growth 200
       moorage capacity -f cluster.yaml --like deploy/web=3 --like deploy/db=1
     """
+    from moorage.tools.capacity import Capacity
+
     cluster = asked.cluster
     if cluster.problems:
         cannot_run("\n".join(str(problem) for problem in cluster.problems))
@@ -77,6 +78,9 @@ def capacity(
 
 def _wanted(asked: Asked, likes: Sequence[str], namespace: str) -> list[WantedPods]:
     """The pods to place, with their shares."""
+    from moorage.tools.capacity import WantedPods
+    from moorage.tools.named import UnknownName, askable, is_by_hand, named
+
     if not likes:
         by_hand = (item for item in askable(asked.cluster) if is_by_hand(item))
         found = [WantedPods(item) for item in by_hand if not _is_placed(item.object)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -13,12 +13,12 @@ import msgspec
 from moorage.api.node import Node
 from moorage.cli.options import FINDINGS, cannot_run, wants_colour
 from moorage.cli.sources import Asked, about_a_cluster
-from moorage.scheduler.config import Configuration, ConfigurationError
 from moorage.tools.cluster import ClusterObject
-from moorage.tools.named import UnknownName, named, pending, within
-from moorage.tools.remedy import Remedy
-from moorage.tools.settled import is_by_hand
-from moorage.tools.why import Explainer, Explanation, Fit, Preemption, RefusedNodes, askable
+
+if TYPE_CHECKING:
+    from moorage.scheduler.config import Configuration
+    from moorage.tools.remedy import Remedy
+    from moorage.tools.why import Explainer, Explanation, Fit, Preemption, RefusedNodes
 
 _SHOWN = 3
 _SMALL = 20
@@ -54,6 +54,8 @@ def why(
       moorage why deploy/web -n shop --kubeconfig ~/.kube/config
       moorage why --pending -f cluster.yaml -o json | jq '.pods[] | select(.fits | not)'
     """
+    from moorage.tools.why import Explainer
+
     cluster = asked.cluster
     if cluster.problems:
         cannot_run("\n".join(str(problem) for problem in cluster.problems))
@@ -71,6 +73,8 @@ def why(
 
 def configuration(file: Path | None) -> Configuration | None:
     """The scheduler configuration of a file; ends the command when it cannot be used."""
+    from moorage.scheduler.config import Configuration, ConfigurationError
+
     if file is None:
         return None
     try:
@@ -81,6 +85,8 @@ def configuration(file: Path | None) -> Configuration | None:
 
 def _items(asked: Asked, names: tuple[str, ...], namespace: str, *, only_pending: bool) -> Sequence[ClusterObject]:
     """What is asked about."""
+    from moorage.tools.named import UnknownName, askable, is_by_hand, named, pending, within
+
     cluster = asked.cluster
     try:
         if names:

@@ -30,6 +30,7 @@ from moorage.controllers.workloads.statefulclaims import claim_name
 from moorage.features import Gates
 from moorage.tools.admission import ManifestAdmission
 from moorage.tools.cluster import Cluster, ClusterObject
+from moorage.tools.named import is_by_hand
 
 _POD = kinds.row("v1", "Pod")
 _ENOUGH = {CPU: str(MOST // 1000), MEMORY: str(MOST), EPHEMERAL: str(MOST), PODS: str(MOST)}
@@ -305,11 +306,6 @@ def _is_of(item: Object, owner: Object) -> bool:
 def _created(item: Object) -> float:
     time = item.metadata.creation_timestamp
     return time.timestamp() if time else 0.0
-
-
-def is_by_hand(item: ClusterObject) -> bool:
-    """Whether an object has never been on a server."""
-    return item.document is not None and not item.object.metadata.uid
 
 
 def _in_namespace(item: T) -> T:
