@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -12,12 +13,12 @@ import msgspec
 from moorage.api.node import Node
 from moorage.cli.options import FINDINGS, cannot_run, wants_colour
 from moorage.cli.sources import Asked, about_a_cluster
-from moorage.scheduler.config import Configuration, ConfigurationError
-from moorage.tools.answers import why_data
 from moorage.tools.cluster import ClusterObject
-from moorage.tools.named import UnknownName, named, pending, within
-from moorage.tools.remedy import Remedy
-from moorage.tools.why import Explainer, Explanation, Fit, Preemption, askable
+
+if TYPE_CHECKING:
+    from moorage.scheduler.config import Configuration
+    from moorage.tools.remedy import Remedy
+    from moorage.tools.why import Explainer, Explanation, Fit, Preemption
 
 _SHOWN = 3
 _SMALL = 20
@@ -53,6 +54,8 @@ def why(
       moorage why deploy/web -n shop --kubeconfig ~/.kube/config
       moorage why --pending -f cluster.yaml -o json | jq '.pods[] | select(.fits | not)'
     """
+    from moorage.tools.why import Explainer
+
     cluster = asked.cluster
     if cluster.problems:
         cannot_run("\n".join(str(problem) for problem in cluster.problems))
@@ -70,6 +73,8 @@ def why(
 
 def configuration(file: Path | None) -> Configuration | None:
     """The scheduler configuration of a file; ends the command when it cannot be used."""
+    from moorage.scheduler.config import Configuration, ConfigurationError
+
     if file is None:
         return None
     try:
@@ -80,6 +85,8 @@ def configuration(file: Path | None) -> Configuration | None:
 
 def _items(asked: Asked, names: tuple[str, ...], namespace: str, *, only_pending: bool) -> Sequence[ClusterObject]:
     """What is asked about."""
+    from moorage.tools.named import UnknownName, askable, is_by_hand, named, pending, within
+
     cluster = asked.cluster
     try:
         if names:
@@ -88,13 +95,17 @@ def _items(asked: Asked, names: tuple[str, ...], namespace: str, *, only_pending
         cannot_run(f"{error} ({asked.source})")
     if not askable(cluster):
         cannot_run(f"no pods and no pod templates in {asked.source}")
-    if only_pending or cluster.is_complete:
-        items = pending(cluster, namespace)
-        if not items:
-            where = f" in namespace {namespace}" if namespace else ""
-            click.echo(f"no pod waits for a node{where} in {asked.source}: name a pod to ask about it", err=True)
-        return items
-    return within(askable(cluster), namespace)
+    if not only_pending and not cluster.is_complete:
+        return within(askable(cluster), namespace)
+    items = pending(cluster, namespace)
+    if not only_pending:
+        known = set(map(id, items))
+        by_hand = (item for item in within(askable(cluster), namespace) if is_by_hand(item))
+        items += [item for item in by_hand if id(item) not in known]
+    if not items:
+        where = f" in namespace {namespace}" if namespace else ""
+        click.echo(f"no pod waits for a node{where} in {asked.source}: name a pod to ask about it", err=True)
+    return items
 
 
 def _write_text(explanations: Iterable[Explanation], explainer: Explainer, output: str) -> int:
@@ -193,6 +204,8 @@ def _count(number: int, noun: str) -> str:
 
 def _write_data(explanations: Iterable[Explanation], explainer: Explainer, output: str) -> int:
     """Write pod by pod: the text for a large cluster must not have to fit into memory."""
+    from moorage.tools.answers import why_data
+
     findings = 0
     if output == "json":
         write = sys.stdout.write

@@ -39,6 +39,24 @@ def pending(cluster: Cluster, namespace: str = "") -> list[ClusterObject]:
     ]
 
 
+def askable(cluster: Cluster) -> list[ClusterObject]:
+    """The pods that have not finished, and the templates of workloads that no other object owns."""
+    found = []
+    for item in cluster.items:
+        owned = any(owner.controller for owner in item.object.metadata.owner_references)
+        if isinstance(item.object, Pod):
+            if item.object.status.phase not in FINISHED:
+                found.append(item)
+        elif kinds.of(item.object).pod_spec and not owned:
+            found.append(item)
+    return found
+
+
+def is_by_hand(item: ClusterObject) -> bool:
+    """Whether an object has never been on a server."""
+    return item.document is not None and not item.object.metadata.uid
+
+
 def within(items: Iterable[ClusterObject], namespace: str) -> list[ClusterObject]:
     """The items of a namespace; all of them when it is empty."""
     return [item for item in items if namespace in ("", item.object.metadata.namespace or "default")]

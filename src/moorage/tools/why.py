@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from moorage.api import kinds
 from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.features import Gate, Gates
@@ -20,8 +19,9 @@ from moorage.scheduler.asking import Asking, Inquiry
 from moorage.scheduler.config import Configuration
 from moorage.scheduler.explaining import alike
 from moorage.scheduler.framework import Told
-from moorage.scheduler.table.shape import FINISHED, PodInfo
+from moorage.scheduler.table.shape import PodInfo
 from moorage.tools.cluster import Cluster, ClusterObject
+from moorage.tools.named import askable
 from moorage.tools.remedy import Remedies, Remedy
 from moorage.tools.settled import AskedPod, Settled
 from moorage.validation.gates import gates_needed
@@ -237,19 +237,6 @@ class Explainer:
         if node is None or seconds is None:
             return "", None
         return " and ".join(departures(tolerations, gates, node.spec.taints)), seconds
-
-
-def askable(cluster: Cluster) -> list[ClusterObject]:
-    """The pods that have not finished, and the templates of workloads that no other object owns."""
-    found = []
-    for item in cluster.items:
-        owned = any(owner.controller for owner in item.object.metadata.owner_references)
-        if isinstance(item.object, Pod):
-            if item.object.status.phase not in FINISHED:
-                found.append(item)
-        elif kinds.of(item.object).pod_spec and not owned:
-            found.append(item)
-    return found
 
 
 def _rejected(inquiry: Inquiry) -> Iterator[NodeRefusal]:
