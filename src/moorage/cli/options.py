@@ -38,6 +38,8 @@ class Commands(click.Group):
 def _one_sentence() -> Iterator[None]:
     try:
         yield
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
     except click.UsageError as error:
         if error.ctx is None or type(error).show is not click.UsageError.show:
             raise  # a group without a command shows its help
@@ -85,14 +87,12 @@ def wants_colour() -> bool | None:
 
 
 @contextmanager
-def stoppable() -> Iterator[None]:
-    """Keep the components silent, and end without a traceback when the user interrupts."""
+def silent() -> Iterator[None]:
+    """Keep the components of a cluster in this process from logging."""
     logger = logging.getLogger("moorage")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
     try:
         yield
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
     finally:
         logger.setLevel(level)

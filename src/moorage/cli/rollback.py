@@ -10,7 +10,7 @@ from typing import Any
 import click
 import msgspec
 
-from moorage.cli.options import FINDINGS, cannot_run, read, stoppable, wants_colour
+from moorage.cli.options import FINDINGS, cannot_run, read, silent, wants_colour
 from moorage.cli.sources import live
 from moorage.features import Gate
 from moorage.tools.rollback import Rollback, RollbackFinding
@@ -76,7 +76,7 @@ def rollback(gate: Gate, kubeconfig: Path | None, paths: tuple[str, ...], output
     else:
         from moorage.tools.rollbacksimulation import SimulatedRollback
 
-        with stoppable():
+        with silent():
             findings, effects = SimulatedRollback(plan).findings()
         if output == "json":
             _write_json(plan, findings, effects)
