@@ -39,6 +39,7 @@ def _one_sentence() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
+        click.echo("moorage: interrupted", err=True)
         sys.exit(INTERRUPTED)
     except click.UsageError as error:
         if error.ctx is None or type(error).show is not click.UsageError.show:

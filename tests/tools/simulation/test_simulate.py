@@ -232,3 +232,52 @@ def test_the_same_question_has_the_same_answer() -> None:
         return asked(cluster, DrainNodes("n1"), ScaleWorkload(named("deploy/web"), 30))
 
     assert ask() == ask()
+
+
+def storage(*volumes: Data) -> list[Data]:
+    zonal = {
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "disk"},
+        "provisioner": "ebs.csi.aws.com", "volumeBindingMode": "WaitForFirstConsumer",
+    }  # fmt: skip
+    claims = {"metadata": {"name": "data"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "storageClassName": "disk", "resources": {"requests": {"storage": "1Gi"}},
+    }}  # fmt: skip
+    database = deployment("db", 1, "StatefulSet")
+    database["spec"] |= {"volumeClaimTemplates": [claims], "serviceName": "db"}
+    return [zonal, database, *volumes]
+
+
+def test_volumes_of_any_driver_are_provisioned_and_stay_in_their_zone() -> None:
+    zone = "topology.kubernetes.io/zone"
+    nodes = [node("a", **{zone: "east"}), node("b", **{zone: "east"}), node("c", **{zone: "west"})]
+    alone = asked(cluster_of(*nodes, *storage()), ScaleWorkload(named("sts/db"), 3))
+    assert alone.is_harmless
+    assert len(alone.after.placed) == 2
+    late = node("c", taint("late", "NoSchedule"), **{zone: "west"})
+    changes = TaintNodes.parse("c", "late-"), DrainNodes("a")
+    (waiting,) = asked(cluster_of(nodes[0], late, *storage()), *changes).after.pending
+    assert "didn't match PersistentVolume's node affinity" in waiting.reason
+    moved = asked(cluster_of(nodes[0], late, *storage()), AddNodes(1, "a"), *changes).after.moved
+    assert [(each.source, each.to) for each in moved] == [("a", "a-1")]
+
+
+def test_new_nodes_have_the_devices_of_the_node_that_they_are_like() -> None:
+    device_class = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}
+    spec = {
+        "driver": "gpu.example.com",
+        "nodeName": "a",
+        "pool": {"name": "a", "generation": 1, "resourceSliceCount": 1},
+    }
+    inventory = {
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "a-gpus"},
+        "spec": {**spec, "devices": [{"name": "gpu-0"}]},
+    }  # fmt: skip
+    template = {
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "one"},
+        "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}},
+    }  # fmt: skip
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
+    cluster = cluster_of(node("a"), device_class, inventory, template, deployment("train", 2, resourceClaims=claims))
+    result = asked(cluster, AddNodes(1, "a"))
+    assert len(result.before.pending) == 1
+    assert [each.node for each in result.after.placed] == ["a-1"]
