@@ -89,11 +89,12 @@ def wants_colour() -> bool | None:
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """Keep the components of a cluster in this process from logging."""
-    logger = logging.getLogger("moorage")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
+    """Keep the components of a cluster in this process from logging to the terminal."""
+    logger, nobody = logging.getLogger("moorage"), logging.NullHandler()
+    before, logger.propagate = logger.propagate, False
+    logger.addHandler(nobody)
     try:
         yield
     finally:
-        logger.setLevel(level)
+        logger.removeHandler(nobody)
+        logger.propagate = before

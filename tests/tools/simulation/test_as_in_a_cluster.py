@@ -103,10 +103,8 @@ def place(pod: Data) -> tuple[str, str]:
 
 
 def without(found: Counter[tuple[str, str]], scaled: set[str]) -> Counter[tuple[str, str]]:
-    """Who left from where; of a workload that was scaled any pods may be chosen."""
-    return Counter({(owner, "" if owner in scaled else node): 0 for owner, node in found}) + Counter(
-        (owner, "" if owner in scaled else node) for owner, node in found.elements()
-    )
+    """Who left from where, but for workloads that were scaled: any of their pods may be chosen, and others follow."""
+    return Counter({place: count for place, count in found.items() if place[0] not in scaled})
 
 
 class Hands:
