@@ -103,7 +103,7 @@ def test_an_interrupted_simulation_ends_with_130_and_no_traceback(monkeypatch: p
 
     monkeypatch.setattr(simulate, "simulate", interrupted)
     ended = moorage("simulate", "-f", CLUSTER)
-    assert (ended.returncode, ended.stderr) == (130, "")
+    assert (ended.returncode, ended.stderr) == (130, "moorage: interrupted\n")
 
 
 PACKED = """

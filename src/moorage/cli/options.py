@@ -166,14 +166,13 @@ def wants_colour() -> bool | None:
 
 
 @contextmanager
-def stoppable() -> Iterator[None]:
-    """Keep the components silent, and end without a traceback when the user interrupts."""
-    logger = logging.getLogger("moorage")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
+def silent() -> Iterator[None]:
+    """Keep the components of a cluster in this process from logging to the terminal."""
+    logger, nobody = logging.getLogger("moorage"), logging.NullHandler()
+    before, logger.propagate = logger.propagate, False
+    logger.addHandler(nobody)
     try:
         yield
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
     finally:
-        logger.setLevel(level)
+        logger.removeHandler(nobody)
+        logger.propagate = before

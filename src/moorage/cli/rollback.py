@@ -9,7 +9,7 @@ from typing import Any
 import click
 import msgspec
 
-from moorage.cli.options import FINDINGS, cannot_run, stoppable, wants_colour
+from moorage.cli.options import FINDINGS, cannot_run, silent, wants_colour
 from moorage.cli.sources import Asked, about_a_cluster
 from moorage.features import Gate
 from moorage.tools.rollback import Rollback, RollbackFinding
@@ -69,7 +69,7 @@ def rollback(gate: Gate, asked: Asked, output: str, patch: bool) -> None:
     else:
         from moorage.tools.rollbacksimulation import SimulatedRollback
 
-        with stoppable():
+        with silent():
             findings, effects = SimulatedRollback(plan).findings()
         if output == "json":
             _write_json(plan, findings, effects)

@@ -11,9 +11,11 @@ import click
 
 from moorage.api.node import Node
 from moorage.cli import simulation
-from moorage.cli.options import FINDINGS, cannot_run, stoppable
+from moorage.cli.options import FINDINGS, cannot_run, silent
 from moorage.cli.sources import Asked, about_a_cluster
+from moorage.garbage import collect_seldom
 
+_MANY = 10_000
 _ORDER = "moorage.simulate.order"
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?", re.ASCII)
 
@@ -86,6 +88,8 @@ def simulate(
         cannot_run("\n".join(str(problem) for problem in asked.cluster.problems))
     if not asked.cluster.of(Node):
         cannot_run(f"no nodes in {asked.source}: add them with -f, for example from `kubectl get nodes -o yaml`")
+    if len(asked.cluster.items) > _MANY:
+        collect_seldom()
     if compared is not None or anew:
         _compare(asked, compared, seconds, output, anew=anew, changes=any(given.values()))
         return
@@ -93,7 +97,7 @@ def simulate(
     from moorage.tools.simulation.changes import CannotChange
     from moorage.tools.simulation.simulate import SimulationQuestion, simulate
 
-    with stoppable():
+    with silent():
         try:
             made = changes(click.get_current_context().meta[_ORDER], given, namespace, asked)
             question = SimulationQuestion(
@@ -118,7 +122,7 @@ def _compare(
     from moorage.tools.simulation.changes import CannotChange
     from moorage.tools.simulation.compare import CompareQuestion, compare
 
-    with stoppable():
+    with silent():
         try:
             first, second = map(configuration, files)
         except CannotChange as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from moorage.controllers.workloads.replicaset import ReplicaSetController
 from moorage.features import ALL_ON, NONE_ON
 from moorage.tools.cluster import Cluster
 from moorage.tools.simulation.changes import (
@@ -232,3 +233,93 @@ def test_the_same_question_has_the_same_answer() -> None:
         return asked(cluster, DrainNodes("n1"), ScaleWorkload(named("deploy/web"), 30))
 
     assert ask() == ask()
+
+
+def storage(*volumes: Data) -> list[Data]:
+    zonal = {
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "disk"},
+        "provisioner": "ebs.csi.aws.com", "volumeBindingMode": "WaitForFirstConsumer",
+    }  # fmt: skip
+    claims = {"metadata": {"name": "data"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "storageClassName": "disk", "resources": {"requests": {"storage": "1Gi"}},
+    }}  # fmt: skip
+    database = deployment("db", 1, "StatefulSet")
+    database["spec"] |= {"volumeClaimTemplates": [claims], "serviceName": "db"}
+    return [zonal, database, *volumes]
+
+
+def test_volumes_of_any_driver_are_provisioned_and_stay_in_their_zone() -> None:
+    zone = "topology.kubernetes.io/zone"
+    nodes = [node("a", **{zone: "east"}), node("b", **{zone: "east"}), node("c", **{zone: "west"})]
+    alone = asked(cluster_of(*nodes, *storage()), ScaleWorkload(named("sts/db"), 3))
+    assert alone.is_harmless
+    assert len(alone.after.placed) == 2
+    late = node("c", taint("late", "NoSchedule"), **{zone: "west"})
+    changes = TaintNodes.parse("c", "late-"), DrainNodes("a")
+    (waiting,) = asked(cluster_of(nodes[0], late, *storage()), *changes).after.pending
+    assert "didn't match PersistentVolume's node affinity" in waiting.reason
+    moved = asked(cluster_of(nodes[0], late, *storage()), AddNodes(1, "a"), *changes).after.moved
+    assert [(each.source, each.to) for each in moved] == [("a", "a-1")]
+
+
+def test_new_nodes_have_the_devices_of_the_node_that_they_are_like() -> None:
+    device_class = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}
+    spec = {
+        "driver": "gpu.example.com",
+        "nodeName": "a",
+        "pool": {"name": "a", "generation": 1, "resourceSliceCount": 1},
+    }
+    inventory = {
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "a-gpus"},
+        "spec": {**spec, "devices": [{"name": "gpu-0"}]},
+    }  # fmt: skip
+    template = {
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "one"},
+        "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}},
+    }  # fmt: skip
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
+    cluster = cluster_of(node("a"), device_class, inventory, template, deployment("train", 2, resourceClaims=claims))
+    result = asked(cluster, AddNodes(1, "a"))
+    assert len(result.before.pending) == 1
+    assert [each.node for each in result.after.placed] == ["a-1"]
+
+
+def test_pods_stay_when_what_stands_between_them_and_their_workload_is_not_in_the_snapshot() -> None:
+    """As with `kubectl get nodes,pods,deployments,statefulsets,daemonsets -o yaml`: no ReplicaSets and no revisions."""
+    stored: Data = {"uid": "x", "namespace": "default", "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"}
+    objects = [node("a"), node("b")]
+    for kind in ("Deployment", "StatefulSet", "DaemonSet"):
+        name = kind.lower()
+        workload = deployment(name, 2, kind, cpu="500m")
+        workload["metadata"] |= {**stored, "uid": f"{kind}-{name}"}
+        objects.append(workload)
+        labels = {"app": name} | ({"pod-template-hash": "h"} if kind == "Deployment" else {})
+        labels |= {"controller-revision-hash": f"{name}-h" if kind == "StatefulSet" else "h"}
+        owner = owned_by("ReplicaSet", f"{name}-h") if kind == "Deployment" else owned_by(kind, name)
+        for number, place in enumerate("ab"):
+            made = pod(f"{name}-{number}", place, owner=owner, labels=labels, cpu="500m")
+            made["metadata"] |= {"generateName": f"{name}-h-"} if kind != "StatefulSet" else {}
+            if kind == "StatefulSet":
+                labels = {**labels, "statefulset.kubernetes.io/pod-name": made["metadata"]["name"]}
+            objects.append(made)
+    for cluster in (cluster_of(*objects), structs_of(*objects)):
+        result = asked(cluster)
+        assert result.timeline == []
+        assert result.pods == 6
+        drained = asked(cluster, DrainNodes("a"))
+        assert moves(drained) == {
+            ("Deployment default/deployment", "a", "b"),
+            ("StatefulSet default/statefulset", "a", "b"),
+        }
+        assert drained.pods == 6
+        assert drained.is_harmless
+
+
+def test_a_fault_of_a_component_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError("by zero")
+
+    assert not asked(cluster_of(node("a"), deployment("web", 1))).assumptions
+    monkeypatch.setattr(ReplicaSetController, "reconcile", fails)
+    (note,) = asked(cluster_of(node("a"), deployment("web", 1))).assumptions
+    assert "may have changed the answer: ZeroDivisionError: by zero" in note

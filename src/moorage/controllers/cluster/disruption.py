@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from moorage.api import kinds
-from moorage.api.labels import selector_of
+from moorage.api.labels import Labels, selector_of
 from moorage.api.meta import Condition, Data, OwnerReference
 from moorage.api.pod import Pod, PodDisruptionBudget
 from moorage.api.workload import Deployment, ReplicaSet, ReplicationController, StatefulSet
@@ -85,10 +85,10 @@ class Disruption(Controller):
             return
         for pod in (old, new):
             if pod is not None:
-                self._enqueue_budgets(pod)
+                self._enqueue_budgets(pod.metadata.namespace, pod.metadata.labels)
 
-    def _enqueue_budgets(self, pod: Pod) -> None:
-        namespace, labels = pod.metadata.namespace, pod.metadata.labels
+    def _enqueue_budgets(self, namespace: str, labels: Labels) -> None:
+        """Count again for the budgets of pods with some labels."""
         for place in (_place(namespace), *(_place(namespace, label) for label in labels.items())):
             for budget in self._budgets.by(_ANCHOR, place):
                 if selector_of(budget.spec.selector).matches(labels):
@@ -96,6 +96,10 @@ class Disruption(Controller):
 
     def _workload_changed(self, old: _Workload | None, new: _Workload | None) -> None:
         if new is None or (old is not None and old.spec.replicas == new.spec.replicas):
+            return
+        if old is None:
+            # The pods that it has or will have are those of its template.
+            self._enqueue_budgets(new.metadata.namespace, new.spec.template.metadata.labels)
             return
         for budget in self._budgets.by(_NAMESPACE, new.metadata.namespace):
             self._enqueue_later(budget)

@@ -26,43 +26,49 @@ class PodsByLabel:
 
     def __init__(self, pods: Informer[Pod]) -> None:
         self._pods = pods
-        self._found: dict[str, dict[LabelPair, dict[Key, Pod]]] = {}
-        """The pods that have a label, by its key, then by namespace and value."""
+        self._by: dict[str, _ByValue] = {}
         pods.index(_NAMESPACE, lambda pod: [pod.metadata.namespace])
 
     def change(self, old: Pod | None, new: Pod | None) -> None:
         """A pod has changed."""
-        for name, found in self._found.items():
-            if old is not None:
-                place = _place(old, name)
-                there = found.get(place, {})
-                there.pop(_key(old), None)
-                if not there:
-                    found.pop(place, None)
-            if new is not None and name in new.metadata.labels:
-                found.setdefault(_place(new, name), {})[_key(new)] = new
+        for found in self._by.values():
+            found.change(old, new)
 
     def matching(self, namespace: str, selector: LabelMatcher) -> list[Pod]:
         """The pods of a namespace that a selector matches."""
         label = anchor(selector)
-        candidates: Iterable[Pod] = self._pods.by(_NAMESPACE, namespace)
-        if label is not None:
-            candidates = self._by(label[0]).get((namespace, label[1]), {}).values()
+        candidates = self._pods.by(_NAMESPACE, namespace) if label is None else self._with(namespace, label)
         return [pod for pod in candidates if selector.matches(pod.metadata.labels)]
 
-    def _by(self, name: str) -> dict[LabelPair, dict[Key, Pod]]:
-        found = self._found.get(name)
+    def _with(self, namespace: str, label: LabelPair) -> Iterable[Pod]:
+        name, value = label
+        found = self._by.get(name)
         if found is None:
-            found = self._found[name] = {}
+            found = self._by[name] = _ByValue(name)
             for pod in self._pods:
-                if name in pod.metadata.labels:
-                    found.setdefault(_place(pod, name), {})[_key(pod)] = pod
-        return found
+                found.change(None, pod)
+        return found.pods.get((namespace, value), {}).values()
 
 
-def _place(pod: Pod, name: str) -> LabelPair:
-    return pod.metadata.namespace, pod.metadata.labels.get(name, "")
+class _ByValue:
+    """Pods by namespace and by the value of one label."""
 
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.pods: dict[tuple[str, str], dict[Key, Pod]] = {}
+        self._values: dict[Key, str] = {}
 
-def _key(pod: Pod) -> Key:
-    return pod.metadata.namespace, pod.metadata.name
+    def change(self, old: Pod | None, new: Pod | None) -> None:
+        # The last state of a pod that is gone may have other labels than those with which it was seen.
+        pod = new or old
+        assert pod is not None
+        key = pod.metadata.namespace, pod.metadata.name
+        before = self._values.pop(key, None)
+        if before is not None:
+            there = self.pods[key[0], before]
+            del there[key]
+            if not there:
+                del self.pods[key[0], before]
+        if new is not None and (value := new.metadata.labels.get(self._name)) is not None:
+            self.pods.setdefault((key[0], value), {})[key] = new
+            self._values[key] = value

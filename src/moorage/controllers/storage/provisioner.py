@@ -40,8 +40,25 @@ class Provisioner(Controller):
         self._volumes.on_change(self._volume_changed)
         self._classes.on_change(self._class_changed)
 
+    def provisions(self, provisioner: str) -> bool:
+        """Whether volumes of the classes of a provisioner are provisioned here."""
+        return provisioner == PROVISIONER
+
+    def topology_at(self, node: Node, _: StorageClass) -> NodeSelector | None:
+        """The nodes that reach a volume which is provisioned for one of them."""
+        host = node.metadata.labels.get(LABEL_HOSTNAME, node.metadata.name)
+        return NodeSelector((NodeSelectorTerm((NodeSelectorRequirement(LABEL_HOSTNAME, "In", (host,)),)),))
+
+    def _is_ours(self, claim: PersistentVolumeClaim) -> bool:
+        """Whether a claim waits for a volume of this provisioner."""
+        return (
+            not claim.spec.volume_name
+            and claim.metadata.deletion_timestamp is None
+            and self.provisions(claim.metadata.annotations.get(STORAGE_PROVISIONER, ""))
+        )
+
     def _claim_changed(self, _: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
-        if new is not None and _is_ours(new):
+        if new is not None and self._is_ours(new):
             self.enqueue(new)
 
     def _volume_changed(self, _: PersistentVolume | None, new: PersistentVolume | None) -> None:
@@ -56,7 +73,7 @@ class Provisioner(Controller):
         """Provision the volume that a claim waits for, or delete one that was released."""
         if key[0]:
             claim = self._claims.get(*key)
-            if claim is not None and _is_ours(claim):
+            if claim is not None and self._is_ours(claim):
                 await self._provision(claim)
         elif (volume := self._volumes.get(*key)) is not None and _is_released(volume):
             with suppress(Missing):
@@ -76,7 +93,7 @@ class Provisioner(Controller):
             if node is None or not self._is_allowed(topology, node):
                 await self._choose_again(claim, storage_class, node_name)
                 return
-            topology = _at(node)
+            topology = self.topology_at(node, storage_class)
         try:
             body = await self.client.create(_VOLUME, _volume(name, claim, storage_class, topology))
         except Exists:
@@ -105,15 +122,6 @@ class Provisioner(Controller):
             await self.client.patch(_CLAIM, metadata.namespace, metadata.name, patch)
 
 
-def _is_ours(claim: PersistentVolumeClaim) -> bool:
-    """Whether a claim waits for a volume of this provisioner."""
-    return (
-        not claim.spec.volume_name
-        and claim.metadata.deletion_timestamp is None
-        and claim.metadata.annotations.get(STORAGE_PROVISIONER) == PROVISIONER
-    )
-
-
 def _is_released(volume: PersistentVolume) -> bool:
     """Whether a volume of this provisioner was released and is to be deleted."""
     return (
@@ -133,11 +141,6 @@ def _topology(storage_class: StorageClass) -> NodeSelector | None:
         for term in storage_class.allowed_topologies
     )
     return NodeSelector(terms) if terms else None
-
-
-def _at(node: Node) -> NodeSelector:
-    host = node.metadata.labels.get(LABEL_HOSTNAME, node.metadata.name)
-    return NodeSelector((NodeSelectorTerm((NodeSelectorRequirement(LABEL_HOSTNAME, "In", (host,)),)),))
 
 
 def _volume(

@@ -131,5 +131,5 @@ def _metadata(owner: Object, name: str, uid: str, labels: dict[str, str]) -> Dat
     }  # fmt: skip
     return {
         "name": name, "namespace": owner.metadata.namespace or "default", "uid": uid, "labels": labels,
-        "ownerReferences": [reference],
+        "ownerReferences": [reference], "generation": 1,
     }  # fmt: skip

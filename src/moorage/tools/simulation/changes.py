@@ -22,6 +22,8 @@ from moorage.tools.simulation.drain import drain
 from moorage.tools.simulation.privatecluster import PrivateCluster
 
 NODE = kinds.row("v1", "Node")
+_SLICE = kinds.row("resource.k8s.io/v1", "ResourceSlice")
+_CSI_NODE = kinds.row("storage.k8s.io/v1", "CSINode")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _SELECTING = frozenset("=!,()")
 _head = msgspec.json.Decoder(Object).decode
@@ -394,6 +396,7 @@ class AddNodes:
         )
         for _, name in zip(range(self.count), free, strict=False):
             await _add_like(world, model, name)
+            await _add_parts(world, self.like, name)
 
 
 _OWN_TAINTS = "node.kubernetes.io/"
@@ -425,6 +428,23 @@ async def _add_like(world: World, model: Data, name: str) -> None:
     }
     await client.patch(NODE, "", name, {"status": status}, subresource="status")
     await client.patch(NODE, "", name, {"spec": {"taints": taints or None}})
+
+
+async def _add_parts(world: World, like: str, name: str) -> None:
+    """Give a new node the devices and the storage drivers of another one."""
+    client = world.cluster.client
+    for item in (await client.list(_SLICE)).items:
+        data: Data = msgspec.json.decode(item)
+        spec, pool = data["spec"], data["spec"].get("pool", {})
+        if spec.get("nodeName") == like:
+            renamed = name if pool.get("name") == like else f"{pool.get('name', '')}-{name}"
+            spec |= {"nodeName": name, "pool": {**pool, "name": renamed}}
+            await client.create(_SLICE, {"metadata": {"name": f"{name}-{data['metadata']['name']}"}, "spec": spec})
+    try:
+        drivers: Data = msgspec.json.decode(await client.get(_CSI_NODE, "", like))
+    except Missing:
+        return
+    await client.create(_CSI_NODE, {"metadata": {"name": name}, "spec": drivers.get("spec") or {}})
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from moorage.features import Gates
 from moorage.scheduler.config import Configuration
 from moorage.tools.cluster import Cluster, ClusterObject
 from moorage.tools.simulation.diary import Diary
+from moorage.tools.simulation.faults import noticing
 from moorage.tools.simulation.loading import LoadedSnapshot, load
 from moorage.tools.simulation.privatecluster import PrivateCluster
 from moorage.tools.simulation.result import Configured, Difference, SchedulerComparison
@@ -40,10 +41,11 @@ def compare(question: CompareQuestion) -> SchedulerComparison:
     """The answer."""
     cluster = _unbound(question.cluster) if question.anew else question.cluster
     snapshot = load(cluster, question.gates)
-    results = [
-        played(_placed(snapshot, question, each, name))
-        for each, name in zip((question.first, question.second), question.names, strict=True)
-    ]
+    with noticing() as faults:
+        results = [
+            played(_placed(snapshot, question, each, name))
+            for each, name in zip((question.first, question.second), question.names, strict=True)
+        ]
     (first, places), (second, others) = results
     differences = [
         Difference(name, places.get(name, ""), others.get(name, ""))
@@ -52,7 +54,8 @@ def compare(question: CompareQuestion) -> SchedulerComparison:
     ]
     return SchedulerComparison(
         pods=len(places.keys() | others.keys()),
-        first=first, second=second, differences=differences, assumptions=snapshot.assumptions,
+        first=first, second=second, differences=differences,
+        assumptions=[*snapshot.assumptions, *faults.notes()],
     )  # fmt: skip
 
 

@@ -217,8 +217,11 @@ def _stored(kind: Kind, thing: Object, data: Data | None) -> bytes:
     metadata = {name: value for name, value in data["metadata"].items() if name != "managedFields"}
     if kind.namespaced:
         metadata.setdefault("namespace", "default")
+    strategy = strategy_of(kind)
+    if strategy.first_generation:
+        metadata.setdefault("generation", strategy.first_generation)
     data = {**data, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
-    strategy_of(kind).defaults(data, _LONG_AGO)
+    strategy.defaults(data, _LONG_AGO)
     if isinstance(thing, Node) and not any(each.type == "Ready" for each in thing.status.conditions):
         status = data.setdefault("status", {})
         status["conditions"] = [*status.get("conditions", ()), {"type": "Ready", "status": "True"}]

@@ -20,18 +20,20 @@ from moorage.controllers.cluster.serviceaccounts import ServiceAccounts
 from moorage.controllers.frame.controller import Context
 from moorage.controllers.nodes.lifecycle import NodeLifecycle
 from moorage.controllers.run import CONTROLLERS, Controllers, Make
+from moorage.controllers.storage.provisioner import Provisioner
 from moorage.features import Gates
 from moorage.scheduler.config import Configuration
 from moorage.scheduler.scheduler import Scheduler
 from moorage.store.memory import MemoryStore
 from moorage.tools.simulation.kubelets import SnapshotKubelets, SteadyNodes
 from moorage.tools.simulation.loading import LoadedSnapshot
+from moorage.tools.simulation.provisioning import AnyProvisioner
 from moorage.tools.simulation.replacements import Replacements
 from moorage.tools.simulation.virtualtime import VirtualClock
 
 _AGENT = "moorage-simulation"
 _SEED = 1
-_NOT_NEEDED = (GarbageCollector, NodeLifecycle, ServiceAccounts)
+_NOT_NEEDED = (GarbageCollector, NodeLifecycle, Provisioner, ServiceAccounts)
 _QUIET_SECONDS = 60.0
 """How long nothing may have changed, and no timer run, for the cluster to be at rest."""
 _LOOK_SECONDS = 1.0
@@ -104,6 +106,7 @@ class PrivateCluster:
             *(make for make in CONTROLLERS if make not in _NOT_NEEDED),
             partial(GarbageCollector, assumed=frozenset(snapshot.absent)),
             SteadyNodes,
+            AnyProvisioner,
             partial(SnapshotKubelets, found=snapshot.found),
             partial(Replacements, absent=snapshot.absent),
         ]

@@ -10,6 +10,7 @@ from moorage.scheduler.config import Configuration
 from moorage.tools.cluster import Cluster
 from moorage.tools.simulation.changes import ClusterChange, World
 from moorage.tools.simulation.diary import Diary
+from moorage.tools.simulation.faults import noticing
 from moorage.tools.simulation.loading import LoadedSnapshot, load
 from moorage.tools.simulation.privatecluster import PrivateCluster
 from moorage.tools.simulation.result import NotCreated, PendingPod, Simulation
@@ -37,7 +38,10 @@ class SimulationQuestion:
 
 def simulate(question: SimulationQuestion) -> Simulation:
     """The answer. Raises CannotChange when a change cannot be made."""
-    return played(_simulated(question, load(question.cluster, question.gates)))
+    with noticing() as faults:
+        result = played(_simulated(question, load(question.cluster, question.gates)))
+    result.assumptions.extend(faults.notes())
+    return result
 
 
 async def _simulated(question: SimulationQuestion, snapshot: LoadedSnapshot) -> Simulation:

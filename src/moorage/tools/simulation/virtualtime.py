@@ -86,7 +86,7 @@ class VirtualClock(Clock):
         self._start = start
         self._loop = asyncio.get_running_loop()
         self._origin = self._loop.time()
-        self._timers: set[asyncio.TimerHandle] = set()
+        self._timers: list[asyncio.TimerHandle] = []
         self.rang = 0.0
         """When a timer was last found to have ended."""
 
@@ -102,7 +102,7 @@ class VirtualClock(Clock):
         """Call a function after some virtual seconds."""
         # A callback that is set again for a rounding error later must not come at the same moment for ever.
         handle = self._loop.call_later(max(seconds, 1e-6) if seconds > 0 else 0.0, callback)
-        self._timers.add(handle)
+        self._timers.append(handle)
         return handle
 
     async def sleep(self, seconds: float) -> None:
@@ -112,8 +112,8 @@ class VirtualClock(Clock):
     def next_timer(self) -> float | None:
         """In how many seconds the first of the timers ends; None when there is none."""
         now = self._loop.time()
-        running = {each for each in self._timers if not each.cancelled()}
-        self._timers = {each for each in running if each.when() > now}
+        running = [each for each in self._timers if not each.cancelled()]
+        self._timers = [each for each in running if each.when() > now]
         if len(self._timers) < len(running):
             self.rang = self.monotonic()
         return min((each.when() - now for each in self._timers), default=None)
