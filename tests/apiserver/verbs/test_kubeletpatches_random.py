@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from moorage.apiserver.base.recipes import Recipes
+from moorage.apiserver.http.messages import Request
 from moorage.apiserver.run import APIServer
 from moorage.client.clock import ManualClock, timestamp
 from tests.apiserver.asked import MERGE, Asked
@@ -201,3 +202,16 @@ async def test_a_recipe_makes_of_a_node_and_its_lease_what_the_long_way_makes_of
                 patch = {"metadata": {"resourceVersion": LATEST}, "status": status(name)}
                 await ask("PATCH", f"{nodes}/{name}/status", patch)
         assert ask.replayed > 60
+
+
+async def test_whoever_patches_in_a_way_that_is_warned_of_is_warned_each_time(tmp_path: Path) -> None:
+    async with api_server(tmp_path) as server:
+        ask, transport = Asked(server.transport("tests")), server.transport("tests")
+        for number in range(4):
+            pod = {"metadata": {"name": f"pod-{number}"}, "spec": SPECS[0]}
+            _, made = await ask.told("POST", PODS, pod)
+            version = {"resourceVersion": made["metadata"]["resourceVersion"]}
+            body = msgspec.json.encode({"metadata": version, "status": {"phase": "Running", "unknown": 1}})
+            target = f"{PODS}/pod-{number}/status?fieldValidation=Warn"
+            answer = await transport.respond(Request.of("PATCH", target, [("Content-Type", MERGE)], body))
+            assert ("Warning", '299 - "unknown field \\"status.unknown\\""') in answer.headers

@@ -21,7 +21,7 @@ from moorage.apiserver.base.recipes import (
     is_time,
     is_uid,
 )
-from moorage.apiserver.http.messages import Request, Response
+from moorage.apiserver.http.messages import JSON, Request, Response
 from moorage.apiserver.patch.managed import manager_name
 from moorage.apiserver.request.routes import Route
 from moorage.apiserver.verbs import answers
@@ -117,9 +117,11 @@ class KubeletPatch(NamedTuple):
         return answers.stored(route, request, stored, (), 200)
 
     async def learn(self, backend: Backend, response: Response) -> None:
-        """Learn from what became of an object that was patched like any other."""
+        """Learn from what became of an object that was patched like any other, without a warning."""
         stored = await backend.store.get(self.item.key)
         if stored is None or stored.body != response.body or stored.value == self.item.value:
+            return
+        if response.headers != JSON:
             return
         parts = _parts(stored.value)
         head, _, managed = bytes(parts["metadata"]).rpartition(_MANAGED)
