@@ -198,10 +198,15 @@ async def test_a_recipe_makes_of_a_node_and_its_lease_what_the_long_way_makes_of
                 clock.advance(randomly.choice((0, 0.3, 1)))
                 await ask("GET", f"{leases}/{name}", None)
                 await ask("PATCH", f"{leases}/{name}", {"metadata": {"resourceVersion": LATEST}, "spec": lease(name)})
+                taint = {"key": "a", "effect": "NoSchedule", "timeAdded": timestamp(clock.now())}
+                for taints in (randomly.choice(([taint], [taint, {**taint, "key": "b"}])), None):
+                    await ask("GET", f"{nodes}/{name}", None)
+                    patch = {"metadata": {"resourceVersion": LATEST}, "spec": {"taints": taints}}
+                    await ask("PATCH", f"{nodes}/{name}", patch)
                 await ask("GET", f"{nodes}/{name}", None)
                 patch = {"metadata": {"resourceVersion": LATEST}, "status": status(name)}
                 await ask("PATCH", f"{nodes}/{name}/status", patch)
-        assert ask.replayed > 60
+        assert ask.replayed > 100
 
 
 async def test_whoever_patches_in_a_way_that_is_warned_of_is_warned_each_time(tmp_path: Path) -> None:
