@@ -1,4 +1,4 @@
-"""Patches of pods, nodes and leases that come by the thousand: stored by a recipe, when others like them came before."""
+"""Patches of pods, nodes and leases that come by the thousand: stored by a recipe when others like them came before."""
 
 from __future__ import annotations
 
