@@ -102,6 +102,7 @@ class KubeletPatch(NamedTuple):
     sort: Hashable
     rest: list[bytes]
     values: list[bytes]
+    """The time of the write first."""
 
     async def replay(self, backend: Backend, route: Route, request: Request) -> Response | None:
         """The response, when there is a recipe; None when the object must be patched like any other."""
@@ -124,7 +125,8 @@ class KubeletPatch(NamedTuple):
         stored = await backend.store.get(self.item.key)
         if stored is None or stored.body != response.body or stored.value == self.item.value:
             return
-        if response.headers != JSON:
+        # The time of the write is known only when no second has ended meanwhile.
+        if response.headers != JSON or timestamp(backend.now()).encode() != self.values[0]:
             return
         parts = _parts(stored.value)
         head, _, managed = bytes(parts["metadata"]).rpartition(_MANAGED)
@@ -138,16 +140,18 @@ async def kubelet_patch(backend: Backend, route: Route, request: Request) -> Kub
     part = _PARTS.get((route.kind, route.subresource))
     if part is None or len(request.body) > _LONGEST or "dryRun" in request.query or backend.admission.plugins:
         return None
-    item = await backend.store.get(key(route.kind, route.namespace, route.name))
     try:
         sent = _patch(request.body)
     except (msgspec.DecodeError, UnicodeError):
         return None  # the error is found when the patch is read as any other
     version, text = sent.metadata.resource_version, bytes(getattr(sent, part.name))
-    if item is None or len(item.value) > _LONGEST or version != str(item.revision) or part.only not in (b"", text):
-        return None
-    # So there is nothing else in the patch, and nothing twice.
+    # When these are equal there is nothing else in the patch, and nothing twice.
     if request.body != b'{"metadata":{"resourceVersion":"%b"},"%b":%b}' % (version.encode(), part.name.encode(), text):
+        return None
+    if part.only not in (b"", text):
+        return None
+    item = await backend.store.get(key(route.kind, route.namespace, route.name))
+    if item is None or len(item.value) > _LONGEST or version != str(item.revision):
         return None
     return _of(part, item, text, timestamp(backend.now()), request)
 
