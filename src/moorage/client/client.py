@@ -278,7 +278,7 @@ async def _whole_lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, No
 
 def _events_of(text: bytes) -> Sequence[ObjectEvent]:
     """The events in some lines. Raises Unavailable when one of them is none."""
-    for known, events in _LATEST:
+    for known, events in tuple(_LATEST):
         if known is text:
             return events
     events = [ObjectEvent(_read(_read_line, line)) for line in text.split(b"\n") if line]

@@ -6,7 +6,7 @@ import random
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,9 @@ import msgspec
 import pytest
 
 from moorage.apiserver.base.recipes import Recipes
+from moorage.apiserver.http.messages import Request
 from moorage.apiserver.run import APIServer
-from moorage.client.clock import ManualClock, timestamp
+from moorage.client.clock import Clock, ManualClock, timestamp
 from tests.apiserver.asked import MERGE, Asked
 from tests.plane import api_server
 
@@ -197,7 +198,49 @@ async def test_a_recipe_makes_of_a_node_and_its_lease_what_the_long_way_makes_of
                 clock.advance(randomly.choice((0, 0.3, 1)))
                 await ask("GET", f"{leases}/{name}", None)
                 await ask("PATCH", f"{leases}/{name}", {"metadata": {"resourceVersion": LATEST}, "spec": lease(name)})
+                taint = {"key": "a", "effect": "NoSchedule", "timeAdded": timestamp(clock.now())}
+                for taints in (randomly.choice(([taint], [taint, {**taint, "key": "b"}])), None):
+                    await ask("GET", f"{nodes}/{name}", None)
+                    patch = {"metadata": {"resourceVersion": LATEST}, "spec": {"taints": taints}}
+                    await ask("PATCH", f"{nodes}/{name}", patch)
                 await ask("GET", f"{nodes}/{name}", None)
                 patch = {"metadata": {"resourceVersion": LATEST}, "status": status(name)}
                 await ask("PATCH", f"{nodes}/{name}/status", patch)
-        assert ask.replayed > 60
+        assert ask.replayed > 100
+
+
+async def test_whoever_patches_in_a_way_that_is_warned_of_is_warned_each_time(tmp_path: Path) -> None:
+    async with api_server(tmp_path) as server:
+        ask, transport = Asked(server.transport("tests")), server.transport("tests")
+        for number in range(4):
+            pod = {"metadata": {"name": f"pod-{number}"}, "spec": SPECS[0]}
+            _, made = await ask.told("POST", PODS, pod)
+            version = {"resourceVersion": made["metadata"]["resourceVersion"]}
+            body = msgspec.json.encode({"metadata": version, "status": {"phase": "Running", "unknown": 1}})
+            target = f"{PODS}/pod-{number}/status?fieldValidation=Warn"
+            answer = await transport.respond(Request.of("PATCH", target, [("Content-Type", MERGE)], body))
+            assert ("Warning", '299 - "unknown field \\"status.unknown\\""') in answer.headers
+
+
+class Ticking(Clock):
+    """A clock on which a second passes each time somebody looks at it."""
+
+    def __init__(self) -> None:
+        self._now = START
+
+    def now(self) -> datetime:
+        self._now += timedelta(seconds=1)
+        return self._now
+
+
+async def test_the_time_of_a_write_is_its_own_also_when_a_second_ends_while_a_recipe_is_learnt(tmp_path: Path) -> None:
+    async with api_server(tmp_path, clock=Ticking()) as server:
+        ask, times = Asked(server.transport("tests")), []
+        for number in range(5):
+            _, made = await ask.told("POST", PODS, {"metadata": {"name": f"pod-{number}"}, "spec": SPECS[0]})
+            version = {"resourceVersion": made["metadata"]["resourceVersion"]}
+            patch = {"metadata": version, "status": {"phase": "Running", "startTime": timestamp(START)}}
+            _, pod = await ask.told("PATCH", f"{PODS}/pod-{number}/status", patch, MERGE)
+            times += [each["time"] for each in pod["metadata"]["managedFields"] if each.get("subresource")]
+        assert times == sorted(set(times))
+        assert len(times) == 5

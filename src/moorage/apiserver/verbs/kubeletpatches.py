@@ -1,4 +1,4 @@
-"""Patches that kubelets send by the thousand: stored by a recipe, when others like them came before."""
+"""Patches of pods, nodes and leases that come by the thousand: stored by a recipe when others like them came before."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from moorage.apiserver.base.recipes import (
     is_time,
     is_uid,
 )
-from moorage.apiserver.http.messages import Request, Response
+from moorage.apiserver.http.messages import JSON, Request, Response
 from moorage.apiserver.patch.managed import manager_name
 from moorage.apiserver.request.routes import Route
 from moorage.apiserver.verbs import answers
@@ -32,7 +32,7 @@ from moorage.store.protocol import Item, KeyMissing, RevisionConflict
 
 _LONGEST = 16 << 10
 """How large an object may be that is stored by a recipe."""
-_MANAGED, _NODE, _DELETED = b',"managedFields":', b',"nodeName":"', b'"deletionTimestamp":"'
+_MANAGED, _NODE_NAME, _DELETED = b',"managedFields":', b',"nodeName":"', b'"deletionTimestamp":"'
 _ADDED = b'"v1" "status" "coordination.k8s.io/v1"'
 """What managed fields say that need not be in the object or in the patch."""
 
@@ -42,8 +42,19 @@ class PatchedPart(NamedTuple):
 
     name: str
     fields: CopiedFields
+    only: bytes = b""
+    """The only patch that is stored by a recipe; empty when any is."""
 
 
+_NODE = kinds.row("v1", "Node")
+_NODE_FIELDS = CopiedFields(
+    {
+        **dict.fromkeys(("lastHeartbeatTime", "lastTransitionTime", "timeAdded", "time"), is_time),
+        **dict.fromkeys(("systemUUID", "bootID"), is_uid),
+        "machineID": is_hex,
+        "address": is_name,  # or an IPv4 address, which has the syntax of a name
+    }
+)
 _PARTS: dict[tuple[Kind, str], PatchedPart] = {
     (kinds.row("v1", "Pod"), "status"): PatchedPart(
         "status",
@@ -56,17 +67,9 @@ _PARTS: dict[tuple[Kind, str], PatchedPart] = {
             }
         ),
     ),
-    (kinds.row("v1", "Node"), "status"): PatchedPart(
-        "status",
-        CopiedFields(
-            {
-                **dict.fromkeys(("lastHeartbeatTime", "lastTransitionTime", "time"), is_time),
-                **dict.fromkeys(("systemUUID", "bootID"), is_uid),
-                "machineID": is_hex,
-                "address": is_name,  # or an IPv4 address, which has the syntax of a name
-            }
-        ),
-    ),
+    (_NODE, "status"): PatchedPart("status", _NODE_FIELDS),
+    # Of a taint that is added, people may have to be warned.
+    (_NODE, ""): PatchedPart("spec", _NODE_FIELDS, b'{"taints":null}'),
     (kinds.row("coordination.k8s.io/v1", "Lease"), ""): PatchedPart(
         "spec", CopiedFields({"holderIdentity": is_name, "renewTime": is_micro_time, "time": is_time, "uid": is_uid})
     ),
@@ -99,6 +102,7 @@ class KubeletPatch(NamedTuple):
     sort: Hashable
     rest: list[bytes]
     values: list[bytes]
+    """The time of the write first."""
 
     async def replay(self, backend: Backend, route: Route, request: Request) -> Response | None:
         """The response, when there is a recipe; None when the object must be patched like any other."""
@@ -117,9 +121,12 @@ class KubeletPatch(NamedTuple):
         return answers.stored(route, request, stored, (), 200)
 
     async def learn(self, backend: Backend, response: Response) -> None:
-        """Learn from what became of an object that was patched like any other."""
+        """Learn from what became of an object that was patched like any other, without a warning."""
         stored = await backend.store.get(self.item.key)
         if stored is None or stored.body != response.body or stored.value == self.item.value:
+            return
+        # The time of the write is known only when no second has ended meanwhile.
+        if response.headers != JSON or timestamp(backend.now()).encode() != self.values[0]:
             return
         parts = _parts(stored.value)
         head, _, managed = bytes(parts["metadata"]).rpartition(_MANAGED)
@@ -133,16 +140,18 @@ async def kubelet_patch(backend: Backend, route: Route, request: Request) -> Kub
     part = _PARTS.get((route.kind, route.subresource))
     if part is None or len(request.body) > _LONGEST or "dryRun" in request.query or backend.admission.plugins:
         return None
-    item = await backend.store.get(key(route.kind, route.namespace, route.name))
     try:
         sent = _patch(request.body)
     except (msgspec.DecodeError, UnicodeError):
         return None  # the error is found when the patch is read as any other
     version, text = sent.metadata.resource_version, bytes(getattr(sent, part.name))
-    if item is None or len(item.value) > _LONGEST or version != str(item.revision):
-        return None
-    # So there is nothing else in the patch, and nothing twice.
+    # When these are equal there is nothing else in the patch, and nothing twice.
     if request.body != b'{"metadata":{"resourceVersion":"%b"},"%b":%b}' % (version.encode(), part.name.encode(), text):
+        return None
+    if part.only not in (b"", text):
+        return None
+    item = await backend.store.get(key(route.kind, route.namespace, route.name))
+    if item is None or len(item.value) > _LONGEST or version != str(item.revision):
         return None
     return _of(part, item, text, timestamp(backend.now()), request)
 
@@ -153,7 +162,8 @@ def _of(part: PatchedPart, item: Item, patch: bytes, moment: str, request: Reque
     if not head or _DELETED in head:
         return None
     values, ordered, rest = [moment.encode()], [moment.encode()], []
-    for text in (managed[:-1], bytes(parts.get(part.name, b"")), patch):
+    others = [_common(bytes(raw)) for name, raw in parts.items() if name not in ("metadata", part.name)]
+    for text in (managed[:-1], bytes(parts.get(part.name, b"")), patch, *others):
         split = part.fields.split(text)
         if split is None:
             return None
@@ -161,13 +171,12 @@ def _of(part: PatchedPart, item: Item, patch: bytes, moment: str, request: Reque
         ordered += split.ordered
         rest.append(split.rest)
     manager = manager_name(request.parameter("fieldManager"), request.headers.get("user-agent"))
-    others = [_common(bytes(raw)) for name, raw in parts.items() if name not in ("metadata", part.name)]
-    sort = (part.name, *others, *rest, manager, request.parameter("fieldValidation"), arrangement(values, ordered))
+    sort = (part.name, *rest, manager, request.parameter("fieldValidation"), arrangement(values, ordered))
     around = [piece for pieces in rest for piece in pieces]
     return KubeletPatch(part, item, parts, head, sort, [*around, b'"%b"' % manager.encode(), _ADDED], values)
 
 
 def _common(raw: bytes) -> bytes:
     """A part that does not change, without the node of a pod that was bound to it."""
-    before, _, node = raw.rpartition(_NODE)
+    before, _, node = raw.rpartition(_NODE_NAME)
     return before if before and node.find(b'"') == len(node) - 2 else raw
