@@ -146,7 +146,7 @@ def test_what_if_says_what_simulate_says_and_applies_nothing(live: Live, new_pag
 
 
 def versions(live: Live) -> dict[str, str]:
-    """The revision of every object that a simulation could have touched, but for what hollow kubelets write meanwhile."""
+    """The revision of every object that a simulation could have touched and that no kubelet writes meanwhile."""
     found = {}
     for path in ("/api/v1/pods", "/apis/apps/v1/deployments", "/apis/apps/v1/replicasets"):
         for item in live.http("GET", path)[1]["items"]:
