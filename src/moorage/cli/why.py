@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -18,7 +18,7 @@ from moorage.tools.cluster import ClusterObject
 if TYPE_CHECKING:
     from moorage.scheduler.config import Configuration
     from moorage.tools.remedy import Remedy
-    from moorage.tools.why import Explainer, Explanation, Fit, Preemption, RefusedNodes
+    from moorage.tools.why import Explainer, Explanation, Fit, Preemption
 
 _SHOWN = 3
 _SMALL = 20
@@ -204,13 +204,15 @@ def _count(number: int, noun: str) -> str:
 
 def _write_data(explanations: Iterable[Explanation], explainer: Explainer, output: str) -> int:
     """Write pod by pod: the text for a large cluster must not have to fit into memory."""
+    from moorage.tools.answers import why_data
+
     findings = 0
     if output == "json":
         write = sys.stdout.write
         write(f'{{"nodes": {explainer.node_count}, "pods": [')
         for index, explanation in enumerate(explanations):
             findings += explanation.is_finding
-            write(("," if index else "") + "\n  " + msgspec.json.encode(_data(explanation)).decode())
+            write(("," if index else "") + "\n  " + msgspec.json.encode(why_data(explanation)).decode())
         write("\n]}\n")
         return findings
     import yaml
@@ -218,57 +220,5 @@ def _write_data(explanations: Iterable[Explanation], explainer: Explainer, outpu
     click.echo(f"nodes: {explainer.node_count}\npods:{'' if explainer.pod_count else ' []'}")
     for explanation in explanations:
         findings += explanation.is_finding
-        click.echo(yaml.safe_dump([_data(explanation)], sort_keys=False, allow_unicode=True), nl=False)
+        click.echo(yaml.safe_dump([why_data(explanation)], sort_keys=False, allow_unicode=True), nl=False)
     return findings
-
-
-def _data(explanation: Explanation) -> dict[str, Any]:
-    answer, item = explanation.answer, explanation.item
-    data: dict[str, Any] = {
-        "pod": item.name,
-        "file": item.file,
-        "line": item.line(),
-        "profile": answer.profile,
-        "fits": explanation.fits,
-        "nodes": [_fit_data(fit) for fit in answer.fits],
-        "rejected": [{"plugin": each.plugin, "reason": each.reason} for each in answer.rejected],
-        "refused": [_refused_data(refused) for refused in answer.refused],
-    }
-    if explanation.admission:
-        data["admissionErrors"] = explanation.admission
-    if explanation.placed_on:
-        data["placedOn"] = explanation.placed_on
-        if explanation.leaves:
-            data["evictedAfterSeconds"] = explanation.leaves_after
-            data["evictedFor"] = explanation.leaves
-    if answer.preemption:
-        preemption = answer.preemption
-        data["preemption"] = {
-            "node": preemption.node, "victims": preemption.victims, "budgetsBroken": preemption.violations
-        }  # fmt: skip
-    if answer.remedies:
-        data["smallestChange"] = _remedy_data(answer.remedies[0])
-        if len(answer.remedies) > 1:
-            data["clusterChange"] = _remedy_data(answer.remedies[1])
-    if answer.notes:
-        data["notes"] = answer.notes
-    return msgspec.to_builtins(data)  # type: ignore[no-any-return]
-
-
-def _remedy_data(remedy: Remedy) -> dict[str, Any]:
-    of = "pod" if remedy.is_of_pod else "cluster"
-    return {"edits": remedy.edits, "admits": remedy.nodes, "of": of, "commands": remedy.commands}
-
-
-def _fit_data(fit: Fit) -> dict[str, Any]:
-    data: dict[str, Any] = {"names": fit.nodes, "score": fit.score, "scores": fit.scores}
-    if fit.grace_seconds is not None:
-        data["evictedAfterSeconds"] = fit.grace_seconds
-    return data
-
-
-def _refused_data(refused: RefusedNodes) -> dict[str, Any]:
-    reasons = [
-        {"plugin": refusal.plugin, "subject": refusal.subject, "reason": refusal.reason} for refusal in refused.refusals
-    ]
-    return {"names": refused.nodes, "reasons": reasons}

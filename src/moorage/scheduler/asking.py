@@ -95,8 +95,14 @@ class Inquiry:
 class Asking:
     """A scheduler that is asked and never acts."""
 
-    def __init__(self, gates: Gates, configuration: Configuration, objects: Iterable[Object] = ()) -> None:
-        self.scheduler = Scheduler(Client(_NobodyThere()), gates, configuration, seed=_SEED, quiet=True)
+    def __init__(
+        self, gates: Gates, configuration: Configuration, objects: Iterable[Object] = (), *,
+        scheduler: Scheduler | None = None,
+    ) -> None:  # fmt: skip
+        """`scheduler` is one that follows a cluster and places nothing; without it the objects are all there is."""
+        self.scheduler = scheduler or Scheduler(
+            Client(_NobodyThere()), gates, configuration, seed=_SEED, quiet=True
+        )  # fmt: skip
         self.table = self.scheduler.table
         self._shapes = self.scheduler.shapes
         self._informers: dict[Kind, Informer[Any]] = {each.kind: each for each in self.scheduler.handle.informers}
@@ -133,6 +139,12 @@ class Asking:
         if informer is not None:
             informer.remove(item)
 
+    def _restore(self, item: Object) -> None:
+        """Put an object back as it was, with its own revision."""
+        informer = self._informers.get(kinds.of(item))
+        if informer is not None:
+            informer.put(item)
+
     @contextmanager
     def changed(self, put: Iterable[Object] = (), remove: Iterable[Object] = ()) -> Iterator[None]:
         """Some objects added or changed, and others removed, for a moment."""
@@ -148,9 +160,9 @@ class Asking:
                 if old is None:
                     self.remove(item)
                 else:
-                    self.put(old)
+                    self._restore(old)
             for item in removed:
-                self.put(item)
+                self._restore(item)
 
     def get(self, struct: type[T], namespace: str, name: str) -> T | None:
         """An object of a kind that the scheduler follows."""

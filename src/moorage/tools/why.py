@@ -121,16 +121,19 @@ class Explainer:
 
     def __init__(
         self, cluster: Cluster, gates: Gates, configuration: Configuration | None = None,
-        items: Sequence[ClusterObject] | None = None, *, exact: bool = False,
+        items: Sequence[ClusterObject] | None = None, *, exact: bool = False, asking: Asking | None = None,
     ) -> None:  # fmt: skip
-        """`items` are the pods and templates to ask about, all of them by default; `exact`: keep values apart."""
+        """`items` are the pods and templates to ask about, all of them by default; `exact`: keep values apart.
+
+        `asking` has the objects already; then the cluster need only hold what is asked about, and its owners.
+        """
         self._gates, self._exact = gates, exact
         self._configuration = configuration or Configuration()
         self._is_configured = configuration is not None
         self._settled = Settled(cluster, gates)
         chosen = askable(cluster) if items is None else items
         self._asked = [self._settled.asked(item) for item in chosen]
-        self._asking = Asking(gates, self._configuration, self._settled.objects())
+        self._asking = asking or Asking(gates, self._configuration, self._settled.objects())
         self._answers: dict[Hashable, PodAnswer] = {}
         self._names = [node.metadata.name if node else "" for node in self._asking.table.nodes]
         self._finder = Remedies(self._asking, gates, cluster)
