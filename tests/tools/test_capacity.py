@@ -116,6 +116,8 @@ def test_every_pod_has_volumes_and_devices_of_its_own() -> None:
     answer = filled([*SMALL, kit.device_class(), gpus, devices], (user, 1))
     assert (answer.sets, list(answer.where)) == (2, ["small-2"])
     assert answer.shortages[0].example.startswith("request gpu asks for 1 device: 2 match, 2 taken")
+    answer = filled([*SMALL, kit.device_class(), gpus, devices], (user, 1), growth=5)
+    assert answer.growth == [Growth("small-2", 2)]
 
 
 def test_a_node_that_does_not_say_what_it_holds_takes_nothing() -> None:

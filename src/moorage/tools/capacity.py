@@ -9,14 +9,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from moorage.api.meta import Object
 from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.features import Gates
 from moorage.scheduler.asking import Asking, Placed
 from moorage.scheduler.config import Configuration
-from moorage.scheduler.table.nodes import HOSTNAME, Index
+from moorage.scheduler.table.nodes import Index
 from moorage.tools.cluster import Cluster, ClusterObject
-from moorage.tools.remedy import like
+from moorage.tools.newnodes import new_node, sorts_of
 from moorage.tools.settled import AskedPod, Settled
 
 MOST = 1_000_000
@@ -147,20 +148,13 @@ class Capacity:
 
     def _grow(self, missing: int) -> list[Growth]:
         """For each sort of node how many more there must be for so many more sets."""
-        found = [Growth(node.metadata.name, number) for node in self._sorts() if (number := self._with(node, missing))]
+        counted = ((node, self._with(node, missing)) for node in sorts_of(self._asking))
+        found = [Growth(node.metadata.name, number) for node, number in counted if number]
         return sorted(found, key=lambda growth: growth.nodes)
-
-    def _sorts(self) -> list[Node]:
-        """One node of each sort: those that agree in labels, taints and what they can hold."""
-        sorts: dict[object, Node] = {}
-        for node in self._asking.nodes:
-            labels = tuple(sorted((key, value) for key, value in node.metadata.labels.items() if key != HOSTNAME))
-            sorts.setdefault((labels, node.spec.taints, tuple(sorted(node.status.allocatable.items()))), node)
-        return list(sorts.values())
 
     def _with(self, sort: Node, missing: int) -> int:
         """How many nodes of a sort make room for so many sets; 0 when no number of them does."""
-        nodes: list[Node] = []
+        nodes, brought = 0, list[Object]()
         placed: list[Placed] = []
         idle = False
         try:
@@ -176,11 +170,13 @@ class Capacity:
                 if idle and not of_set:
                     return 0
                 idle = not of_set
-                nodes.append(like(sort, f"{sort.metadata.name}-like-{len(nodes) + 1}"))
-                self._asking.fill(nodes[-1:])
-            return len(nodes)
+                nodes += 1
+                new = new_node(self._asking, sort, f"{sort.metadata.name}-like-{nodes}")
+                self._asking.fill(new)
+                brought += new
+            return nodes
         finally:
             for each in reversed(placed):
                 self._asking.take_back(each)
-            for node in nodes:
-                self._asking.remove(node)
+            for item in brought:
+                self._asking.remove(item)
