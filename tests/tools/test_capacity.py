@@ -93,6 +93,7 @@ def test_growth_is_counted_in_nodes_of_each_sort() -> None:
     assert answer.growth == [Growth("big", 1), Growth("small-1", 4)]
     assert filled(SMALL, (pod("web", requests={"cpu": "2"}), 1), growth=4).growth == []
     assert filled(SMALL, (pod("web", requests={"cpu": "8"}), 1), growth=1).growth == []
+    assert filled(SMALL, (pod("web"), 3), (pod("db", requests={"cpu": "8"}), 1), growth=1).growth == []
 
 
 def test_every_pod_has_volumes_and_devices_of_its_own() -> None:

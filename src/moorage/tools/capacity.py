@@ -22,6 +22,8 @@ from moorage.tools.settled import AskedPod, Settled
 
 MOST = 1_000_000
 """After so many pods nobody counts any further."""
+_IN_VAIN = 3
+"""After so many new nodes that did not let one more pod of a set in, more of them are taken not to help."""
 
 
 class WantedPods(NamedTuple):
@@ -156,20 +158,22 @@ class Capacity:
         """How many nodes of a sort make room for so many sets; 0 when no number of them does."""
         nodes, brought = 0, list[Object]()
         placed: list[Placed] = []
-        idle = False
+        furthest, vain = -1, 0
         try:
             while missing:
                 of_set, failed = self._place_set()
                 placed += [each for _, each in of_set]
                 if failed is None:
-                    missing, idle = missing - 1, False
+                    missing, furthest, vain = missing - 1, -1, 0
                     continue
                 for _, each in reversed(of_set):
                     self._asking.take_back(each)
                     placed.pop()
-                if idle and not of_set:
+                # One new node may not be enough for a pod, where others must be near it; but several in vain are.
+                vain = vain + 1 if len(of_set) <= furthest else 0
+                furthest = max(furthest, len(of_set))
+                if vain == _IN_VAIN:
                     return 0
-                idle = not of_set
                 nodes += 1
                 new = new_node(self._asking, sort, f"{sort.metadata.name}-like-{nodes}")
                 self._asking.fill(new)
