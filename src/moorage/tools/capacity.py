@@ -22,6 +22,8 @@ from moorage.tools.settled import AskedPod, Settled
 
 MOST = 1_000_000
 """After so many pods nobody counts any further."""
+_SORTS = 24
+"""How many sorts of nodes are considered for growth."""
 _IN_VAIN = 3
 """After so many new nodes that did not let one more pod of a set in, more of them are taken not to help."""
 
@@ -149,8 +151,8 @@ class Capacity:
         answer.shortages = [Shortage(*examples[kind], number) for kind, number in nodes.most_common()]
 
     def _grow(self, missing: int) -> list[Growth]:
-        """For each sort of node how many more there must be for so many more sets."""
-        counted = ((node, self._with(node, missing)) for node in sorts_of(self._asking))
+        """For the most frequent sorts of nodes, how many more there must be for so many more sets."""
+        counted = ((node, self._with(node, missing)) for node in sorts_of(self._asking)[:_SORTS])
         found = [Growth(node.metadata.name, number) for node, number in counted if number]
         return sorted(found, key=lambda growth: growth.nodes)
 

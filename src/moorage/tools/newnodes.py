@@ -22,18 +22,18 @@ _replace = msgspec.structs.replace
 
 
 def sorts_of(asking: Asking) -> list[Node]:
-    """One node of each sort: those that agree in labels, taints, devices and what they can hold are of one."""
+    """One node of each sort, the most frequent first; nodes of a sort agree in labels, taints, devices and room."""
     devices: dict[str, tuple[bytes, ...]] = {}
     for item in asking.all_of(ResourceSlice):
         if item.spec.node_name:
             known = devices.get(item.spec.node_name, ())
             devices[item.spec.node_name] = (*known, msgspec.json.encode((item.spec.driver, item.spec.devices)))
-    sorts: dict[object, Node] = {}
+    sorts: dict[object, list[Node]] = {}
     for node in asking.nodes:
         labels = tuple(sorted((key, value) for key, value in node.metadata.labels.items() if key != HOSTNAME))
         room = tuple(sorted(node.status.allocatable.items()))
-        sorts.setdefault((labels, node.spec.taints, room, devices.get(node.metadata.name)), node)
-    return list(sorts.values())
+        sorts.setdefault((labels, node.spec.taints, room, devices.get(node.metadata.name)), []).append(node)
+    return [nodes[0] for nodes in sorted(sorts.values(), key=len, reverse=True)]
 
 
 def new_node(asking: Asking, node: Node, name: str) -> list[Object]:
