@@ -93,6 +93,7 @@ def test_growth_is_counted_in_nodes_of_each_sort() -> None:
     assert answer.growth == [Growth("big", 1), Growth("small-1", 4)]
     assert filled(SMALL, (pod("web", requests={"cpu": "2"}), 1), growth=4).growth == []
     assert filled(SMALL, (pod("web", requests={"cpu": "8"}), 1), growth=1).growth == []
+    assert filled(SMALL, (pod("web"), 3), (pod("db", requests={"cpu": "8"}), 1), growth=1).growth == []
 
 
 def test_every_pod_has_volumes_and_devices_of_its_own() -> None:
@@ -116,6 +117,8 @@ def test_every_pod_has_volumes_and_devices_of_its_own() -> None:
     answer = filled([*SMALL, kit.device_class(), gpus, devices], (user, 1))
     assert (answer.sets, list(answer.where)) == (2, ["small-2"])
     assert answer.shortages[0].example.startswith("request gpu asks for 1 device: 2 match, 2 taken")
+    answer = filled([*SMALL, kit.device_class(), gpus, devices], (user, 1), growth=5)
+    assert answer.growth == [Growth("small-2", 2)]
 
 
 def test_a_node_that_does_not_say_what_it_holds_takes_nothing() -> None:

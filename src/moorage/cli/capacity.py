@@ -138,9 +138,10 @@ def _growth(answer: CapacityAnswer, growth: int) -> Iterator[str]:
     for way in answer.growth:
         by_number.setdefault(way.nodes, []).append(way.like)
     for number, names in by_number.items():
-        more = f" or {len(names) - _SHOWN} others" if len(names) > _SHOWN else ""
+        *others, last = names if len(names) <= _SHOWN else [*names[:_SHOWN], f"{len(names) - _SHOWN} others"]
+        like = f"{', '.join(others)} or {last}" if others else last
         nodes = f"{number} more node{'' if number == 1 else 's'}"
-        yield f"growth by {growth}: {nodes} like {', '.join(names[:_SHOWN])}{more}"
+        yield f"growth by {growth}: {nodes} like {like}"
 
 
 def _nodes(number: int) -> str:

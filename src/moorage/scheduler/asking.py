@@ -137,6 +137,12 @@ class Asking:
         if informer is not None:
             informer.remove(item)
 
+    def _restore(self, item: Object) -> None:
+        """Put an object back as it was, with its own revision."""
+        informer = self._informers.get(kinds.of(item))
+        if informer is not None:
+            informer.put(item)
+
     @contextmanager
     def changed(self, put: Iterable[Object] = (), remove: Iterable[Object] = ()) -> Iterator[None]:
         """Some objects added or changed, and others removed, for a moment."""
@@ -152,9 +158,9 @@ class Asking:
                 if old is None:
                     self.remove(item)
                 else:
-                    self.put(old)
+                    self._restore(old)
             for item in removed:
-                self.put(item)
+                self._restore(item)
 
     def get(self, struct: type[T], namespace: str, name: str) -> T | None:
         """An object of a kind that the scheduler follows."""

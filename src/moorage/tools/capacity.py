@@ -9,18 +9,23 @@ from typing import NamedTuple
 
 import numpy as np
 
+from moorage.api.meta import Object
 from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.features import Gates
 from moorage.scheduler.asking import Asking, Placed
 from moorage.scheduler.config import Configuration
-from moorage.scheduler.table.nodes import HOSTNAME, Index
+from moorage.scheduler.table.nodes import Index
 from moorage.tools.cluster import Cluster, ClusterObject
-from moorage.tools.remedy import like
+from moorage.tools.newnodes import new_node, sorts_of
 from moorage.tools.settled import AskedPod, Settled
 
 MOST = 1_000_000
 """After so many pods nobody counts any further."""
+_SORTS = 24
+"""How many sorts of nodes are considered for growth."""
+_IN_VAIN = 3
+"""After so many new nodes that did not let one more pod of a set in, more of them are taken not to help."""
 
 
 class WantedPods(NamedTuple):
@@ -146,41 +151,38 @@ class Capacity:
         answer.shortages = [Shortage(*examples[kind], number) for kind, number in nodes.most_common()]
 
     def _grow(self, missing: int) -> list[Growth]:
-        """For each sort of node how many more there must be for so many more sets."""
-        found = [Growth(node.metadata.name, number) for node in self._sorts() if (number := self._with(node, missing))]
+        """For the most frequent sorts of nodes, how many more there must be for so many more sets."""
+        counted = ((node, self._with(node, missing)) for node in sorts_of(self._asking)[:_SORTS])
+        found = [Growth(node.metadata.name, number) for node, number in counted if number]
         return sorted(found, key=lambda growth: growth.nodes)
-
-    def _sorts(self) -> list[Node]:
-        """One node of each sort: those that agree in labels, taints and what they can hold."""
-        sorts: dict[object, Node] = {}
-        for node in self._asking.nodes:
-            labels = tuple(sorted((key, value) for key, value in node.metadata.labels.items() if key != HOSTNAME))
-            sorts.setdefault((labels, node.spec.taints, tuple(sorted(node.status.allocatable.items()))), node)
-        return list(sorts.values())
 
     def _with(self, sort: Node, missing: int) -> int:
         """How many nodes of a sort make room for so many sets; 0 when no number of them does."""
-        nodes: list[Node] = []
+        nodes, brought = 0, list[Object]()
         placed: list[Placed] = []
-        idle = False
+        furthest, vain = -1, 0
         try:
             while missing:
                 of_set, failed = self._place_set()
                 placed += [each for _, each in of_set]
                 if failed is None:
-                    missing, idle = missing - 1, False
+                    missing, furthest, vain = missing - 1, -1, 0
                     continue
                 for _, each in reversed(of_set):
                     self._asking.take_back(each)
                     placed.pop()
-                if idle and not of_set:
+                # One new node may not be enough for a pod, where others must be near it; but several in vain are.
+                vain = vain + 1 if len(of_set) <= furthest else 0
+                furthest = max(furthest, len(of_set))
+                if vain == _IN_VAIN:
                     return 0
-                idle = not of_set
-                nodes.append(like(sort, f"{sort.metadata.name}-like-{len(nodes) + 1}"))
-                self._asking.fill(nodes[-1:])
-            return len(nodes)
+                nodes += 1
+                new = new_node(self._asking, sort, f"{sort.metadata.name}-like-{nodes}")
+                self._asking.fill(new)
+                brought += new
+            return nodes
         finally:
             for each in reversed(placed):
                 self._asking.take_back(each)
-            for node in nodes:
-                self._asking.remove(node)
+            for item in brought:
+                self._asking.remove(item)

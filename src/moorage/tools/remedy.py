@@ -12,17 +12,17 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from moorage.api import wellknown
 from moorage.api.meta import Object
 from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.features import Gates
 from moorage.scheduler.asking import Asking, Inquiry, PluginRefusal
-from moorage.scheduler.table.nodes import HOSTNAME, Index
+from moorage.scheduler.table.nodes import Index
 from moorage.scheduler.table.shape import PodInfo
 from moorage.tools.claimedits import device_edits, missing_claims
 from moorage.tools.cluster import Cluster
 from moorage.tools.edits import MAKE_ROOM, Alternatives, Depth, Edit, EditsOf
+from moorage.tools.newnodes import new_node, sorts_of
 from moorage.tools.patches import delete_command, pod_command
 from moorage.tools.settled import AskedPod
 
@@ -32,12 +32,6 @@ _ROOM_TRIED = 3
 """How many nodes are emptied in thought."""
 _SORTS = 12
 """How many sorts of nodes are considered when one more could help."""
-_PASSING = {
-    wellknown.TAINT_NOT_READY, wellknown.TAINT_UNREACHABLE, wellknown.TAINT_UNSCHEDULABLE,
-    wellknown.TAINT_MEMORY_PRESSURE, wellknown.TAINT_DISK_PRESSURE, wellknown.TAINT_PID_PRESSURE,
-    wellknown.TAINT_NETWORK_UNAVAILABLE, wellknown.TAINT_OUT_OF_SERVICE,
-}  # fmt: skip
-"""The taints that say how a node is now, not what it is for."""
 _replace = msgspec.structs.replace
 
 
@@ -88,20 +82,15 @@ class Remedies:
 
     @cached_property
     def _sorts(self) -> list[Node]:
-        """One node of each sort."""
-        sorts: dict[object, Node] = {}
-        for node in self._asking.nodes:
-            labels = tuple(sorted((key, value) for key, value in node.metadata.labels.items() if key != HOSTNAME))
-            sorts.setdefault((labels, node.spec.taints, tuple(sorted(node.status.allocatable.items()))), node)
-        return list(sorts.values())
+        return sorts_of(self._asking)
 
     def _one_more_node(self, pod: Pod) -> Remedy | None:
         """A new node like one that there is, without pods and ready for use."""
         for node in self._sorts[:_SORTS]:
-            new = like(node, f"{node.metadata.name}-like")
-            with self._asking.changed([new]):
-                if self._asking.fits(pod, new.metadata.name):
-                    return Remedy((f"one more node like {node.metadata.name}",), (new.metadata.name,))
+            new = f"{node.metadata.name}-like"
+            with self._asking.changed(new_node(self._asking, node, new)):
+                if self._asking.fits(pod, new):
+                    return Remedy((f"one more node like {node.metadata.name}",), (new,))
         return None
 
 
@@ -264,14 +253,6 @@ def _parts(candidate: _Candidate) -> Iterator[_Candidate]:
         yield _Candidate(candidate.row, rest, () if edit.makes_room else candidate.room)
     for info in candidate.room if len(candidate.room) > 1 else ():
         yield _Candidate(candidate.row, candidate.edits, tuple(each for each in candidate.room if each is not info))
-
-
-def like(node: Node, name: str) -> Node:
-    """A new node like another."""
-    labels = {**node.metadata.labels, **({HOSTNAME: name} if HOSTNAME in node.metadata.labels else {})}
-    metadata = _replace(node.metadata, name=name, uid=f"new-{name}", labels=labels)
-    taints = tuple(taint for taint in node.spec.taints if taint.key not in _PASSING)
-    return _replace(node, metadata=metadata, spec=_replace(node.spec, unschedulable=False, taints=taints))
 
 
 def _may_leave(pod: Pod) -> bool:

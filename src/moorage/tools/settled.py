@@ -136,7 +136,9 @@ class Settled:
 
     def _note_silent(self, *, assume_room: bool) -> None:
         """Nodes that were written by hand may not say what they can hold."""
-        silent = [item for item in self._of(Node) if _key(item) in self._written and not item.status.allocatable]
+        written = (self._objects[key] for key in self._written)
+        nodes = sorted((each for each in written if isinstance(each, Node)), key=lambda node: node.metadata.name)
+        silent = [node for node in nodes if not node.status.allocatable]
         for node in silent if assume_room else ():
             self._objects[_key(node)] = _replace(node, status=_replace(node.status, allocatable=_ENOUGH))
         if silent:
@@ -248,6 +250,8 @@ class Settled:
 
     def _bind_volumes(self) -> None:
         """Bind claims and volumes that were written by hand, as the volume controller would."""
+        if not any(struct is PersistentVolumeClaim for struct, _, _ in self._written):
+            return
         for volume in self._of(PersistentVolume):
             if _key(volume) in self._written and not volume.spec.claim_ref:
                 status = PersistentVolumeStatus(phase="Available")
