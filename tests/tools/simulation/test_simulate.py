@@ -111,6 +111,20 @@ def test_more_nodes_take_what_was_pending() -> None:
     assert (group.before.cpu.requested, group.after.cpu.requested) == (4000, 6000)
 
 
+def test_new_nodes_have_the_taints_of_the_node_that_they_are_like_and_are_not_cordoned() -> None:
+    taints = [
+        taint("node.kubernetes.io/sla", "NoSchedule", "990"),
+        taint("node.kubernetes.io/unschedulable", "NoSchedule"),
+    ]
+    cordoned = node("a", *taints)
+    cordoned["spec"]["unschedulable"] = True
+    tolerations = [{"key": "node.kubernetes.io/sla", "operator": "Exists"}]
+    cluster = cluster_of(cordoned, pod("plain"), pod("tolerant", tolerations=tolerations))
+    result = asked(cluster, AddNodes(1, "a"))
+    assert [(each.pod, each.node) for each in result.after.placed] == [("default/tolerant", "a-1")]
+    assert [each.pod for each in result.still_pending] == ["default/plain"]
+
+
 def test_pods_that_were_pending_before_do_not_count_as_lost() -> None:
     result = asked(cluster_of(node("a"), pod("large", cpu="9")), LabelNodes.parse("a", "x=y"))
     assert result.is_harmless
