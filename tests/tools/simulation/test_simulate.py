@@ -337,3 +337,11 @@ def test_a_fault_of_a_component_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(ReplicaSetController, "reconcile", fails)
     (note,) = asked(cluster_of(node("a"), deployment("web", 1))).assumptions
     assert "may have changed the answer: ZeroDivisionError: by zero" in note
+
+
+def test_pods_of_another_scheduler_are_placed_as_by_the_default_profile() -> None:
+    result = asked(cluster_of(node("a"), deployment("web", 1, schedulerName="volcano")))
+    assert len(result.after.placed) == 1
+    assert result.assumptions == [
+        "the pods of the scheduler volcano are placed as by Kubernetes' default profile, or the first of --config"
+    ]
