@@ -58,6 +58,17 @@ def test_a_pending_pod_that_is_stuck_is_found() -> None:
     assert [(each.step, each.item.key) for each in played(cluster)] == [(RollbackStep.PENDING, "default/waits")]
 
 
+def test_of_a_pod_that_cannot_be_played_the_analysis_answers() -> None:
+    bare = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "bare"},
+        "spec": {"nodeName": "a", "tolerations": FAMILY},
+    }
+    cluster = cluster_of(node("a", taint("ready.x")), bare)
+    assert [(each.step, each.item.key) for each in played(cluster)] == [(RollbackStep.EVICTED, "default/bare")]
+
+
 def test_without_nodes_the_analysis_answers() -> None:
     cluster = cluster_of(deployment("web", 1, tolerations=FAMILY))
     assert [each.step for each in played(cluster)] == [RollbackStep.TEMPLATES]

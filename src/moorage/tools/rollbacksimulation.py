@@ -37,6 +37,9 @@ class SimulatedRollback:
         items = {item.key: item for item, _ in self.plan.cluster.of(Pod)}
         found += self._evicted(now, then, known, items, _users(found))
         found += self._pending(now, then, known, items)
+        # What an API server would not take anyway cannot be played.
+        refused, played = {each.object for each in then.refused}, {(each.step, each.item.key) for each in found}
+        found += [each for place, each in known.items() if each.name in refused and place not in played]
         order = list(RollbackStep)
         return sorted(found, key=lambda each: (order.index(each.step), each.name)), then
 
