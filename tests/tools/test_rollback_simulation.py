@@ -58,6 +58,24 @@ def test_a_pending_pod_that_is_stuck_is_found() -> None:
     assert [(each.step, each.item.key) for each in played(cluster)] == [(RollbackStep.PENDING, "default/waits")]
 
 
+def test_of_a_pod_that_cannot_be_played_the_analysis_answers() -> None:
+    bare = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "bare"},
+        "spec": {"nodeName": "a", "tolerations": FAMILY},
+    }
+    cluster = cluster_of(node("a", taint("ready.x")), bare)
+    assert [(each.step, each.item.key) for each in played(cluster)] == [(RollbackStep.EVICTED, "default/bare")]
+
+
+@pytest.mark.parametrize("seconds", [60, 3600])
+def test_a_pod_that_may_stay_for_a_while_is_found_however_long_that_is(seconds: int) -> None:
+    tolerations = [*FAMILY, {"key": "ready.x", "operator": "Exists", "tolerationSeconds": seconds}]
+    (found,) = played(cluster_of(node("a", taint("ready.x")), pod("stays", "a", tolerations=tolerations)))
+    assert f"evicted after {seconds} seconds" in found.reason
+
+
 def test_without_nodes_the_analysis_answers() -> None:
     cluster = cluster_of(deployment("web", 1, tolerations=FAMILY))
     assert [each.step for each in played(cluster)] == [RollbackStep.TEMPLATES]

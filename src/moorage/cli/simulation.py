@@ -72,7 +72,7 @@ def _comparison(result: SchedulerComparison, limit: int | None) -> Iterator[str]
             yield _group(GroupChange(use.group, use, use))
         if part.pending:
             yield click.style(f"  Pending: {_count(len(part.pending), 'pod')}", fg="red")
-            yield from (f"  {line}" for line in _some(part.pending, limit, _pending))
+            yield from (f"  {line}" for line in _some(part.pending, limit, _pending(limit)))
 
 
 def _text(result: Simulation, source: str, limit: int | None, *, timeline: bool) -> Iterator[str]:
@@ -88,7 +88,7 @@ def _text(result: Simulation, source: str, limit: int | None, *, timeline: bool)
     yield from _effects(result.after, limit)
     if result.still_pending:
         yield f"Pending before and after: {_count(len(result.still_pending), 'pod')}"
-        yield from _some(result.still_pending, limit, _pending)
+        yield from _some(result.still_pending, limit, _pending(limit))
     if timeline:
         yield _bold("Timeline")
         yield from (f"  {_moment(each.at):>9}  {each.what}" for each in result.timeline)
@@ -101,7 +101,7 @@ def _effects(effects: Effects, limit: int | None) -> Iterator[str]:
     sections: tuple[tuple[str, str, Sequence[Any], Callable[[Any], list[str]]], ...] = (
         ("Moves", "green", effects.moved, _moved),
         ("Placed", "green", effects.placed, lambda each: [f"{each.pod} on {each.node} after {_moment(each.at)}"]),
-        ("Ends Pending", "red", effects.pending, _pending),
+        ("Ends Pending", "red", effects.pending, _pending(limit)),
         ("Evicted and not replaced", "red", effects.lost,
          lambda each: [f"{each.pod} from {each.node} after {_moment(each.at)}: {each.cause}"]),
         ("Blocked by a disruption budget", "red", effects.blocked,
@@ -135,11 +135,17 @@ def _moved(move: MovedPod) -> list[str]:
     return [f"{move.pod} from {move.source or 'no node'} to {move.to}{name} after {_moment(move.at)}{why}"]
 
 
-def _pending(pod: PendingPod) -> list[str]:
-    place = f" in the place of {pod.replaces}" if pod.replaces and pod.replaces != pod.pod else ""
-    reason, _, _ = pod.reason.partition(" no new claims to deallocate")
-    reason, _, _ = reason.partition(" preemption:")
-    return [f"{pod.pod}{place}", reason]
+def _pending(limit: int | None) -> Callable[[PendingPod], list[str]]:
+    """The lines for a pod that waits: all that the scheduler says where every pod is named, else why no node fits."""
+
+    def lines(pod: PendingPod) -> list[str]:
+        place = f" in the place of {pod.replaces}" if pod.replaces and pod.replaces != pod.pod else ""
+        reason = pod.reason
+        if limit is not None:
+            reason = reason.partition(" no new claims to deallocate")[0].partition(" preemption:")[0]
+        return [f"{pod.pod}{place}", reason]
+
+    return lines
 
 
 def _group(change: GroupChange) -> str:

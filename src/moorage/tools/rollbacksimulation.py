@@ -10,7 +10,7 @@ from moorage.api.resource import ResourceClaim
 from moorage.features import ALL_ON, Gates
 from moorage.tools.cluster import ClusterObject
 from moorage.tools.rollback import Rollback, RollbackFinding, RollbackStep, pod_command
-from moorage.tools.simulation.result import Effects, EvictedPod
+from moorage.tools.simulation.result import Effects, EvictedPod, Simulation
 from moorage.tools.simulation.simulate import SimulationQuestion, simulate
 
 _SIMULATED = (RollbackStep.EVICTED, RollbackStep.PENDING)
@@ -31,17 +31,24 @@ class SimulatedRollback:
         if not analysed or not self.plan.cluster.of(Node):
             return analysed, None
         off = Gates(ALL_ON.on - {self.plan.gate})
-        now, then = self._played(ALL_ON), self._played(off)
+        on, result = self._played(ALL_ON), self._played(off)
+        now, then = on.after, result.after
         found = [each for each in analysed if each.step not in _SIMULATED]
         known = {(each.step, each.item.key): each for each in analysed if each.step in _SIMULATED}
         items = {item.key: item for item, _ in self.plan.cluster.of(Pod)}
         found += self._evicted(now, then, known, items, _users(found))
         found += self._pending(now, then, known, items)
+        # What an API server would not take cannot be played, and some evictions come later than is waited for.
+        refused, played = {each.object for each in then.refused}, {(each.step, each.item.key) for each in found}
+        for place, each in known.items():
+            is_later = each.step is RollbackStep.EVICTED and not result.at_rest
+            if place not in played and (each.name in refused or is_later):
+                found.append(each)
         order = list(RollbackStep)
         return sorted(found, key=lambda each: (order.index(each.step), each.name)), then
 
-    def _played(self, gates: Gates) -> Effects:
-        return simulate(SimulationQuestion(self.plan.cluster, ALL_ON, running=gates)).after
+    def _played(self, gates: Gates) -> Simulation:
+        return simulate(SimulationQuestion(self.plan.cluster, ALL_ON, running=gates))
 
     def _evicted(
         self, now: Effects, then: Effects, known: dict[tuple[RollbackStep, str], RollbackFinding],
@@ -51,7 +58,7 @@ class SimulatedRollback:
         before = {each.pod: each.at for each in now.evicted}
         waiting = {each.replaces: each.reason for each in then.pending if each.replaces}
         found = []
-        for each in then.evicted:
+        for each in {each.pod: each for each in reversed(then.evicted)}.values():
             item = items.get(each.pod)
             if item is None or each.pod in reported or before.get(each.pod, each.at + 1) <= each.at:
                 continue

@@ -37,7 +37,7 @@ Data = dict[str, Any]
 NODE, POD = kinds.row("v1", "Node"), kinds.row("v1", "Pod")
 ROUNDS = int(os.environ.get("MOORAGE_SIMULATIONS", "3"))
 """How many random clusters are compared: more of them by hand."""
-ENOUGH = 130
+ENOUGH = 75
 """Seconds after which everything has happened: tolerations end, and pods of nodes that are gone are collected."""
 NOT_LISTED = ("Event", "Lease", "Secret", "ConfigMap")
 
@@ -125,7 +125,7 @@ class Hands:
         await eventually(self._are_ready)
         for each in (*made.budgets, *made.workloads):
             await create(self._client, each)
-        await self._clock.run_fast(70)
+        await self._clock.run_fast(45)
         await self.settled()
 
     async def _are_ready(self) -> bool:

@@ -111,6 +111,20 @@ def test_more_nodes_take_what_was_pending() -> None:
     assert (group.before.cpu.requested, group.after.cpu.requested) == (4000, 6000)
 
 
+def test_new_nodes_have_the_taints_of_the_node_that_they_are_like_and_are_not_cordoned() -> None:
+    taints = [
+        taint("node.kubernetes.io/sla", "NoSchedule", "990"),
+        taint("node.kubernetes.io/unschedulable", "NoSchedule"),
+    ]
+    cordoned = node("a", *taints)
+    cordoned["spec"]["unschedulable"] = True
+    tolerations = [{"key": "node.kubernetes.io/sla", "operator": "Exists"}]
+    cluster = cluster_of(cordoned, pod("plain"), pod("tolerant", tolerations=tolerations))
+    result = asked(cluster, AddNodes(1, "a"))
+    assert [(each.pod, each.node) for each in result.after.placed] == [("default/tolerant", "a-1")]
+    assert [each.pod for each in result.still_pending] == ["default/plain"]
+
+
 def test_pods_that_were_pending_before_do_not_count_as_lost() -> None:
     result = asked(cluster_of(node("a"), pod("large", cpu="9")), LabelNodes.parse("a", "x=y"))
     assert result.is_harmless
@@ -323,3 +337,11 @@ def test_a_fault_of_a_component_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(ReplicaSetController, "reconcile", fails)
     (note,) = asked(cluster_of(node("a"), deployment("web", 1))).assumptions
     assert "may have changed the answer: ZeroDivisionError: by zero" in note
+
+
+def test_pods_of_another_scheduler_are_placed_as_by_the_default_profile() -> None:
+    result = asked(cluster_of(node("a"), deployment("web", 1, schedulerName="volcano")))
+    assert len(result.after.placed) == 1
+    assert result.assumptions == [
+        "the pods of the scheduler volcano are placed as by Kubernetes' default profile, or the first of --config"
+    ]

@@ -13,17 +13,14 @@ from moorage.api import kinds, labels, manifests
 from moorage.api.kinds import Kind
 from moorage.api.labels import SelectorError
 from moorage.api.meta import Data, Object
-from moorage.api.node import Node
 from moorage.client import ApiError, Missing
 from moorage.features import Gates
 from moorage.scheduler.config import Configuration
 from moorage.tools.simulation.diary import Diary
 from moorage.tools.simulation.drain import drain
+from moorage.tools.simulation.newnodes import NODE, add_like, become_ready
 from moorage.tools.simulation.privatecluster import PrivateCluster
 
-NODE = kinds.row("v1", "Node")
-_SLICE = kinds.row("resource.k8s.io/v1", "ResourceSlice")
-_CSI_NODE = kinds.row("storage.k8s.io/v1", "CSINode")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _SELECTING = frozenset("=!,()")
 _head = msgspec.json.Decoder(Object).decode
@@ -178,7 +175,7 @@ class ApplyManifest:
             return
         await refused_said(client.create(kind, sent, namespace), what)
         if kind is NODE:
-            await _become_ready(world, name, sent)
+            await become_ready(client, world.cluster.clock, name, (sent.get("spec") or {}).get("taints"))
 
 
 def _merged(known: Data, sent: Data) -> Data:
@@ -190,18 +187,6 @@ def _merged(known: Data, sent: Data) -> Data:
     others = {name: value for name, value in sent.items() if name not in ("metadata", "status", "spec")}
     spec = {"spec": {**known.get("spec", {}), **sent["spec"]}} if isinstance(sent.get("spec"), dict) else {}
     return {**known, **others, **spec, "metadata": metadata}
-
-
-async def _become_ready(world: World, name: str, sent: Data) -> None:
-    """Give a new node what its kubelet would report."""
-    from moorage.controllers.hollow.nodestatus import missing_labels, missing_status
-
-    client = world.cluster.client
-    node = msgspec.json.decode(await client.get(NODE, "", name), type=Node)
-    status = missing_status(node, "192.0.2.1", world.cluster.clock.now())
-    await client.patch(NODE, "", name, {"status": status}, subresource="status")
-    taints = (sent.get("spec") or {}).get("taints") or None
-    await client.patch(NODE, "", name, {"metadata": {"labels": missing_labels(node)}, "spec": {"taints": taints}})
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,56 +380,7 @@ class AddNodes:
             name for number in range(1, len(taken) + self.count + 1) if (name := f"{self.like}-{number}") not in taken
         )
         for _, name in zip(range(self.count), free, strict=False):
-            await _add_like(world, model, name)
-            await _add_parts(world, self.like, name)
-
-
-_OWN_TAINTS = "node.kubernetes.io/"
-
-
-async def _add_like(world: World, model: Data, name: str) -> None:
-    client = world.cluster.client
-    own = {"kubernetes.io/hostname": name}
-    metadata = {"name": name, "labels": {**model["metadata"].get("labels", {}), **own}}
-    spec = {
-        part: value
-        for part, value in model.get("spec", {}).items()
-        if part not in ("podCIDR", "podCIDRs", "providerID")
-    }
-    spec.pop("unschedulable", None)
-    taints = [each for each in spec.pop("taints", None) or () if not each["key"].startswith(_OWN_TAINTS)]
-    await client.create(NODE, {"metadata": metadata, "spec": spec})
-    old = model.get("status", {})
-    now = world.cluster.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-    ready = {
-        "type": "Ready",
-        "status": "True",
-        "reason": "KubeletReady",
-        "lastHeartbeatTime": now,
-        "lastTransitionTime": now,
-    }
-    status = {part: old[part] for part in ("capacity", "allocatable", "nodeInfo") if part in old} | {
-        "conditions": [ready]
-    }
-    await client.patch(NODE, "", name, {"status": status}, subresource="status")
-    await client.patch(NODE, "", name, {"spec": {"taints": taints or None}})
-
-
-async def _add_parts(world: World, like: str, name: str) -> None:
-    """Give a new node the devices and the storage drivers of another one."""
-    client = world.cluster.client
-    for item in (await client.list(_SLICE)).items:
-        data: Data = msgspec.json.decode(item)
-        spec, pool = data["spec"], data["spec"].get("pool", {})
-        if spec.get("nodeName") == like:
-            renamed = name if pool.get("name") == like else f"{pool.get('name', '')}-{name}"
-            spec |= {"nodeName": name, "pool": {**pool, "name": renamed}}
-            await client.create(_SLICE, {"metadata": {"name": f"{name}-{data['metadata']['name']}"}, "spec": spec})
-    try:
-        drivers: Data = msgspec.json.decode(await client.get(_CSI_NODE, "", like))
-    except Missing:
-        return
-    await client.create(_CSI_NODE, {"metadata": {"name": name}, "spec": drivers.get("spec") or {}})
+            await add_like(client, world.cluster.clock, model, name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,8 @@ class LoadedSnapshot:
     """The uids of owners that are not in the snapshot, or of kinds that are not ours."""
     absent_owners: dict[str, int] = field(default_factory=dict)
     """How many pods have such an owner, by its kind."""
+    schedulers: set[str] = field(default_factory=set)
+    """The names of the schedulers that pods and templates name."""
     refused: list[tuple[str, str]] = field(default_factory=list)
     """The objects that the API server would not take, and why."""
     assumptions: list[str] = field(default_factory=list)
@@ -180,6 +182,8 @@ class _Loading:
             if kind.namespaced:
                 namespaces.add(item.object.metadata.namespace or "default")
             spec = kind.pod_spec_of(item.object)
+            if spec is not None and spec.scheduler_name:
+                self._snapshot.schedulers.add(spec.scheduler_name)
             if spec is not None and (name := spec.priority_class_name):
                 priorities[name] = spec.priority or priorities.get(name, 0)
         for name in sorted(namespaces - set(NAMESPACES)):

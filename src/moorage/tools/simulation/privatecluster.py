@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import NamedTuple
+
+import msgspec
 
 from moorage.api.meta import Object
 from moorage.api.pod import Pod
@@ -76,6 +79,8 @@ class PrivateCluster:
         self.on_pod: Callable[[Pod | None, Pod | None], None] = lambda _, __: None
         """Called with a pod before and after a change."""
         self.gates = Gates()
+        self.strange: list[str] = []
+        """The names of schedulers that are not ours, as whose pods ours places them."""
         self._store = store
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -83,6 +88,7 @@ class PrivateCluster:
         """Start all components; those that run are stopped first, and the new ones read everything again."""
         await self.stop()
         self.gates = gates
+        configuration = self._for_all_schedulers(configuration)
         self.client = Client(private_server(self._store, gates, self.clock, _AGENT))
         recorder = NotingRecorder(self.client, self.clock, self.on_event)
         scheduler = Scheduler(self.client, gates, configuration, clock=self.clock, seed=_SEED, recorder=recorder)
@@ -99,6 +105,14 @@ class PrivateCluster:
             asyncio.create_task(scheduler.run(), name="scheduler"),
             asyncio.create_task(controllers.run(), name="controllers"),
         ]
+
+    def _for_all_schedulers(self, configuration: Configuration) -> Configuration:
+        """A configuration with a profile for each scheduler that a pod names: those of others place as the first."""
+        own = {spec.scheduler_name for spec in configuration.specs}
+        self.strange = sorted(self.snapshot.schedulers - own)
+        first = configuration.specs[0]
+        more = (msgspec.structs.replace(first, scheduler_name=name) for name in self.strange)
+        return replace(configuration, specs=(*configuration.specs, *more))
 
     def _makers(self) -> list[Make]:
         snapshot = self.snapshot

@@ -78,7 +78,14 @@ async def _simulated(question: SimulationQuestion, snapshot: LoadedSnapshot) -> 
             utilization=group_changes(use_before, utilization(table, label)),
             seconds=round(seconds, 3), at_rest=is_resting,
             nodes=table.count, pods=len(cluster.pods),
-            assumptions=[*question.assumptions, *snapshot.assumptions], timeline=timeline,
+            assumptions=[*question.assumptions, *snapshot.assumptions, *map(_strange, cluster.strange)],
+            timeline=timeline,
         )  # fmt: skip
     finally:
         await cluster.stop()
+
+
+def _strange(scheduler: str) -> str:
+    return (
+        f"the pods of the scheduler {scheduler} are placed as by Kubernetes' default profile, or the first of --config"
+    )
