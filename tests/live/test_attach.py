@@ -227,5 +227,11 @@ async def test_a_namespace_limits_rules_as_it_limits_tolerations(tmp_path: Path)
             patch = {"metadata": {"annotations": {WHITELIST: msgspec.json.encode(entries).decode()}}}
             await here.client.patch(kinds.row("v1", "Namespace"), "", "strict", patch)
             await here.runs("narrow", "strict")
+            # Whoever widens the rules of a pod that runs gets nothing by it.
+            await here.taint("free", sla("960"))
+            wider = {"metadata": {"annotations": {TOLERATIONS: f"- {{key: {SLA}, operator: Exists}}"}}}
+            await here.client.patch(POD, "strict", "narrow", wider)
+            await here.gone("narrow")
+            await here.taint("free")
             await create(here.client, ruled("elsewhere", RULES, "without"))
             await here.waits("elsewhere", "rules in annotations are not allowed in namespace without", "without")

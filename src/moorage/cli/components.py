@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moorage.cli.logs import log_options
-from moorage.cli.options import cannot_run, feature_gates
+from moorage.cli.options import cannot_run, feature_gates, rule_namespaces
 from moorage.features import Gates
 
 if TYPE_CHECKING:
@@ -45,7 +45,12 @@ def _component_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @log_options("scheduler")
 @_component_options
 @click.option("--config", type=_FILE, help="A KubeSchedulerConfiguration: profiles, plugins, weights.")
-def scheduler(config: Path | None, gates: Gates, leader_elect: bool, **connection: Any) -> None:
+@rule_namespaces
+@click.option("--cover-native", "covers_native", is_flag=True,
+              help="Cover native Gt and Lt too: others may have their gate off. Rules are always covered.")  # fmt: skip
+def scheduler(
+    config: Path | None, gates: Gates, leader_elect: bool, rule_namespaces: str, covers_native: bool, **connection: Any
+) -> None:
     """Place pods: the scheduler alone, beside any Kubernetes API server.
 
     \b
@@ -57,7 +62,8 @@ def scheduler(config: Path | None, gates: Gates, leader_elect: bool, **connectio
     from moorage.scheduler.scheduler import Scheduler
 
     try:
-        configuration = Configuration.read(config) if config else Configuration()
+        written = Configuration.read(config) if config else Configuration()
+        configuration = written.attached(rule_namespaces, covers_native=covers_native)
     except ConfigurationError as error:
         cannot_run(str(error))
 

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import click
 
 from moorage import features
-from moorage.api import manifests
+from moorage.api import labels, manifests
 from moorage.tools.cluster import Cluster, read_cluster
 
 FINDINGS, CANNOT_RUN = 1, 2
@@ -62,6 +62,20 @@ def gates_option(flag: str, name: str, what: str, **more: Any) -> Callable[[Any]
 feature_gates = gates_option(
     "--feature-gates", "gates", "Gates to turn on", callback=lambda _, __, text: parse_gates(text)
 )
+
+
+def _selector(_: object, __: object, text: str) -> str:
+    try:
+        labels.parse(text)
+    except labels.SelectorError as error:
+        raise click.BadParameter(str(error)) from None
+    return text
+
+
+rule_namespaces = click.option(
+    "--rule-namespaces", default="", metavar="SELECTOR", callback=_selector,
+    help="Only pods in namespaces with these labels may have rules in annotations: team=a. By default all.",
+)  # fmt: skip
 
 
 def cannot_run(message: str) -> NoReturn:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import repeat
 from typing import Any
 
 import msgspec
@@ -10,18 +11,17 @@ import numpy as np
 
 from moorage.api import kinds
 from moorage.api.cluster import Namespace
-from moorage.api.decode import convert
 from moorage.api.labels import LabelMatcher, parse
 from moorage.api.meta import Data
-from moorage.api.pod import Pod, Toleration
-from moorage.api.rules import COVER, TOLERATIONS, Rules, rules_of, text_of
+from moorage.api.pod import Pod
+from moorage.api.resource import ResourceClaim
+from moorage.api.rules import COVER, DEVICE_TOLERATIONS, Rules, rules_of, text_of
 from moorage.client import ApiError
 from moorage.client.client import JSON_PATCH
 from moorage.client.errors import Forbidden
 from moorage.match.nativecover import NO_COVER, NativeCover, native_cover
 from moorage.match.operators import COMPARISONS
-from moorage.registry.pod.tolerations import WHITELIST, annotated, outside
-from moorage.registry.state import Denied
+from moorage.registry.pod.attached import rules_refusal
 from moorage.scheduler.framework import SKIP, Cycle, Handle, Plugin, Reject, Scope, Skip, Unbindable
 from moorage.scheduler.table.nodes import Mask, Rows
 from moorage.scheduler.table.shape import Shape
@@ -46,27 +46,24 @@ class AttachedRules(Plugin):
         self._covers_native = self._covers and bool(args.get(COVERS_NATIVE, True))
         selector = args.get(RULE_NAMESPACES, "")
         self._allowed: LabelMatcher | None = parse(selector) if selector else None
-        self._selector = selector
-        self._pods = handle.informers.of(Pod)
+        self._pods, self._claims = handle.informers.of(Pod), handle.informers.of(ResourceClaim)
         self._namespaces = handle.informers.of(Namespace)
         self._namespaces.on_change(self._namespace_changed)
 
     def applies(self, shape: Shape) -> bool:
         """Whether the pod has rules, or native tolerations that need a cover."""
-        if shape.attached is not None:
+        if shape.attached is not None or (self._allowed is not None and shape.spec.resource_claims):
             return True
         return self._covers_native and any(each.operator in COMPARISONS for each in shape.spec.tolerations)
 
     def pre_filter(self, cycle: Cycle) -> Skip | Reject | None:
         """Refuse rules that cannot be read, are not valid, or are not allowed."""
         attached = cycle.shape.attached
-        if attached is None:
-            return SKIP
-        if attached.problem:
+        if attached is not None and attached.problem:
             return Reject(attached.problem)
-        if errors := rule_errors(attached.rules):
+        if attached is not None and (errors := rule_errors(attached.rules)):
             return Reject("; ".join(map(str, errors)))
-        refusal = self._refusal(cycle.pod.key[0], attached.rules)
+        refusal = self._refusal(cycle.pod.pod)
         return Reject(refusal) if refusal else SKIP
 
     def filter(self, cycle: Cycle, rows: Rows) -> Mask:
@@ -90,20 +87,16 @@ class AttachedRules(Plugin):
         except ApiError as error:
             raise Unbindable(f"its rules need native tolerations ({COVER}), which were not added: {error}") from error
 
-    def _refusal(self, name: str, rules: Rules) -> str:
-        """Why a namespace does not allow rules."""
-        namespace = self._namespaces.get("", name)
-        labels, annotations = (namespace.metadata.labels, namespace.metadata.annotations) if namespace else ({}, {})
-        if self._allowed is not None and not self._allowed.matches(labels):
-            return f"rules in annotations are not allowed in namespace {name}: its labels do not match {self._selector}"
-        if not rules.tolerations:
+    def _refusal(self, pod: Pod) -> str:
+        """Why its namespace does not allow the rules of a pod, or those of the claims that it uses."""
+        name, rules = pod.metadata.namespace, rules_of(pod.metadata.annotations)
+        if rules is None and not any(map(self._has_rules, _claim_names(pod), repeat(name))):
             return ""
-        try:
-            whitelist = [convert(each, Toleration) for each in annotated(annotations, WHITELIST, name)]
-        except Denied as error:
-            return str(error)
-        refused = whitelist and outside(whitelist, rules.tolerations, f"metadata.annotations[{TOLERATIONS}]")
-        return f"rules conflict with the whitelist of namespace {name}: {refused}" if refused else ""
+        return rules_refusal(self._namespaces.get("", name), name, rules.tolerations if rules else (), self._allowed)
+
+    def _has_rules(self, claim: str, namespace: str) -> bool:
+        found = self._claims.get(namespace, claim)
+        return found is not None and DEVICE_TOLERATIONS in found.metadata.annotations
 
     def _namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
         if old is None or new is None or old.metadata != new.metadata:
@@ -126,3 +119,11 @@ def _patch(pod: Pod, rules: Rules, cover: NativeCover) -> list[Data]:
         path = f"/metadata/annotations/{COVER.replace('/', '~1')}"
         return [*patch, {"op": "add", "path": path, "value": record}]
     return [*patch, {"op": "add", "path": "/metadata/annotations", "value": {COVER: record}}]
+
+
+def _claim_names(pod: Pod) -> Iterator[str]:
+    """The names of the claims that a pod uses, so far as they are known."""
+    generated = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
+    for entry in pod.spec.resource_claims:
+        if name := entry.resource_claim_name or generated.get(entry.name):
+            yield name
