@@ -102,7 +102,7 @@ class Load:
             each["metadata"].pop("resourceVersion")
         await self.send("PUT", ((f"/api/v1/nodes/{each['metadata']['name']}", each) for each in wanted))
 
-    async def bind_all(self, case: str, count: int) -> tuple[float, float]:
+    async def bind_all(self, make: Callable[[int], Data], count: int) -> tuple[float, float]:
         """Seconds until all pods were created, and until all had a node."""
         path = "/api/v1/namespaces/default/pods"
         async with self._session.get(f"{path}?limit=1") as answer:
@@ -125,7 +125,7 @@ class Load:
         watching = asyncio.create_task(watch())
         await ready.wait()
         start = time.perf_counter()
-        await self.send("POST", ((path, pod(number, case)) for number in range(count)))
+        await self.send("POST", ((path, make(number)) for number in range(count)))
         created = time.perf_counter() - start
         await asyncio.wait_for(watching, 300)
         return created, time.perf_counter() - start
@@ -140,7 +140,7 @@ async def race(server: Serving, case: str, nodes: int, pods: int) -> float:
         load = Load(session)
         await load.ready_nodes(case, nodes)
         await asyncio.sleep(2)
-        created, seconds = await load.bind_all(case, pods)
+        created, seconds = await load.bind_all(lambda number: pod(number, case), pods)
     rate = pods / seconds
     ratio = f"{rate / KUBERNETES[case]:.1f} × Kubernetes" if case in KUBERNETES else ""
     print(
