@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
@@ -26,12 +26,14 @@ from moorage.scheduler.framework import SKIP, Cycle, Handle, Plugin, Reject, Sco
 from moorage.scheduler.table.nodes import Mask, Rows
 from moorage.scheduler.table.shape import Shape
 from moorage.validation.attached import rule_errors
+from moorage.validation.field import FieldError
 
 _POD = kinds.row("v1", "Pod")
 COVERS, COVERS_NATIVE, RULE_NAMESPACES = "cover", "coverNative", "ruleNamespaces"
 """The arguments: whether others evict pods natively, so that a cover is needed; whether they may have the gate of
 native comparisons off; and the labels of the namespaces whose pods may have rules."""
 _NOTHING = Rules()
+_SHOWN, _LONGEST = 3, 400
 
 
 class AttachedRules(Plugin):
@@ -62,7 +64,7 @@ class AttachedRules(Plugin):
         if attached is not None and attached.problem:
             return Reject(attached.problem)
         if attached is not None and (errors := rule_errors(attached.rules)):
-            return Reject("; ".join(map(str, errors)))
+            return Reject(_sentence(errors))
         refusal = self._refusal(cycle.pod.pod)
         return Reject(refusal) if refusal else SKIP
 
@@ -74,7 +76,9 @@ class AttachedRules(Plugin):
         """Cover the rules. Raises Unbindable when the API server refuses."""
         if not self._covers:
             return
-        pod = self._pods.get(*cycle.pod.key) or cycle.pod.pod
+        pod = self._pods.get(*cycle.pod.key)
+        if pod is None or pod.metadata.uid != cycle.pod.uid:
+            pod = cycle.pod.pod
         rules = rules_of(pod.metadata.annotations) or _NOTHING
         cover = native_cover(rules.tolerations, pod.spec.tolerations, covers_native=self._covers_native)
         if cover == NO_COVER:
@@ -103,6 +107,13 @@ class AttachedRules(Plugin):
             self.handle.wake(self.name, old, new)
 
 
+def _sentence(errors: Sequence[FieldError]) -> str:
+    """What fits into a condition: expressions in errors can be long."""
+    more = f"; and {len(errors) - _SHOWN} more" if len(errors) > _SHOWN else ""
+    texts = (text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…" for text in map(str, errors[:_SHOWN]))
+    return "; ".join(texts) + more
+
+
 def _patch(pod: Pod, rules: Rules, cover: NativeCover) -> list[Data]:
     """Adds a cover before the tolerations of exactly this pod, and records it."""
     tolerations = [msgspec.to_builtins(each) for each in cover.tolerations]
@@ -118,6 +129,8 @@ def _patch(pod: Pod, rules: Rules, cover: NativeCover) -> list[Data]:
     if pod.metadata.annotations:
         path = f"/metadata/annotations/{COVER.replace('/', '~1')}"
         return [*patch, {"op": "add", "path": path, "value": record}]
+    # Nobody may have annotated it meanwhile: this would replace what they wrote.
+    patch.append({"op": "test", "path": "/metadata/resourceVersion", "value": pod.metadata.resource_version})
     return [*patch, {"op": "add", "path": "/metadata/annotations", "value": {COVER: record}}]
 
 
