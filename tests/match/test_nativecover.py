@@ -78,6 +78,10 @@ def test_a_cover_stands_before_native_tolerations_that_would_end_the_stay_earlie
     native = (Toleration(SLA, "Exists", "", "NoExecute", 60),)
     assert native_cover((Toleration(SLA, "Gt", "5"),), native).tolerations == (on(SLA),)
     assert native_cover((Toleration(SLA, "Gt", "5"),), (on(SLA), *native)) == NO_COVER
+    assert native_cover((Toleration(SLA, "Gt", "5"),), (*native, on(SLA))).tolerations == (on(SLA),)
+    anything = (Toleration("*", "Exists"),)
+    assert native_cover(anything, (*DEFAULTS, EVERYTHING, *native)) == NO_COVER
+    assert native_cover(anything, (*DEFAULTS, *native, EVERYTHING)).tolerations == (*DEFAULTS, EVERYTHING)
 
 
 natives = st.builds(

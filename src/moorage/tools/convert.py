@@ -174,7 +174,8 @@ def _attach_claim(claim: Data) -> None:
     moved = {name: taken for name, way in ways.items() if (taken := _take_tolerations(way))}
     if moved:
         before = _by_way(claim)
-        rules = {name: [*before.get(name, ()), *moved.get(name, ())] for name in ways if name in {*before, *moved}}
+        both = {name: [*before.get(name, ()), *moved.get(name, ())] for name in ways}
+        rules = {name: tolerations for name, tolerations in both.items() if tolerations}
         _annotate(claim, DEVICE_TOLERATIONS, next(iter(rules.values())) if len(ways) == 1 else rules)
 
 
@@ -199,7 +200,8 @@ def _ways(claim: Data) -> Iterator[tuple[str, Data]]:
         if request.get("firstAvailable"):
             yield from ((f"{name}/{way.get('name', '')}", way) for way in request["firstAvailable"])
         else:
-            yield name, request.get("exactly") or request
+            exactly = request.get("exactly")
+            yield name, request if exactly is None else exactly
 
 
 def _take_tolerations(holder: Data) -> list[Data]:

@@ -55,7 +55,7 @@ def attached_errors(item: Object) -> list[FieldError]:
     return []
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def rule_errors(rules: Rules) -> tuple[FieldError, ...]:
     """What is wrong with the rules of a pod, all gates on: a gate that is off in a component is no fault of a rule."""
     unreadable = (_unreadable(RulesError(*problem)) for problem in rules.problems)
