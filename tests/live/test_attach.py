@@ -15,9 +15,11 @@ import pytest
 import yaml
 
 from moorage.api import kinds, manifests
+from moorage.api.kinds import Kind
 from moorage.api.rules import COVER, TOLERATIONS
 from moorage.apiserver.run import APIServer
 from moorage.client import Client, Exists
+from moorage.client.client import JSON_PATCH
 from moorage.client.clock import FastClock
 from moorage.client.https import HTTPSTransport
 from moorage.client.kubeconfig import load
@@ -339,3 +341,30 @@ async def test_whoever_is_killed_pods_end_where_their_rules_let_them(tmp_path: P
 
         await eventually(settled)
         assert {name: (await here.runs(name))["metadata"]["uid"] for name in begun} == begun
+
+
+class LabelsFirst(Client):
+    """A client that is always late: somebody else changes a pod just before it is covered."""
+
+    async def patch(self, kind: Kind, namespace: str, name: str, patch: Any, **options: Any) -> bytes:
+        if options.get("form") == JSON_PATCH:
+            await super().patch(kind, namespace, name, {"metadata": {"labels": {"late": str(random.random())}}})
+        return await super().patch(kind, namespace, name, patch, **options)
+
+
+async def test_a_pod_that_changes_just_before_it_is_covered_is_covered_once(tmp_path: Path) -> None:
+    async with stock_cluster(tmp_path) as server:
+        here = Here(server)
+        await here.node("good", sla("990"))
+        client = LabelsFirst(server.client("attach").transport)
+        running = asyncio.create_task(run_attached(client, AttachSettings()))
+        try:
+            await create(here.client, ruled("app"))
+            message = await here.waits("app", "native tolerations (moorage.dev/cover), which were not added")
+            assert "AttachedRules" in message, "whoever always loses says so, and tries again"
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+        async with attached(server):
+            found = await here.runs("app")
+        assert [each["key"] for each in found["spec"]["tolerations"]].count(SLA) == 1

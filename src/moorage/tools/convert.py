@@ -10,7 +10,7 @@ import msgspec
 
 from moorage.api import kinds
 from moorage.api.decode import convert
-from moorage.api.meaning import meant, reach_of
+from moorage.api.meaning import cover_places, meant, reach_of
 from moorage.api.meta import Data
 from moorage.api.node import NodeSelectorTerm
 from moorage.api.placementrules import PREFERRED, REQUIRED
@@ -133,7 +133,9 @@ def _detach_pod(holder: Data) -> None:
     if rules is not None:
         if rules.problems:
             raise RulesError(*rules.problems[0])
-        own = [each for each in spec.pop("tolerations", ()) if convert(each, Toleration) not in (rules.cover or ())]
+        native = spec.pop("tolerations", ())
+        cover = cover_places(convert(native, tuple[Toleration, ...]), rules)
+        own = [each for index, each in enumerate(native) if index not in cover]
         if tolerations := [*_annotated(holder, TOLERATIONS), *own]:
             spec["tolerations"] = tolerations
         _detach_affinity(holder)

@@ -18,7 +18,7 @@ from moorage.api.resource import ResourceClaim
 from moorage.api.rules import COVER, DEVICE_TOLERATIONS, Rules, rules_of, text_of
 from moorage.client import ApiError
 from moorage.client.client import JSON_PATCH
-from moorage.client.errors import Forbidden
+from moorage.client.errors import Conflict, Forbidden, Invalid, Unavailable
 from moorage.match.nativecover import NO_COVER, NativeCover, native_cover
 from moorage.match.operators import COMPARISONS
 from moorage.registry.pod.attached import rules_refusal
@@ -34,6 +34,7 @@ COVERS, COVERS_NATIVE, RULE_NAMESPACES = "cover", "coverNative", "ruleNamespaces
 native comparisons off; and the labels of the namespaces whose pods may have rules."""
 _NOTHING = Rules()
 _SHOWN, _LONGEST = 3, 400
+_TRIES = 3
 
 
 class AttachedRules(Plugin):
@@ -79,17 +80,34 @@ class AttachedRules(Plugin):
         pod = self._pods.get(*cycle.pod.key)
         if pod is None or pod.metadata.uid != cycle.pod.uid:
             pod = cycle.pod.pod
-        rules = rules_of(pod.metadata.annotations) or _NOTHING
-        cover = native_cover(rules.tolerations, pod.spec.tolerations, covers_native=self._covers_native)
-        if cover == NO_COVER:
-            return
         try:
-            await self.handle.client.patch(_POD, *cycle.pod.key, _patch(pod, rules, cover), form=JSON_PATCH)
+            for _ in range(_TRIES):
+                changed = await self._cover(pod)
+                if changed is None:
+                    return
+                pod = changed
         except Forbidden as error:
             what = f"its rules need native tolerations ({COVER}), which may not be added: {error}"
             raise Unbindable(what) from None
         except ApiError as error:
             raise Unbindable(f"its rules need native tolerations ({COVER}), which were not added: {error}") from error
+        raise Unbindable(f"its rules need native tolerations ({COVER}), which were not added: it changes all the time")
+
+    async def _cover(self, pod: Pod) -> Pod | None:
+        """Cover the rules of a pod as it was seen; how it is now when that is something else. Raises ApiError."""
+        rules = rules_of(pod.metadata.annotations) or _NOTHING
+        cover = native_cover(rules.tolerations, pod.spec.tolerations, covers_native=self._covers_native)
+        if cover == NO_COVER:
+            return None
+        where, patch = (pod.metadata.namespace, pod.metadata.name), _patch(pod, rules, cover)
+        try:
+            await self.handle.client.patch(_POD, *where, patch, form=JSON_PATCH)
+        except (Conflict, Invalid, Unavailable):
+            now: Pod = msgspec.json.decode(await self.handle.client.get(_POD, *where), type=Pod)
+            if now.metadata.uid != pod.metadata.uid or now.metadata.resource_version == pod.metadata.resource_version:
+                raise
+            return now
+        return None
 
     def _refusal(self, pod: Pod) -> str:
         """Why its namespace does not allow the rules of a pod, or those of the claims that it uses."""
@@ -119,7 +137,11 @@ def _patch(pod: Pod, rules: Rules, cover: NativeCover) -> list[Data]:
     tolerations = [msgspec.to_builtins(each) for each in cover.tolerations]
     recorded = tuple(each for each in rules.cover or () if each in pod.spec.tolerations)
     record = text_of((*recorded, *cover.record))
-    patch: list[Data] = [{"op": "test", "path": "/metadata/uid", "value": pod.metadata.uid}]
+    # Exactly as it was seen: a cover that is there and not recorded would be the pod's own.
+    patch: list[Data] = [
+        {"op": "test", "path": "/metadata/uid", "value": pod.metadata.uid},
+        {"op": "test", "path": "/metadata/resourceVersion", "value": pod.metadata.resource_version},
+    ]
     if pod.spec.tolerations:
         patch += (
             {"op": "add", "path": f"/spec/tolerations/{index}", "value": each} for index, each in enumerate(tolerations)
@@ -129,8 +151,6 @@ def _patch(pod: Pod, rules: Rules, cover: NativeCover) -> list[Data]:
     if pod.metadata.annotations:
         path = f"/metadata/annotations/{COVER.replace('/', '~1')}"
         return [*patch, {"op": "add", "path": path, "value": record}]
-    # Nobody may have annotated it meanwhile: this would replace what they wrote.
-    patch.append({"op": "test", "path": "/metadata/resourceVersion", "value": pod.metadata.resource_version})
     return [*patch, {"op": "add", "path": "/metadata/annotations", "value": {COVER: record}}]
 
 
