@@ -142,8 +142,10 @@ class Load:
             each["metadata"].pop("resourceVersion")
         await self.send("PUT", ((f"/api/v1/nodes/{each['metadata']['name']}", each) for each in wanted))
 
-    async def run_all(self, case: str, count: int, server: Serving) -> Timing:
-        """Create pods, and wait until all of them have a node, and until all of them run."""
+    async def run_all(
+        self, make: Callable[[int], Data], count: int, server: Serving, *, kubelets: bool = True
+    ) -> Timing:
+        """Create pods, and wait until all of them have a node, and with kubelets until all of them run."""
         path = "/api/v1/namespaces/default/pods"
         async with self._session.get(f"{path}?limit=1") as answer:
             version = msgspec.json.decode(await answer.read())["metadata"]["resourceVersion"]
@@ -163,13 +165,13 @@ class Load:
                             running.add(pod.metadata.name)
                     if len(bound) >= count:
                         all_bound.set()
-                    if len(running) >= count:
+                    if len(running if kubelets else bound) >= count:
                         return
 
         watching = asyncio.create_task(watch())
         await ready.wait()
         start, used, own = time.perf_counter(), server.processor_seconds(), time.process_time()
-        await self.send("POST", ((path, pod(number, case)) for number in range(count)))
+        await self.send("POST", ((path, make(number)) for number in range(count)))
         created = time.perf_counter() - start
         await asyncio.wait_for(all_bound.wait(), 300)
         seconds, bound_at, own = time.perf_counter() - start, server.processor_seconds(), time.process_time() - own
@@ -186,7 +188,7 @@ async def race(server: Serving, case: str, nodes: int, pods: int) -> float:
         load = Load(session)
         await load.ready_nodes(case, nodes)
         await asyncio.sleep(2)
-        timing = await load.run_all(case, pods, server)
+        timing = await load.run_all(lambda number: pod(number, case), pods, server)
     rate = pods / timing.bound
     ratio = f"{rate / KUBERNETES[case]:.1f} × Kubernetes" if case in KUBERNETES else ""
     processor = "  ".join(

@@ -59,7 +59,7 @@ def _line(server: str, folder: Path, port: int, etcd: int, gates: str) -> list[s
         "service-account-signing-key-file": folder / "accounts.key",
         "service-cluster-ip-range": "10.96.0.0/12",
         "runtime-config": "resource.k8s.io/v1beta2=true",
-        "feature-gates": gates,
+        **({"feature-gates": gates} if gates else {}),
         "allow-privileged": "true",
         "disable-admission-plugins": "ServiceAccount,StorageObjectInUseProtection",
         "v": 0,

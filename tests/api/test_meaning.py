@@ -70,6 +70,11 @@ def test_an_own_toleration_that_differs_from_the_cover_only_in_its_seconds_stays
     assert meant(PodSpec(tolerations=(COVERED, own)), annotations).tolerations == (SLA, own)
 
 
+def test_of_equal_tolerations_only_as_many_are_the_cover_as_are_recorded() -> None:
+    annotations = {**RULES, COVER: '[{"key":"sla","operator":"Exists","effect":"NoExecute"}]'}
+    assert meant(PodSpec(tolerations=(COVERED, NATIVE, COVERED)), annotations).tolerations == (SLA, NATIVE, COVERED)
+
+
 BAD = [
     ("- {key: sla, oprator: Gt}", "unknown field [0].oprator"),
     ("- {key: 5}", "[0].key: expected a string, got an integer: put it in quotes"),

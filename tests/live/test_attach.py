@@ -3,40 +3,80 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
+import yaml
 
 from moorage.api import kinds, manifests
+from moorage.api.kinds import Kind
 from moorage.api.rules import COVER, TOLERATIONS
 from moorage.apiserver.run import APIServer
+from moorage.client import Client, Exists
+from moorage.client.client import JSON_PATCH
 from moorage.client.clock import FastClock
+from moorage.client.https import HTTPSTransport
+from moorage.client.kubeconfig import load
 from moorage.demo.player import OwnHands, Player, Saw
 from moorage.demo.stories import STORIES, NotAdmitted
+from moorage.tools.attach.check import rights
 from moorage.tools.attach.run import AttachSettings, run_attached
 from moorage.tools.convert import all_to_annotations
 from tests.live.conftest import ROOT
 from tests.live.stock import stock_cluster
 from tests.plane import create, eventually, node, pod, read, read_all
+from tests.seeds import seed
 
 Data = dict[str, Any]
 EXAMPLES = ROOT / "examples"
+RBAC, ACCOUNT = kinds.row("rbac.authorization.k8s.io/v1", "ClusterRole"), kinds.row("v1", "ServiceAccount")
 NODE, POD = kinds.row("v1", "Node"), kinds.row("v1", "Pod")
 SLA = "example.com/sla"
 
 
 @asynccontextmanager
-async def attached(server: APIServer, clock: FastClock | None = None, **told: Any) -> AsyncIterator[None]:
-    running = asyncio.create_task(run_attached(server.client("attach"), AttachSettings(**told), clock))
+async def attached(
+    server: APIServer, clock: FastClock | None = None, without: str = "", **told: Any
+) -> AsyncIterator[None]:
+    """Attach mode as a service account that may do exactly what `attach check` asks for, or all but for one purpose."""
+    client = await account(server, without)
+    running = asyncio.create_task(run_attached(client, AttachSettings(**told), clock))
     try:
         yield
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+        await client.close()
+
+
+async def account(server: APIServer, without: str) -> Client:
+    person = server.client("administrator")
+    rules = [
+        {"apiGroups": [group], "resources": [resource], "verbs": verbs.split()}
+        for purpose, group, resource, verbs in rights(person)
+        if purpose != without
+    ]
+    subject = {"kind": "ServiceAccount", "name": "attach", "namespace": "default"}
+    reference = {"apiGroup": RBAC.group, "kind": "ClusterRole", "name": "attach"}
+    with suppress(Exists):
+        await person.create(ACCOUNT, {"metadata": {"name": "attach"}}, "default")
+        await person.create(RBAC, {"metadata": {"name": "attach"}, "rules": rules})
+        binding = {"metadata": {"name": "attach"}, "roleRef": reference, "subjects": [subject]}
+        await person.create(kinds.row(RBAC.api_version, "ClusterRoleBinding"), binding)
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token = msgspec.json.decode(await person.post(ACCOUNT, "default", "attach", "token", asked))["status"]["token"]
+    config = yaml.safe_load(server.kubeconfig.read_text())
+    for user in config["users"]:
+        user["user"] = {"token": token}
+    file = server.kubeconfig.parent / "attach.kubeconfig"
+    file.write_text(yaml.safe_dump(config))
+    return Client(HTTPSTransport(load(file), "attach"))
 
 
 def converted(folder: Path, into: Path) -> Path:
@@ -227,5 +267,104 @@ async def test_a_namespace_limits_rules_as_it_limits_tolerations(tmp_path: Path)
             patch = {"metadata": {"annotations": {WHITELIST: msgspec.json.encode(entries).decode()}}}
             await here.client.patch(kinds.row("v1", "Namespace"), "", "strict", patch)
             await here.runs("narrow", "strict")
+            # Whoever widens the rules of a pod that runs gets nothing by it.
+            await here.taint("free", sla("960"))
+            wider = {"metadata": {"annotations": {TOLERATIONS: f"- {{key: {SLA}, operator: Exists}}"}}}
+            await here.client.patch(POD, "strict", "narrow", wider)
+            await here.gone("narrow")
+            await here.taint("free")
             await create(here.client, ruled("elsewhere", RULES, "without"))
             await here.waits("elsewhere", "rules in annotations are not allowed in namespace without", "without")
+
+
+async def test_who_may_not_patch_pods_places_those_that_need_no_cover(tmp_path: Path) -> None:
+    async with stock_cluster(tmp_path) as server, attached(server, without="cover rules and write deadlines"):
+        here = Here(server)
+        await here.node("free", sla("990", "NoSchedule"))
+        await create(
+            here.client, ruled("uncovered", f"- {{key: {SLA}, operator: Gt, value: '950', effect: NoSchedule}}")
+        )
+        await create(here.client, ruled("covered"))
+        await here.runs("uncovered")
+        message = await here.waits("covered", "native tolerations (moorage.dev/cover), which may not be added")
+        assert 'cannot patch resource "pods"' in message
+
+
+NODES = ("one", "two", "three")
+WORKLOAD = {
+    "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "workload"},
+    "spec": {
+        "replicas": 5, "selector": {"matchLabels": {"app": "workload"}},
+        "template": {
+            "metadata": {"labels": {"app": "workload"}, "annotations": {TOLERATIONS: RULES.replace("950", "500")}},
+            "spec": {
+                "schedulerName": "moorage", "terminationGracePeriodSeconds": 0,
+                "containers": [{"name": "app", "image": "pause:3.10"}],
+            },
+        },
+    },
+}  # fmt: skip
+
+
+@pytest.mark.seeded
+async def test_whoever_is_killed_pods_end_where_their_rules_let_them(tmp_path: Path) -> None:
+    chance = random.Random(seed(16))
+    async with stock_cluster(tmp_path) as server, AsyncExitStack() as running:
+        here, values = Here(server), dict.fromkeys(NODES, 600)
+        await running.enter_async_context(attached(server))
+        for name in NODES:
+            await here.node(name, sla("600"))
+        lasting = pod("lasting", tolerations=[{"key": SLA, "operator": "Exists"}])
+        for each in (WORKLOAD, ruled("family", "- {key: 'example.com/*', operator: Exists}"), lasting):
+            await create(here.client, each)
+        begun = {name: (await here.runs(name))["metadata"]["uid"] for name in ("family", "lasting")}
+        for _ in range(12):
+            name = chance.choice(NODES)
+            values[name] = chance.randrange(1000)
+            await here.taint(name, sla(str(values[name])))
+            if chance.random() < 0.3:
+                await running.aclose()
+            if chance.random() < 0.7:
+                await running.aclose()
+                await running.enter_async_context(attached(server))
+            await asyncio.sleep(chance.random() * 0.05)
+        await running.aclose()
+        await running.enter_async_context(attached(server))
+
+        async def settled() -> bool:
+            pods = [
+                each for each in await read_all(here.client, "Pod") if each["metadata"].get("labels", {}).get("app")
+            ]
+            places = [values[each["spec"]["nodeName"]] for each in pods if each["spec"].get("nodeName")]
+            expected = 5 if max(values.values()) > 500 else 0
+            return len(pods) == 5 and len(places) == expected and all(value > 500 for value in places)
+
+        await eventually(settled)
+        assert {name: (await here.runs(name))["metadata"]["uid"] for name in begun} == begun
+
+
+class LabelsFirst(Client):
+    """A client that is always late: somebody else changes a pod just before it is covered."""
+
+    async def patch(self, kind: Kind, namespace: str, name: str, patch: Any, **options: Any) -> bytes:
+        if options.get("form") == JSON_PATCH:
+            await super().patch(kind, namespace, name, {"metadata": {"labels": {"late": str(random.random())}}})
+        return await super().patch(kind, namespace, name, patch, **options)
+
+
+async def test_a_pod_that_changes_just_before_it_is_covered_is_covered_once(tmp_path: Path) -> None:
+    async with stock_cluster(tmp_path) as server:
+        here = Here(server)
+        await here.node("good", sla("990"))
+        client = LabelsFirst(server.client("attach").transport)
+        running = asyncio.create_task(run_attached(client, AttachSettings()))
+        try:
+            await create(here.client, ruled("app"))
+            message = await here.waits("app", "native tolerations (moorage.dev/cover), which were not added")
+            assert "AttachedRules" in message, "whoever always loses says so, and tries again"
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+        async with attached(server):
+            found = await here.runs("app")
+        assert [each["key"] for each in found["spec"]["tolerations"]].count(SLA) == 1

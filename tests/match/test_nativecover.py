@@ -11,7 +11,7 @@ from moorage.api.pod import PodSpec, Toleration
 from moorage.api.rules import COVER, TOLERATIONS, text_of
 from moorage.api.wellknown import TAINT_NOT_READY, TAINT_UNREACHABLE
 from moorage.features import ALL_ON, NONE_ON
-from moorage.match.nativecover import NO_COVER, native_cover, native_device_tolerations
+from moorage.match.nativecover import NO_COVER, native_cover, native_daemon_cover, native_device_tolerations
 from moorage.match.tolerations import Tolerations
 from tests.match import operands
 
@@ -78,6 +78,10 @@ def test_a_cover_stands_before_native_tolerations_that_would_end_the_stay_earlie
     native = (Toleration(SLA, "Exists", "", "NoExecute", 60),)
     assert native_cover((Toleration(SLA, "Gt", "5"),), native).tolerations == (on(SLA),)
     assert native_cover((Toleration(SLA, "Gt", "5"),), (on(SLA), *native)) == NO_COVER
+    assert native_cover((Toleration(SLA, "Gt", "5"),), (*native, on(SLA))).tolerations == (on(SLA),)
+    anything = (Toleration("*", "Exists"),)
+    assert native_cover(anything, (*DEFAULTS, EVERYTHING, *native)) == NO_COVER
+    assert native_cover(anything, (*DEFAULTS, *native, EVERYTHING)).tolerations == (*DEFAULTS, EVERYTHING)
 
 
 natives = st.builds(
@@ -130,6 +134,13 @@ def test_what_no_rule_can_match_is_not_covered_unless_nobody_can_know(
         if cover.verdict(taint).matched and not unknowable:
             assert taint.effect == "NoExecute"
             assert any(rule.key == taint.key and rule.effect in ("", "NoExecute") for rule in rules)
+
+
+def test_the_template_of_a_daemon_set_is_covered_for_all_effects() -> None:
+    scheduling = Toleration(expression="taint.key == 'a' && taint.effect == 'NoSchedule'")
+    named = (scheduling, Toleration(SLA, "Gt", "5", "NoSchedule"))
+    assert native_daemon_cover(named) == (Toleration("a", "Exists"), Toleration(SLA, "Exists"))
+    assert native_daemon_cover((*named, Toleration("x/*", "Exists"))) == (Toleration(operator="Exists"),)
 
 
 def test_devices_are_written_with_native_tolerations_and_the_cover_of_the_others() -> None:

@@ -14,13 +14,14 @@ from moorage.api import manifests
 from moorage.api.decode import from_manifest
 from moorage.api.meaning import meant
 from moorage.api.pod import Pod, Toleration
-from moorage.api.rules import COVER, TOLERATIONS
+from moorage.api.rules import COVER, DEVICE_TOLERATIONS, TOLERATIONS, parsed
 from moorage.api.yamlwriting import write
 from moorage.cli import main
 from moorage.features import NONE_ON
 from moorage.match.tolerations import Tolerations
 from moorage.tools.convert import all_to_annotations, to_native
 from moorage.validation import admission_errors
+from moorage.validation.attached import attached_errors
 from tests.live.conftest import ROOT
 from tests.match import operands
 
@@ -176,3 +177,35 @@ def test_rules_that_cannot_be_read_are_not_converted(tmp_path: Path) -> None:
     answer = CliRunner().invoke(main, ["convert", "--to", "native", str(file)])
     assert answer.exit_code == 2
     assert f"{file}:1: annotation moorage.dev/tolerations: unknown field [0].oprator" in answer.output
+
+
+GT, NATIVE = {"key": "sla", "operator": "Gt", "value": "5"}, {"key": "own", "operator": "Exists"}
+ONLY = {"name": "gpu", "exactly": {"tolerations": [GT]}}
+SEVERAL = {
+    "devices": {
+        "requests": [
+            {"name": "gpu", "exactly": {"deviceClassName": "a", "tolerations": [NATIVE, GT, NATIVE]}},
+            {"name": "nic", "firstAvailable": [{"name": "fast", "tolerations": [GT]}, {"name": "slow"}]},
+        ]
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("manifest", "rules"),
+    [
+        ({"kind": "ResourceClaim", "spec": SEVERAL}, {"gpu": [NATIVE, GT], "nic/fast": [GT]}),
+        ({"kind": "ResourceClaimTemplate", "spec": {"spec": SEVERAL}}, {"gpu": [NATIVE, GT], "nic/fast": [GT]}),
+        ({"kind": "ResourceClaim", "spec": {"devices": {"requests": [ONLY]}}}, [GT]),
+    ],
+    ids=["several requests", "template", "one request"],
+)
+def test_claims_keep_the_rules_of_each_request(manifest: Data, rules: Any) -> None:
+    written = {"apiVersion": "resource.k8s.io/v1", **manifest}
+    (attached,) = all_to_annotations([written], "moorage")
+    holder = attached["spec"] if manifest["kind"] == "ResourceClaimTemplate" else attached
+    assert parsed(DEVICE_TOLERATIONS, holder["metadata"]["annotations"][DEVICE_TOLERATIONS]) == rules
+    typed = from_manifest(attached)
+    assert typed is not None
+    assert attached_errors(typed) == []
+    assert to_native(attached) == written

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
@@ -64,9 +65,22 @@ def meant(spec: PodSpec, annotations: Annotations) -> PodSpec:
 
 def without_cover(tolerations: TolerationList, rules: Rules) -> TolerationList:
     """Native tolerations but for those that only cover rules. When it is not known which, all that could."""
+    if rules.cover == ():
+        return tolerations
+    places = cover_places(tolerations, rules)
+    return tuple(each for index, each in enumerate(tolerations) if index not in places)
+
+
+def cover_places(tolerations: TolerationList, rules: Rules) -> set[int]:
+    """Which native tolerations are the recorded cover: it stands first, so of equal ones the first are."""
     if rules.cover is None:
-        return tuple(each for each in tolerations if (each.operator, each.effect) != ("Exists", "NoExecute"))
-    return tuple(each for each in tolerations if each not in rules.cover) if rules.cover else tolerations
+        return {at for at, each in enumerate(tolerations) if (each.operator, each.effect) == ("Exists", "NoExecute")}
+    left, places = Counter(rules.cover), set()
+    for index, each in enumerate(tolerations):
+        if left[each] > 0:
+            left[each] -= 1
+            places.add(index)
+    return places
 
 
 def reach_of(volume: PersistentVolume) -> NodeSelector | None:

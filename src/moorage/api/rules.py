@@ -24,6 +24,7 @@ COVER = "moorage.dev/cover"
 """On a pod: those of its native tolerations that were added only so that nobody else evicts what rules allow. On a
 claim: what was written beside its devices in place of its rules."""
 POD_RULES = (TOLERATIONS, NODE_AFFINITY)
+_OURS = frozenset((*POD_RULES, COVER))
 
 MAX_BYTES = 32_768
 MAX_ENTRIES = 1024
@@ -56,48 +57,69 @@ class Rules(NamedTuple):
 
 def rules_of(annotations: Annotations) -> Rules | None:
     """The rules and the recorded cover in the annotations of a pod or pod template; None when there are none."""
-    if not annotations:
+    if not annotations or _OURS.isdisjoint(annotations):
         return None
-    texts = annotations.get(TOLERATIONS), annotations.get(NODE_AFFINITY), annotations.get(COVER)
-    return None if texts == (None, None, None) else _read_pod(*texts)
+    return _read_pod(_text(annotations, TOLERATIONS), _text(annotations, NODE_AFFINITY), _text(annotations, COVER))
 
 
 def volume_rules(annotations: Annotations) -> VolumeNodeAffinity | None:
     """The node affinity in the annotations of a PersistentVolume. Raises RulesError."""
-    text = annotations.get(NODE_AFFINITY)
-    affinity: VolumeNodeAffinity | None = None if text is None else _read(NODE_AFFINITY, text, VolumeNodeAffinity)
+    affinity: VolumeNodeAffinity | None = _given(NODE_AFFINITY, annotations, VolumeNodeAffinity)
     return affinity
 
 
 def device_rules(annotations: Annotations) -> DeviceRules | None:
     """The tolerations in the annotations of a claim. Raises RulesError."""
-    text = annotations.get(DEVICE_TOLERATIONS)
-    if text is None:
-        return None
-    by_request = isinstance(parsed(DEVICE_TOLERATIONS, text), dict)
-    rules: DeviceRules = _read(DEVICE_TOLERATIONS, text, dict[str, TolerationList] if by_request else TolerationList)
+    rules: DeviceRules | None = _given(DEVICE_TOLERATIONS, annotations, DeviceRules)
     return rules
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _read_pod(tolerations: str | None, affinity: str | None, cover: str | None) -> Rules:
     problems: list[tuple[str, str]] = []
 
     def read(annotation: str, text: str | None, what: Any, default: Any) -> Any:
-        try:
-            return default if text is None else _read(annotation, text, what)
-        except RulesError as error:
-            problems.append((annotation, error.problem))
-            return None
+        if text is None:
+            return default
+        value, problem = _read(annotation, text, what)
+        if problem:
+            problems.append((annotation, problem))
+        return value
 
     listed = read(TOLERATIONS, tolerations, TolerationList, ()) or ()
     required = read(NODE_AFFINITY, affinity, NodeAffinity, None)
     return Rules(listed, required, read(COVER, cover, TolerationList, ()), tuple(problems))
 
 
+def _text(annotations: Annotations, name: str) -> str | None:
+    """The text of an annotation; of one that is too long no more is kept than shows that it is."""
+    text = annotations.get(name)
+    return None if text is None else text[: MAX_BYTES + 1]
+
+
+def _given(annotation: str, annotations: Annotations, what: Any) -> Any:
+    """What an annotation holds; None when there is none. Raises RulesError."""
+    text = _text(annotations, annotation)
+    if text is None:
+        return None
+    value, problem = _read(annotation, text, what)
+    if problem:
+        raise RulesError(annotation, problem)
+    return value
+
+
 @lru_cache(maxsize=256)
-def _read(annotation: str, text: str, what: Any) -> Any:
-    data = parsed(annotation, text)
+def _read(annotation: str, text: str, what: Any) -> tuple[Any, str]:
+    """The value of an annotation, or what is wrong with it."""
+    try:
+        return _converted(annotation, parsed(annotation, text), what), ""
+    except RulesError as error:
+        return None, error.problem
+
+
+def _converted(annotation: str, data: Any, what: Any) -> Any:
+    if what is DeviceRules:
+        what = dict[str, TolerationList] if isinstance(data, dict) else TolerationList
     try:
         value = convert(data, what)
     except DecodeError as error:

@@ -20,6 +20,7 @@ from moorage.cli.options import (
     gates_option,
     kubeconfig_options,
     parse_gates,
+    rule_namespaces,
 )
 
 if TYPE_CHECKING:
@@ -42,22 +43,11 @@ def attach() -> None:
     """
 
 
-def _selector(_: object, __: object, text: str) -> str:
-    from moorage.api.labels import SelectorError, parse
-
-    try:
-        parse(text)
-    except SelectorError as error:
-        raise click.BadParameter(str(error)) from None
-    return text
-
-
 def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed((
         gates_option("--feature-gates", "gates", "Gates to turn off: here all are on by default",
                      callback=lambda _, __, text: parse_gates(f"AllAlpha=true,{text}")),
-        click.option("--rule-namespaces", default="", metavar="SELECTOR", callback=_selector,
-                     help="Only pods in namespaces with these labels may have rules: team=a. By default all."),
+        rule_namespaces,
         click.option("--cover-native/--no-cover-native", "covers_native", default=True, show_default=True,
                      help="Cover native Gt and Lt too; not needed when every component has their gate on."),
         click.option("--leader-elect/--no-leader-elect", default=True, show_default=True,

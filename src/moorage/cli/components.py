@@ -21,6 +21,7 @@ from moorage.cli.options import (
     kubeconfig_options,
     kubelet_gates,
     parse_gates,
+    rule_namespaces,
 )
 from moorage.features import Gates
 from moorage.logs import Log
@@ -131,7 +132,17 @@ def _terms(options: dict[str, Any], default: LeaseTerms) -> LeaseTerms:
 @log_options("scheduler")
 @_component_options("moorage-scheduler")
 @click.option("--config", type=_FILE, help="A KubeSchedulerConfiguration: profiles, plugins, weights, the lease.")
-def scheduler(config: Path | None, gates: GivenGates, leader_elect: bool, **options: Any) -> None:
+@rule_namespaces
+@click.option("--cover-native", "covers_native", is_flag=True,
+              help="Cover native Gt and Lt too: others may have their gate off. Rules are always covered.")  # fmt: skip
+def scheduler(
+    config: Path | None,
+    gates: GivenGates,
+    leader_elect: bool,
+    rule_namespaces: str,
+    covers_native: bool,
+    **options: Any,
+) -> None:
     """Place pods: the scheduler alone, beside any Kubernetes API server.
 
     Without a configuration it places pods whose schedulerName is default-scheduler, and beside another control plane
@@ -145,7 +156,8 @@ def scheduler(config: Path | None, gates: GivenGates, leader_elect: bool, **opti
     from moorage.scheduler.config import Configuration, ConfigurationError
 
     try:
-        configuration = Configuration.read(config) if config else Configuration()
+        written = Configuration.read(config) if config else Configuration()
+        configuration = written.attached(rule_namespaces, covers_native=covers_native)
     except ConfigurationError as error:
         cannot_run(str(error))
     terms = _terms(options, configuration.lease)
@@ -160,14 +172,14 @@ def scheduler(config: Path | None, gates: GivenGates, leader_elect: bool, **opti
 def _scheduler(
     gates: GivenGates, configuration: Configuration, is_chosen: bool, client: Client, other: str
 ) -> Prepared:
-    from moorage.scheduler.config import ProfileSpec
+    import msgspec
+
     from moorage.scheduler.profile import DEFAULT_NAME
     from moorage.scheduler.scheduler import BINDING_RIGHTS, Scheduler
 
     if other and not is_chosen:
-        configuration = replace(configuration, specs=(ProfileSpec("moorage"),))
-    if other:
-        configuration = configuration.attached()
+        named = tuple(msgspec.structs.replace(each, scheduler_name="moorage") for each in configuration.specs)
+        configuration = replace(configuration, specs=named)
     names = [spec.scheduler_name for spec in configuration.specs]
     if other and DEFAULT_NAME in names:
         _LOG.warning("Two schedulers may place the same pods", schedulerName=DEFAULT_NAME, because=other)

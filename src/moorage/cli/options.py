@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from moorage import features
-from moorage.api import manifests
+from moorage.api import labels, manifests
 from moorage.tools.cluster import Cluster, read_cluster
 
 if TYPE_CHECKING:
@@ -111,6 +111,20 @@ def kubeconfig_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help="How to reach the API server, and as whom. By default as kubectl: the files of KUBECONFIG, "
              "~/.kube/config, or a pod's service account.",
     )(named)  # fmt: skip
+
+
+def _selector(_: object, __: object, text: str) -> str:
+    try:
+        labels.parse(text)
+    except labels.SelectorError as error:
+        raise click.BadParameter(str(error)) from None
+    return text
+
+
+rule_namespaces = click.option(
+    "--rule-namespaces", default="", metavar="SELECTOR", callback=_selector,
+    help="Only pods in namespaces with these labels may have rules in annotations: team=a. By default all.",
+)  # fmt: skip
 
 
 def cannot_run(message: str) -> NoReturn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
+from moorage.api.labels import LabelMatcher
 from moorage.client import Client, Informers
 from moorage.client.clock import Clock
 from moorage.client.events import Recorder
@@ -151,6 +152,7 @@ def prepare(
     kubelet_gates: Gates | None = None,
     clock: Clock | None = None,
     attached: bool = False,
+    rule_namespaces: LabelMatcher | None = None,
 ) -> Controllers:
     """Controllers that are ready to be started; `attached` when another controller manager evicts pods as well.
 
@@ -158,6 +160,8 @@ def prepare(
     """
     clock = clock or Clock()
     recorder = Recorder(client, "moorage-controllers", clock)
-    context = Context(client, Informers(client), recorder, gates, clock, attached=attached)
+    context = Context(
+        client, Informers(client), recorder, gates, clock, attached=attached, rule_namespaces=rule_namespaces
+    )
     expose_gates(context.registry, gates, kubelet_gates)
     return Controllers(context, [make(context) for make in constructors])

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from moorage.api.pod import Toleration
 from moorage.api.rules import TolerationList
 from moorage.api.wellknown import TAINT_NOT_READY, TAINT_UNREACHABLE
@@ -40,7 +38,7 @@ def native_cover(rules: TolerationList, native: TolerationList, *, covers_native
     count as rules: another component may have their gate off.
     """
     compared = (each for each in native if each.operator in COMPARISONS) if covers_native else ()
-    found = [_keys_of(each) for each in (*rules, *compared)]
+    found = [_keys_of(each) for each in (*rules, *compared) if _may_stay(each)]
     everything = None in found
     exact = dict.fromkeys(key for keys in found for key in keys or () if not everything or key in _DEAD)
     lacks = [entry for entry in map(_on, exact) if not _stands(entry, native)]
@@ -57,7 +55,7 @@ def native_cover(rules: TolerationList, native: TolerationList, *, covers_native
 
 def native_daemon_cover(rules: TolerationList) -> TolerationList:
     """What the template of a DaemonSet needs, whose stock controller judges each node natively, NoSchedule included."""
-    found = [_keys_of(replace(each, effect="")) for each in rules]
+    found = [_keys_of(each) for each in rules]
     if None in found:
         return (Toleration(operator=EXISTS),)
     return tuple(Toleration(key, EXISTS) for key in dict.fromkeys(key for keys in found for key in keys or ()))
@@ -66,23 +64,28 @@ def native_daemon_cover(rules: TolerationList) -> TolerationList:
 def native_device_tolerations(tolerations: TolerationList) -> TolerationList:
     """What is written beside a device that was given to a request which tolerates this: natively, with the cover."""
     native = tuple(each for each in tolerations if is_native(each))
-    found = [_keys_of(each) for each in tolerations if not is_native(each)]
+    found = [_keys_of(each) for each in tolerations if not is_native(each) and _may_stay(each)]
     exact = dict.fromkeys(key for keys in found for key in keys or ())
     written = (*native, *((_EVERYTHING,) if None in found else map(_on, exact)))
     return written if len(written) <= MAX_DEVICE_TOLERATIONS else (_EVERYTHING,)
 
 
 def _keys_of(toleration: Toleration) -> Iterable[str] | None:
-    """The keys of the NoExecute taints that may be tolerated; None when nobody can know them beforehand."""
-    if toleration.toleration_seconds is not None and toleration.toleration_seconds <= 0:
-        return ()
+    """The keys of the taints that may be tolerated; None when nobody can know them beforehand."""
     if toleration.expression:
-        expression = TaintExpression(toleration.expression)
-        effects, keys = expression.among("effect"), expression.among("key")
-        return () if effects is not None and NO_EXECUTE not in effects else keys and sorted(keys)
-    if not _is_for_eviction(toleration):
-        return ()
+        keys = TaintExpression(toleration.expression).among("key")
+        return keys and sorted(keys)
     return None if not toleration.key or "*" in toleration.key else (toleration.key,)
+
+
+def _may_stay(toleration: Toleration) -> bool:
+    """Whether a toleration may let a pod stay beside a NoExecute taint."""
+    if toleration.toleration_seconds is not None and toleration.toleration_seconds <= 0:
+        return False
+    if toleration.expression:
+        effects = TaintExpression(toleration.expression).among("effect")
+        return effects is None or NO_EXECUTE in effects
+    return _is_for_eviction(toleration)
 
 
 def _is_for_eviction(toleration: Toleration) -> bool:

@@ -10,7 +10,7 @@ import msgspec
 
 from moorage.api import kinds
 from moorage.api.decode import convert
-from moorage.api.meaning import meant, reach_of
+from moorage.api.meaning import cover_places, meant, reach_of
 from moorage.api.meta import Data
 from moorage.api.node import NodeSelectorTerm
 from moorage.api.placementrules import PREFERRED, REQUIRED
@@ -133,7 +133,9 @@ def _detach_pod(holder: Data) -> None:
     if rules is not None:
         if rules.problems:
             raise RulesError(*rules.problems[0])
-        own = [each for each in spec.pop("tolerations", ()) if convert(each, Toleration) not in (rules.cover or ())]
+        native = spec.pop("tolerations", ())
+        cover = cover_places(convert(native, tuple[Toleration, ...]), rules)
+        own = [each for index, each in enumerate(native) if index not in cover]
         if tolerations := [*_annotated(holder, TOLERATIONS), *own]:
             spec["tolerations"] = tolerations
         _detach_affinity(holder)
@@ -174,7 +176,8 @@ def _attach_claim(claim: Data) -> None:
     moved = {name: taken for name, way in ways.items() if (taken := _take_tolerations(way))}
     if moved:
         before = _by_way(claim)
-        rules = {name: [*before.get(name, ()), *moved.get(name, ())] for name in ways if name in {*before, *moved}}
+        both = {name: [*before.get(name, ()), *moved.get(name, ())] for name in ways}
+        rules = {name: tolerations for name, tolerations in both.items() if tolerations}
         _annotate(claim, DEVICE_TOLERATIONS, next(iter(rules.values())) if len(ways) == 1 else rules)
 
 
@@ -199,7 +202,8 @@ def _ways(claim: Data) -> Iterator[tuple[str, Data]]:
         if request.get("firstAvailable"):
             yield from ((f"{name}/{way.get('name', '')}", way) for way in request["firstAvailable"])
         else:
-            yield name, request.get("exactly") or request
+            exactly = request.get("exactly")
+            yield name, request if exactly is None else exactly
 
 
 def _take_tolerations(holder: Data) -> list[Data]:

@@ -55,7 +55,7 @@ def attached_errors(item: Object) -> list[FieldError]:
     return []
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def rule_errors(rules: Rules) -> tuple[FieldError, ...]:
     """What is wrong with the rules of a pod, all gates on: a gate that is off in a component is no fault of a rule."""
     unreadable = (_unreadable(RulesError(*problem)) for problem in rules.problems)
@@ -92,8 +92,10 @@ def claim_errors(annotations: Annotations, devices: DeviceClaim) -> Iterator[Fie
     except RulesError as error:
         yield _unreadable(error)
         return
+    if rules is None:
+        return
     if not isinstance(rules, dict):
-        rules = {"": rules or ()}
+        rules = {"": rules}
     elif unknown := sorted(rules.keys() - dict(ways_of(devices.requests)).keys()):
         names = ", ".join(dict(ways_of(devices.requests)))
         yield invalid(_place(DEVICE_TOLERATIONS), unknown[0], f"the claim has no such request: there are {names}")

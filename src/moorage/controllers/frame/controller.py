@@ -9,6 +9,7 @@ from datetime import datetime
 import msgspec
 from prometheus_client import CollectorRegistry
 
+from moorage.api.labels import LabelMatcher
 from moorage.api.meta import Object
 from moorage.client import Client, Informers
 from moorage.client.clock import Clock
@@ -36,6 +37,8 @@ class Context:
     """When pods must leave that may stay for a time: by their uid, and by the controller that evicts them."""
     attached: bool = False
     """Whether another controller manager evicts: then only pods and claims with rules in annotations are judged."""
+    rule_namespaces: LabelMatcher | None = None
+    """The labels of the namespaces whose pods may have rules; None is all."""
 
 
 def resource_version(answer: bytes) -> str:

@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple
 
+from moorage.api.cluster import Namespace
+from moorage.api.meaning import without_cover
 from moorage.api.node import Node, Taint
 from moorage.api.pod import Pod, Toleration
 from moorage.api.rules import rules_of
@@ -20,6 +22,8 @@ from moorage.match.deferral import NotReady, deferring
 from moorage.match.evaluations import Parked
 from moorage.match.reasons import EXPLAINED_COST, departures
 from moorage.match.tolerations import Tolerations
+from moorage.registry.pod.attached import rules_refusal
+from moorage.registry.pod.tolerations import WHITELIST
 from moorage.validation.attached import judged_tolerations
 
 _CAUSE = EvictionCause(
@@ -31,6 +35,8 @@ _CAUSE = EvictionCause(
     cancelling="Cancelling deletion of Pod {pod}",
 )
 _AT_A_TIME = 256
+_RULED = "ruled"
+"""The index of pods with rules in annotations, by namespace."""
 _KEPT = 4096
 
 
@@ -67,6 +73,9 @@ class TaintEviction(EvictingController):
         index_by_node(self._pods)
         self._nodes.on_change(self._node_changed)
         self._pods.on_change(self._pod_changed)
+        self._pods.index(_RULED, lambda pod: [pod.metadata.namespace] if rules_of(pod.metadata.annotations) else ())
+        self._namespaces = context.informers.of(Namespace)
+        self._namespaces.on_change(self._namespace_changed)
 
     async def reconcile(self, key: Key) -> None:
         """Judge all pods of a node again."""
@@ -115,7 +124,7 @@ class TaintEviction(EvictingController):
         """When a pod must leave; None when it may stay."""
         if not taints or (self.context.attached and rules_of(pod.metadata.annotations) is None):
             return None
-        judgement = self._judged(judged_tolerations(pod.spec, pod.metadata.annotations), tuple(taints))
+        judgement = self._judged(self._tolerations(pod), tuple(taints))
         for unanswered, taint in judgement.errors:
             self._toleration_errors.note(unanswered, taint)
         arrived = max(bound_at(pod), self._evictions.counts_from(pod))
@@ -128,6 +137,22 @@ class TaintEviction(EvictingController):
             default=None,
         )
 
+    def _tolerations(self, pod: Pod) -> tuple[Toleration, ...]:
+        """What a pod is judged by. Rules count as long as they are valid, and allowed in its namespace."""
+        rules, name = rules_of(pod.metadata.annotations), pod.metadata.namespace
+        if rules is None:
+            return pod.spec.tolerations
+        # A namespace that has not been seen yet is judged when it is.
+        namespace, allowed = self._namespaces.get("", name), self.context.rule_namespaces
+        if namespace is not None and rules_refusal(namespace, name, rules.tolerations, allowed):
+            return without_cover(pod.spec.tolerations, rules)
+        return judged_tolerations(pod.spec, pod.metadata.annotations)
+
+    def _namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
+        if new is not None and (old is None or _allows(old) != _allows(new)):
+            for pod in list(self._pods.by(_RULED, new.metadata.name)):
+                self._settle(pod)
+
     def _judge(self, tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...]) -> _Judgement:
         compiled = Tolerations(tolerations, self._gates)
         errors = ((compiled.unanswered(taint), taint) for taint in taints)
@@ -137,8 +162,7 @@ class TaintEviction(EvictingController):
     def _why(self, pod: Pod) -> str:
         try:
             with deferring():
-                tolerations = judged_tolerations(pod.spec, pod.metadata.annotations)
-                return self._explained(tolerations, tuple(self._taints.of(pod.spec.node_name)))
+                return self._explained(self._tolerations(pod), tuple(self._taints.of(pod.spec.node_name)))
         except NotReady:
             return ""
 
@@ -150,3 +174,8 @@ class TaintEviction(EvictingController):
 def _judged_by(pod: Pod) -> tuple[object, ...]:
     """What a judgement depends on beside the taints."""
     return pod.spec.node_name, pod.spec.tolerations, rules_of(pod.metadata.annotations)
+
+
+def _allows(namespace: Namespace) -> tuple[object, ...]:
+    """What the rules depend on that a namespace allows."""
+    return namespace.metadata.labels, namespace.metadata.annotations.get(WHITELIST)

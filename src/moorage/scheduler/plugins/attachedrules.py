@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import msgspec
@@ -10,28 +11,30 @@ import numpy as np
 
 from moorage.api import kinds
 from moorage.api.cluster import Namespace
-from moorage.api.decode import convert
 from moorage.api.labels import LabelMatcher, parse
 from moorage.api.meta import Data
-from moorage.api.pod import Pod, Toleration
-from moorage.api.rules import COVER, TOLERATIONS, Rules, rules_of, text_of
+from moorage.api.pod import Pod
+from moorage.api.resource import ResourceClaim
+from moorage.api.rules import COVER, DEVICE_TOLERATIONS, Rules, rules_of, text_of
 from moorage.client import ApiError
 from moorage.client.client import JSON_PATCH
-from moorage.client.errors import Forbidden
+from moorage.client.errors import Conflict, Forbidden, Invalid, Unavailable
 from moorage.match.nativecover import NO_COVER, NativeCover, native_cover
 from moorage.match.operators import COMPARISONS
-from moorage.registry.pod.tolerations import WHITELIST, annotated, outside
-from moorage.registry.state import Denied
+from moorage.registry.pod.attached import rules_refusal
 from moorage.scheduler.framework import SKIP, Cycle, Handle, Plugin, Reject, Scope, Skip, Unbindable
 from moorage.scheduler.table.nodes import Mask, Rows
 from moorage.scheduler.table.shape import Shape
 from moorage.validation.attached import rule_errors
+from moorage.validation.field import FieldError
 
 _POD = kinds.row("v1", "Pod")
 COVERS, COVERS_NATIVE, RULE_NAMESPACES = "cover", "coverNative", "ruleNamespaces"
 """The arguments: whether others evict pods natively, so that a cover is needed; whether they may have the gate of
 native comparisons off; and the labels of the namespaces whose pods may have rules."""
 _NOTHING = Rules()
+_SHOWN, _LONGEST = 3, 400
+_TRIES = 3
 
 
 class AttachedRules(Plugin):
@@ -46,27 +49,24 @@ class AttachedRules(Plugin):
         self._covers_native = self._covers and bool(args.get(COVERS_NATIVE, True))
         selector = args.get(RULE_NAMESPACES, "")
         self._allowed: LabelMatcher | None = parse(selector) if selector else None
-        self._selector = selector
-        self._pods = handle.informers.of(Pod)
+        self._pods, self._claims = handle.informers.of(Pod), handle.informers.of(ResourceClaim)
         self._namespaces = handle.informers.of(Namespace)
         self._namespaces.on_change(self._namespace_changed)
 
     def applies(self, shape: Shape) -> bool:
         """Whether the pod has rules, or native tolerations that need a cover."""
-        if shape.attached is not None:
+        if shape.attached is not None or (self._allowed is not None and shape.spec.resource_claims):
             return True
         return self._covers_native and any(each.operator in COMPARISONS for each in shape.spec.tolerations)
 
     def pre_filter(self, cycle: Cycle) -> Skip | Reject | None:
         """Refuse rules that cannot be read, are not valid, or are not allowed."""
         attached = cycle.shape.attached
-        if attached is None:
-            return SKIP
-        if attached.problem:
+        if attached is not None and attached.problem:
             return Reject(attached.problem)
-        if errors := rule_errors(attached.rules):
-            return Reject("; ".join(map(str, errors)))
-        refusal = self._refusal(cycle.pod.key[0], attached.rules)
+        if attached is not None and (errors := rule_errors(attached.rules)):
+            return Reject(_sentence(errors))
+        refusal = self._refusal(cycle.pod.pod)
         return Reject(refusal) if refusal else SKIP
 
     def filter(self, cycle: Cycle, rows: Rows) -> Mask:
@@ -77,37 +77,59 @@ class AttachedRules(Plugin):
         """Cover the rules. Raises Unbindable when the API server refuses."""
         if not self._covers:
             return
-        pod = self._pods.get(*cycle.pod.key) or cycle.pod.pod
-        rules = rules_of(pod.metadata.annotations) or _NOTHING
-        cover = native_cover(rules.tolerations, pod.spec.tolerations, covers_native=self._covers_native)
-        if cover == NO_COVER:
-            return
+        pod = self._pods.get(*cycle.pod.key)
+        if pod is None or pod.metadata.uid != cycle.pod.uid:
+            pod = cycle.pod.pod
         try:
-            await self.handle.client.patch(_POD, *cycle.pod.key, _patch(pod, rules, cover), form=JSON_PATCH)
+            for _ in range(_TRIES):
+                changed = await self._cover(pod)
+                if changed is None:
+                    return
+                pod = changed
         except Forbidden as error:
             what = f"its rules need native tolerations ({COVER}), which may not be added: {error}"
             raise Unbindable(what) from None
         except ApiError as error:
             raise Unbindable(f"its rules need native tolerations ({COVER}), which were not added: {error}") from error
+        raise Unbindable(f"its rules need native tolerations ({COVER}), which were not added: it changes all the time")
 
-    def _refusal(self, name: str, rules: Rules) -> str:
-        """Why a namespace does not allow rules."""
-        namespace = self._namespaces.get("", name)
-        labels, annotations = (namespace.metadata.labels, namespace.metadata.annotations) if namespace else ({}, {})
-        if self._allowed is not None and not self._allowed.matches(labels):
-            return f"rules in annotations are not allowed in namespace {name}: its labels do not match {self._selector}"
-        if not rules.tolerations:
-            return ""
+    async def _cover(self, pod: Pod) -> Pod | None:
+        """Cover the rules of a pod as it was seen; how it is now when that is something else. Raises ApiError."""
+        rules = rules_of(pod.metadata.annotations) or _NOTHING
+        cover = native_cover(rules.tolerations, pod.spec.tolerations, covers_native=self._covers_native)
+        if cover == NO_COVER:
+            return None
+        where, patch = (pod.metadata.namespace, pod.metadata.name), _patch(pod, rules, cover)
         try:
-            whitelist = [convert(each, Toleration) for each in annotated(annotations, WHITELIST, name)]
-        except Denied as error:
-            return str(error)
-        refused = whitelist and outside(whitelist, rules.tolerations, f"metadata.annotations[{TOLERATIONS}]")
-        return f"rules conflict with the whitelist of namespace {name}: {refused}" if refused else ""
+            await self.handle.client.patch(_POD, *where, patch, form=JSON_PATCH)
+        except (Conflict, Invalid, Unavailable):
+            now: Pod = msgspec.json.decode(await self.handle.client.get(_POD, *where), type=Pod)
+            if now.metadata.uid != pod.metadata.uid or now.metadata.resource_version == pod.metadata.resource_version:
+                raise
+            return now
+        return None
+
+    def _refusal(self, pod: Pod) -> str:
+        """Why its namespace does not allow the rules of a pod, or those of the claims that it uses."""
+        name, rules = pod.metadata.namespace, rules_of(pod.metadata.annotations)
+        if rules is None and not any(map(self._has_rules, _claim_names(pod), repeat(name))):
+            return ""
+        return rules_refusal(self._namespaces.get("", name), name, rules.tolerations if rules else (), self._allowed)
+
+    def _has_rules(self, claim: str, namespace: str) -> bool:
+        found = self._claims.get(namespace, claim)
+        return found is not None and DEVICE_TOLERATIONS in found.metadata.annotations
 
     def _namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
         if old is None or new is None or old.metadata != new.metadata:
             self.handle.wake(self.name, old, new)
+
+
+def _sentence(errors: Sequence[FieldError]) -> str:
+    """What fits into a condition: expressions in errors can be long."""
+    more = f"; and {len(errors) - _SHOWN} more" if len(errors) > _SHOWN else ""
+    texts = (text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…" for text in map(str, errors[:_SHOWN]))
+    return "; ".join(texts) + more
 
 
 def _patch(pod: Pod, rules: Rules, cover: NativeCover) -> list[Data]:
@@ -115,7 +137,11 @@ def _patch(pod: Pod, rules: Rules, cover: NativeCover) -> list[Data]:
     tolerations = [msgspec.to_builtins(each) for each in cover.tolerations]
     recorded = tuple(each for each in rules.cover or () if each in pod.spec.tolerations)
     record = text_of((*recorded, *cover.record))
-    patch: list[Data] = [{"op": "test", "path": "/metadata/uid", "value": pod.metadata.uid}]
+    # Exactly as it was seen: a cover that is there and not recorded would be the pod's own.
+    patch: list[Data] = [
+        {"op": "test", "path": "/metadata/uid", "value": pod.metadata.uid},
+        {"op": "test", "path": "/metadata/resourceVersion", "value": pod.metadata.resource_version},
+    ]
     if pod.spec.tolerations:
         patch += (
             {"op": "add", "path": f"/spec/tolerations/{index}", "value": each} for index, each in enumerate(tolerations)
@@ -126,3 +152,11 @@ def _patch(pod: Pod, rules: Rules, cover: NativeCover) -> list[Data]:
         path = f"/metadata/annotations/{COVER.replace('/', '~1')}"
         return [*patch, {"op": "add", "path": path, "value": record}]
     return [*patch, {"op": "add", "path": "/metadata/annotations", "value": {COVER: record}}]
+
+
+def _claim_names(pod: Pod) -> Iterator[str]:
+    """The names of the claims that a pod uses, so far as they are known."""
+    generated = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
+    for entry in pod.spec.resource_claims:
+        if name := entry.resource_claim_name or generated.get(entry.name):
+            yield name

@@ -126,12 +126,10 @@ class Shapes:
     def _shape(self, spec: PodSpec, annotations: Mapping[str, str]) -> Shape:
         if spec.volumes or spec.resource_claims:
             spec = _without_names(spec)
-        attached = meaning(spec, annotations)
-        if attached is None:
-            signature = _encode(spec)
-        else:
+        attached = meaning(spec, annotations) if annotations else None
+        if attached is not None:
             spec = attached.spec
-            signature = _encode(attached)
+        signature = _encode(spec if attached is None else attached)
         shape = self._shapes.get(signature)
         if shape is None:
             self._number += 1

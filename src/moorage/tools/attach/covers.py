@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from moorage.api import kinds
 from moorage.api.cluster import Lease
+from moorage.api.meaning import cover_places
 from moorage.api.meta import Data
 from moorage.api.pod import Pod, Toleration
 from moorage.api.rules import COVER, POD_RULES, Rules, rules_of, text_of
@@ -45,8 +46,7 @@ class RuledPod:
     @property
     def cover(self) -> tuple[int, ...]:
         """The places of those of its native tolerations that are recorded as a cover."""
-        recorded = self.rules.cover or ()
-        return tuple(index for index, each in enumerate(self.pod.spec.tolerations) if each in recorded)
+        return tuple(sorted(cover_places(self.pod.spec.tolerations, self.rules)))
 
 
 async def ruled_pods(client: Client) -> list[RuledPod]:

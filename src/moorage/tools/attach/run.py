@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
+from moorage.api.labels import parse
 from moorage.client import Client
 from moorage.client.clock import Clock
 from moorage.client.leases import CONTROLLERS_LEASE, SCHEDULER_LEASE, LeadershipLost, LeaseTerms, identity, lead
@@ -43,7 +44,8 @@ def attached_scheduler(client: Client, settings: AttachSettings, clock: Clock | 
 
 def attached_evictors(client: Client, settings: AttachSettings, clock: Clock | None = None) -> Controllers:
     """Evict pods with rules, and no others."""
-    return prepare(client, settings.gates, EVICTORS, clock=clock, attached=True)
+    allowed = parse(settings.rule_namespaces) if settings.rule_namespaces else None
+    return prepare(client, settings.gates, EVICTORS, clock=clock, attached=True, rule_namespaces=allowed)
 
 
 async def run_attached(
