@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -82,15 +82,10 @@ def run(kubeconfig: ChosenContext, leader_elect: bool, **told: Any) -> None:
     settings = AttachSettings(**told)
 
     async def work(client: Client) -> None:
-        task = asyncio.ensure_future(run_attached(client, settings, leads=leader_elect))
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, task.cancel)
         click.echo(
             f"Moorage is attached: it places pods with schedulerName {settings.scheduler_name}. Ctrl-C stops it."
         )
-        with suppress(asyncio.CancelledError):
-            await task
+        await _until_stopped(run_attached(client, settings, leads=leader_elect))
 
     _ask(kubeconfig, work)
 
@@ -153,6 +148,45 @@ def remove(kubeconfig: ChosenContext, seconds: int | None) -> None:
     click.echo("\n".join(_ask(kubeconfig, leave)))
 
 
+@attach.command()
+@log_options("webhook")
+@kubeconfig_options
+@_scheduler_name
+@click.option("--cover-native/--no-cover-native", "covers_native", default=True, show_default=True,
+              help="Cover native Gt and Lt too; not needed when every component has their gate on.")  # fmt: skip
+@click.option("--templates", is_flag=True, help="Move rules into annotations in pod templates too, not only in pods.")
+@click.option("--namespace", default="moorage-system", show_default=True,
+              help="Where its Secret and its Service are.")  # fmt: skip
+@click.option("--bind", default="127.0.0.1", show_default=True, help="The address to listen on: 0.0.0.0 in a pod.")
+@click.option("--port", type=click.IntRange(0, 65535), default=9443, show_default=True, help="0 picks a free one.")
+def webhook(kubeconfig: ChosenContext, namespace: str, bind: str, port: int, **told: Any) -> None:
+    """Serve the admission webhook: validate rules, and give pods with rules their scheduler and their cover.
+
+    It keeps its certificate in the Secret moorage-webhook-tls, renews it, and writes whom to trust into the webhook
+    configurations named moorage; several may run at the same time.
+    """
+    from moorage.tools.attach.webhook.rewriting import WebhookSettings
+    from moorage.tools.attach.webhook.server import serve_webhook
+
+    def started(at: int) -> None:
+        click.echo(f"Moorage's webhook answers at https://{bind}:{at}. Ctrl-C stops it.")
+
+    async def work(client: Client) -> None:
+        serving = serve_webhook(client, WebhookSettings(**told), namespace, bind, port, started)
+        await _until_stopped(serving)
+
+    _ask(kubeconfig, work)
+
+
+async def _until_stopped(work: Coroutine[Any, Any, None]) -> None:
+    """Do something until a signal ends it."""
+    task = asyncio.ensure_future(work)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    with suppress(asyncio.CancelledError):
+        await task
+
+
 def _ask(kubeconfig: ChosenContext, work: Callable[[Client], Awaitable[T]]) -> T:
     """Do something with a client of the cluster that a kubeconfig names; ends the command when that fails."""
     import uvloop
@@ -171,5 +205,5 @@ def _ask(kubeconfig: ChosenContext, work: Callable[[Client], Awaitable[T]]) -> T
 
     try:
         return uvloop.run(asking())
-    except (ApiError, KubeconfigError, LeadershipLost) as error:
+    except (ApiError, KubeconfigError, LeadershipLost, OSError) as error:
         cannot_run(str(error))
