@@ -19,7 +19,7 @@ import pytest
 from cryptography import x509
 
 from moorage.api import kinds
-from moorage.api.rules import COVER, NODE_AFFINITY, TOLERATIONS
+from moorage.api.rules import COVER, DEVICE_TOLERATIONS, NODE_AFFINITY, TOLERATIONS
 from moorage.apiserver.patch.jsonpatch import apply as apply_patch
 from moorage.cel.env import kubernetes
 from moorage.cel.types import DYN
@@ -27,7 +27,7 @@ from moorage.client import Client
 from moorage.client.transport import Answer
 from moorage.features import NONE_ON
 from moorage.tools.attach.webhook.certificates import SECRET, WebhookCertificates
-from moorage.tools.attach.webhook.conditions import claims_condition, pods_condition, volumes_condition
+from moorage.tools.attach.webhook.conditions import claims_conditions, pods_conditions, volumes_conditions
 from moorage.tools.attach.webhook.review import ReviewError, mutate, validate
 from moorage.tools.attach.webhook.rewriting import WebhookSettings
 from moorage.tools.attach.webhook.server import LIMITS, serve_webhook, service_names
@@ -247,9 +247,13 @@ def test_other_bodies_are_no_reviews(body: bytes) -> None:
             answer(body, HERE)
 
 
-def sends(condition: Data, item: Data, old: Data | None = None) -> Any:
-    environment = kubernetes({"object": DYN, "oldObject": DYN})
-    return environment.compile(condition["expression"]).evaluate(item, old)
+ENVIRONMENT = kubernetes({"object": DYN, "oldObject": DYN})
+
+
+def sends(conditions: list[Data], item: Data, old: Data | None = None) -> bool:
+    answers = [ENVIRONMENT.compile(each["expression"]).evaluate(item, old) for each in conditions]
+    assert all(isinstance(each, bool) for each in answers)
+    return all(answers)
 
 
 def preferring() -> Data:
@@ -263,7 +267,7 @@ def test_only_objects_with_rules_are_sent() -> None:
     terms = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [native, {}]}}
     others = (
         bare,
-        {"kind": "Pod", "metadata": {}},
+        {"kind": "Pod", "metadata": {}, "spec": {}},
         plain(OWN, {"operator": "Exists"}, {"key": "a", "value": "b"}, {}),
         plain(affinity={"nodeAffinity": terms}),
         plain(affinity={"podAffinity": {}}),
@@ -279,23 +283,28 @@ def test_only_objects_with_rules_are_sent() -> None:
         stored(ruled()),
     )
     for holder in ("object", "object.spec.template", "object.spec.jobTemplate.spec.template", "object.template"):
-        condition = pods_condition(holder)
+        conditions = pods_conditions(holder)
 
         def inside(item: Data, steps: str = holder) -> Data:
             for step in reversed(steps.split(".")[1:]):
-                item = {step: item}
+                item = {"metadata": {}, step: item}
             return item
 
-        assert [sends(condition, inside(each), inside(each)) for each in others] == [False] * len(others)
-        assert [sends(condition, inside(each)) for each in ruled_ones] == [True] * len(ruled_ones)
-        assert sends(condition, inside(bare), inside(ruled()))
-    for condition, name in (
-        (volumes_condition(), NODE_AFFINITY),
-        (claims_condition(), "moorage.dev/device-tolerations"),
-    ):
-        assert not sends(condition, bare)
-        assert sends(condition, {"metadata": {"annotations": {name: "x"}}})
-        assert sends(condition, bare, {"metadata": {"annotations": {name: "x"}}})
+        assert [sends(conditions, inside(each)) for each in others] == [False] * len(others)
+        assert [sends(conditions, inside(each), inside(bare)) for each in others] == [False] * len(others)
+        assert [sends(conditions, inside(each)) for each in ruled_ones] == [True] * len(ruled_ones)
+        assert sends(conditions, inside(bare), inside(ruled()))
+        # What has nothing to do with rules is written also while nobody answers.
+        assert [sends(conditions, inside(each), inside(each)) for each in ruled_ones] == [False] * len(ruled_ones)
+        assert sends(conditions, inside(plain(GT)), inside(stored(plain(GT))))
+    for conditions, name in ((volumes_conditions(), NODE_AFFINITY), (claims_conditions(), DEVICE_TOLERATIONS)):
+        annotated = {"metadata": {"annotations": {name: "x"}}}
+        assert not sends(conditions, bare)
+        assert sends(conditions, annotated)
+        assert sends(conditions, bare, annotated)
+        assert not sends(conditions, annotated, annotated)
+    leaving = {**ruled(), "metadata": {**ruled()["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    assert not sends(pods_conditions(), leaving, plain())
 
 
 class Registering:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -23,6 +23,8 @@ from moorage.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
     from moorage.client import Client
 
 T = TypeVar("T")
@@ -62,6 +64,8 @@ def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
                      help="Cover native Gt and Lt too; not needed when every component has their gate on."),
         click.option("--leader-elect/--no-leader-elect", default=True, show_default=True,
                      help="Work only while holding the leases moorage-scheduler and moorage-controllers."),
+        click.option("--metrics-port", type=click.IntRange(1, 65535), help="Serve /healthz and /metrics on it."),
+        click.option("--bind", default="127.0.0.1", show_default=True, help="Where the metrics are: 0.0.0.0 in a pod."),
     )):  # fmt: skip
         command = option(command)
     return command
@@ -72,7 +76,7 @@ def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @kubeconfig_options
 @_scheduler_name
 @_run_options
-def run(kubeconfig: ChosenContext, leader_elect: bool, **told: Any) -> None:
+def run(kubeconfig: ChosenContext, leader_elect: bool, metrics_port: int | None, bind: str, **told: Any) -> None:
     """Run the scheduler and the evictors in one process with your kubeconfig, to try attach mode out.
 
     It places pods whose schedulerName is its own and evicts pods with rules; it touches no others.
@@ -85,9 +89,29 @@ def run(kubeconfig: ChosenContext, leader_elect: bool, **told: Any) -> None:
         click.echo(
             f"Moorage is attached: it places pods with schedulerName {settings.scheduler_name}. Ctrl-C stops it."
         )
-        await _until_stopped(run_attached(client, settings, leads=leader_elect))
+        async with _watched(metrics_port, bind) as metrics:
+            await _until_stopped(run_attached(client, settings, leads=leader_elect, metrics=metrics))
 
     _ask(kubeconfig, work)
+
+
+@asynccontextmanager
+async def _watched(port: int | None, bind: str) -> AsyncIterator[list[CollectorRegistry]]:
+    """Serve the metrics of the process, if there is a port for them."""
+    from prometheus_client import CollectorRegistry
+
+    from moorage.componentmetrics import expose_process
+    from moorage.tools.attach.health import health_server
+
+    registries = [CollectorRegistry()]
+    expose_process(registries[0])
+    server = health_server(registries, bind, port or 0)
+    if port:
+        await server.start()
+    try:
+        yield registries
+    finally:
+        await server.stop(1)
 
 
 @attach.command()
@@ -176,6 +200,27 @@ def webhook(kubeconfig: ChosenContext, namespace: str, bind: str, port: int, **t
         await _until_stopped(serving)
 
     _ask(kubeconfig, work)
+
+
+@attach.command()
+@click.option("--namespace", default="moorage-system", show_default=True, help="Where everything is installed.")
+@click.option("--image", metavar="REFERENCE",
+              help="The image, best pinned by digest: registry.example.com/moorage@sha256:…")  # fmt: skip
+@click.option("--webhook/--no-webhook", default=True, show_default=True, help="Install the admission webhook.")
+@click.option("--templates", is_flag=True, help="Let the webhook move rules into annotations in pod templates too.")
+@click.option("--monitoring", is_flag=True, help="Add a PodMonitor for the Prometheus operator.")
+def manifests(**told: Any) -> None:
+    """Print everything that attach mode needs in a cluster.
+
+    \b
+    Examples:
+      moorage attach manifests --image registry.example.com/moorage:1.0 | kubectl apply -f -
+    """
+    from moorage.api.yamlwriting import write
+    from moorage.tools.attach.manifests import Installation, all_objects
+
+    told = {name: value for name, value in told.items() if value is not None}
+    click.echo(write(all_objects(Installation(**told))), nl=False)
 
 
 async def _until_stopped(work: Coroutine[Any, Any, None]) -> None:

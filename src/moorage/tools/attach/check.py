@@ -19,6 +19,7 @@ from moorage.api.rules import POD_RULES
 from moorage.client import Client
 from moorage.client.errors import Forbidden
 from moorage.registry.pod.tolerations import WHITELIST
+from moorage.tools.attach.run import AttachSettings, attached_evictors, attached_scheduler
 from moorage.validation.attached import rule_errors
 
 _POD, _NAMESPACE = kinds.row("v1", "Pod"), kinds.row("v1", "Namespace")
@@ -27,24 +28,20 @@ _OLDEST = (1, 27)
 _ENABLED = re.compile(r'kubernetes_feature_enabled\{name="(\w+)",[^}]*\} (\d)')
 _GATES = ("TaintTolerationComparisonOperators", "DRADeviceTaints", "DRADeviceTaintRules")
 
-RIGHTS: tuple[tuple[str, str, str, str], ...] = (
-    ("place pods", "", "pods", "get list watch"),
+_WRITES: tuple[tuple[str, str, str, str], ...] = (
     ("place pods", "", "pods/binding", "create"),
-    ("say why a pod waits", "", "pods/status", "patch"),
-    ("cover rules, and write deadlines", "", "pods", "patch"),
-    ("evict", "", "pods", "delete"),
-    ("know nodes", "", "nodes", "list watch"),
-    ("know whitelists of namespaces", "", "namespaces", "list watch"),
-    ("know volumes", "", "persistentvolumes", "list watch"),
-    ("bind volumes", "", "persistentvolumeclaims", "list watch update"),
-    ("know storage classes", "storage.k8s.io", "storageclasses", "list watch"),
-    ("allocate devices", "resource.k8s.io", "resourceclaims", "list watch patch"),
+    ("tell whether a binding was done", "", "pods", "get"),
+    ("say why a pod waits or leaves", "", "pods/status", "patch"),
+    ("cover rules and write deadlines", "", "pods", "patch"),
+    ("evict and preempt", "", "pods", "delete"),
+    ("bind volumes", "", "persistentvolumes", "patch"),
+    ("bind volumes", "", "persistentvolumeclaims", "patch"),
+    ("allocate devices", "resource.k8s.io", "resourceclaims", "get patch"),
     ("allocate devices", "resource.k8s.io", "resourceclaims/status", "patch"),
-    ("know devices", "resource.k8s.io", "resourceslices", "list watch"),
-    ("report events", "events.k8s.io", "events", "create patch"),
+    ("report events", "", "events", "create patch"),
     ("lead", "coordination.k8s.io", "leases", "get create update"),
 )
-"""What each right is for, its group and resource, and its verbs."""
+"""What each right is for, its group and resource, and its verbs; beside those to list and watch."""
 
 _SEES_NATIVELY = (
     "sees native tolerations and affinity only: it may add nodes that rules refuse, and none for pods that wait for "
@@ -97,9 +94,18 @@ async def _version(client: Client) -> AttachFact:
     return AttachFact(Outcome.WORKS, f"Kubernetes {version}")
 
 
+def rights(client: Client) -> list[tuple[str, str, str, str]]:
+    """All rights that the scheduler and the evictors need: what each is for, its group and resource, and its verbs."""
+    settings = AttachSettings()
+    followed = {each.kind for each in attached_scheduler(client, settings).handle.informers}
+    followed |= {each.kind for each in attached_evictors(client, settings).context.informers}
+    ordered = sorted(followed, key=lambda kind: (kind.group, kind.plural))
+    return [*(("follow the cluster", kind.group, kind.plural, "list watch") for kind in ordered), *_WRITES]
+
+
 async def _rights(client: Client) -> list[AttachFact]:
     missing = []
-    for purpose, group, resource, verbs in RIGHTS:
+    for purpose, group, resource, verbs in rights(client):
         name, _, subresource = resource.partition("/")
         for verb in verbs.split():
             asked = {"group": group, "resource": name, "subresource": subresource, "verb": verb}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from moorage.api.meta import Data
 from moorage.api.placementrules import PREFERRED, REQUIRED
 from moorage.api.rules import COVER, DEVICE_TOLERATIONS, NODE_AFFINITY, POD_RULES
@@ -9,30 +11,44 @@ from moorage.api.rules import COVER, DEVICE_TOLERATIONS, NODE_AFFINITY, POD_RULE
 _POD = (*POD_RULES, COVER)
 
 
-def pods_condition(holder: str = "object") -> Data:
+def pods_conditions(holder: str = "object") -> list[Data]:
     """What holds the metadata and the specification of pods: with rules, now or before, or with native spellings."""
-    old = holder.replace("object", "oldObject", 1)
-    parts = (_annotated(holder, _POD), f"oldObject != null && {_annotated(old, _POD)}", *_native(f"{holder}.spec"))
-    return _condition(*parts)
+    old = _before(holder)
+    fields = [f"{holder}.spec.?{name} != {old}.spec.?{name}" for name in ("tolerations", "affinity", "schedulerName")]
+    return _conditions(holder, _POD, _native(f"{holder}.spec"), fields)
 
 
-def volumes_condition() -> Data:
+def volumes_conditions() -> list[Data]:
     """PersistentVolumes with rules, now or before."""
-    return _annotations_condition("object", NODE_AFFINITY)
+    return _conditions("object", (NODE_AFFINITY,))
 
 
-def claims_condition(holder: str = "object") -> Data:
+def claims_conditions(holder: str = "object") -> list[Data]:
     """What holds the metadata of claims with rules, now or before."""
-    return _annotations_condition(holder, DEVICE_TOLERATIONS)
+    return _conditions(holder, (DEVICE_TOLERATIONS,))
 
 
-def _annotations_condition(holder: str, *names: str) -> Data:
-    old = holder.replace("object", "oldObject", 1)
-    return _condition(_annotated(holder, names), f"oldObject != null && {_annotated(old, names)}")
+def _conditions(
+    holder: str, names: tuple[str, ...], native: Sequence[str] = (), fields: Sequence[str] = ()
+) -> list[Data]:
+    """Objects that have something to do with rules, and of these only writes that do: others need no webhook."""
+    old, listed = _before(holder), ", ".join(f"'{name}'" for name in names)
+    annotation = "{}.?metadata.?annotations[?name]"
+    changed = f"[{listed}].exists(name, {annotation.format(holder)} != {annotation.format(old)})"
+    ruled = (_annotated(holder, listed), f"oldObject != null && {_annotated(old, listed)}", *native)
+    return [
+        {"name": "has-rules", "expression": _any(ruled)},
+        {"name": "changes-rules", "expression": _any(("oldObject == null", changed, *fields))},
+        {"name": "stays", "expression": "!has(object.metadata.deletionTimestamp)"},
+    ]
 
 
-def _condition(*parts: str) -> Data:
-    return {"name": "has-rules", "expression": " ||\n".join(f"({part})" for part in parts)}
+def _before(holder: str) -> str:
+    return holder.replace("object", "oldObject", 1)
+
+
+def _any(parts: Sequence[str]) -> str:
+    return " ||\n".join(f"({part})" for part in parts)
 
 
 def _there(path: str) -> str:
@@ -41,9 +57,8 @@ def _there(path: str) -> str:
     return " && ".join(f"has({'.'.join(steps[:end])})" for end in range(2, len(steps) + 1))
 
 
-def _annotated(holder: str, names: tuple[str, ...]) -> str:
+def _annotated(holder: str, listed: str) -> str:
     path = f"{holder}.metadata.annotations"
-    listed = ", ".join(f"'{name}'" for name in names)
     return f"{_there(path)} && [{listed}].exists(name, name in {path})"
 
 
