@@ -240,6 +240,14 @@ def test_advice_comes_as_warnings() -> None:
     assert warning.startswith("metadata.annotations[moorage.dev/tolerations][0].tolerationSeconds: ")
 
 
+def test_many_tolerations_get_no_advice_because_every_pair_would_be_compared() -> None:
+    def advised(count: int) -> Data:
+        return validated(stored(ruled(rules="- {key: a, operator: Gt, value: '5'}\n" * count)))
+
+    assert advised(2)["warnings"]
+    assert advised(800) == {"uid": "u", "allowed": True}
+
+
 @pytest.mark.parametrize("body", [b"", b"{}", b"[" * 100_000, b'{"request": {"object": {"kind": "Pod"}}}', b"\xff"])
 def test_other_bodies_are_no_reviews(body: bytes) -> None:
     for answer in (mutate, validate):

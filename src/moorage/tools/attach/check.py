@@ -38,6 +38,7 @@ _WRITES: tuple[tuple[str, str, str, str], ...] = (
     ("bind volumes", "", "persistentvolumeclaims", "patch"),
     ("allocate devices", "resource.k8s.io", "resourceclaims", "get patch"),
     ("allocate devices", "resource.k8s.io", "resourceclaims/status", "patch"),
+    ("allocate devices", "resource.k8s.io", "resourceclaims/binding", "patch"),
     ("report events", "", "events", "create patch"),
     ("lead", "coordination.k8s.io", "leases", "get create update"),
 )

@@ -12,7 +12,7 @@ from moorage.api import kinds
 from moorage.api.decode import DecodeError, convert
 from moorage.api.kinds import Kind
 from moorage.api.meta import Data, Object, Wire
-from moorage.api.rules import DEVICE_TOLERATIONS, POD_RULES, RulesError
+from moorage.api.rules import DEVICE_TOLERATIONS, POD_RULES, RulesError, rules_of
 from moorage.apiserver.http.failures import invalid
 from moorage.features import ALL_ON
 from moorage.tools.attach.webhook.rewriting import WebhookSettings, patch, rewritten
@@ -22,7 +22,8 @@ from moorage.validation.rules import Breaches, Rule, RuleContext, Severity, cont
 
 _NOBODY = context_of((), ALL_ON)
 _RULES = (*POD_RULES, DEVICE_TOLERATIONS)
-_MAX_WARNINGS = 20
+_MAX_WARNINGS, _MAX_ADVISED = 20, 64
+"""How many warnings an answer has, and how many tolerations a pod may have to get advice: each pair is compared."""
 
 
 class ReviewError(ValueError):
@@ -76,7 +77,7 @@ def validate(body: bytes, settings: WebhookSettings) -> bytes:
         refused = invalid(kind, request.name, errors).response.body
         assert isinstance(refused, bytes)  # not a stream
         return _answer(request, {"allowed": False, "status": msgspec.json.decode(refused)})
-    warnings = [*_elsewhere(kind, item, settings.scheduler_name), *_advice(item)]
+    warnings = [*_elsewhere(kind, item, settings.scheduler_name), *_advice(kind, item)]
     return _answer(request, {"allowed": True, **({"warnings": warnings[:_MAX_WARNINGS]} if warnings else {})})
 
 
@@ -106,7 +107,11 @@ def _rules(kind: Kind, item: Object) -> list[str | None]:
     return [metadata.annotations.get(name) for name in _RULES]
 
 
-def _advice(item: Object) -> list[str]:
+def _advice(kind: Kind, item: Object) -> list[str]:
+    metadata = kind.pod_metadata_of(item)
+    rules = rules_of(metadata.annotations) if metadata else None
+    if rules is None or len(rules.tolerations) > _MAX_ADVISED:
+        return []
     return [
         f"{path}: {message}"
         for rule in ADVICE.values()
