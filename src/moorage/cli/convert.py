@@ -42,7 +42,7 @@ def convert(paths: tuple[str, ...], form: str, scheduler_name: str) -> None:
             converted = list(map(_native, documents))
         else:
             converted = all_to_annotations((document.data for document in documents), scheduler_name)
-    except (manifests.ManifestError, DecodeError) as error:
+    except (manifests.ManifestError, DecodeError, RulesError) as error:
         cannot_run(str(error))
     click.echo(write(converted), nl=False)
 

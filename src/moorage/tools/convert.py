@@ -43,20 +43,20 @@ def all_to_annotations(objects: Iterable[Data], scheduler: str) -> list[Data]:
     Pods with rules get a scheduler that knows them, and so do pods whose volumes or claims among these have rules.
     """
     converted = [_attach(each) for each in objects]
-    volumes = {_name(each) for each in converted if NODE_AFFINITY in _own_annotations(each)}
+    volumes = {_name(each) for each in converted if NODE_AFFINITY in own_annotations(each)}
     claims = {_name(each) for each in converted if (each.get("spec") or {}).get("volumeName") in volumes}
     devices = {_name(each) for each in converted for claim in _claims(each) if _annotated(claim, DEVICE_TOLERATIONS)}
     for data in converted:
-        for holder in _pods(data):
-            if rules_of(_own_annotations(holder)) or _uses(holder["spec"], claims, devices):
-                _set_scheduler(holder, scheduler)
+        for holder in pods_of(data):
+            if rules_of(own_annotations(holder)) or _uses(holder["spec"], claims, devices):
+                set_scheduler(holder, scheduler)
     return converted
 
 
 def _attach(manifest: Data) -> Data:
     data = deepcopy(manifest)
-    for holder in _pods(data):
-        _attach_pod(holder, is_daemon=data.get("kind") == _DAEMON_SET)
+    for holder in pods_of(data):
+        attach_pod(holder, is_daemon=data.get("kind") == _DAEMON_SET)
     for volume in _of(data, "PersistentVolume"):
         affinity = (volume.get("spec") or {}).get("nodeAffinity")
         if affinity and not _selects_natively(affinity.get("required")):
@@ -69,7 +69,7 @@ def _attach(manifest: Data) -> Data:
 def to_native(manifest: Data) -> Data:
     """An object with the rules in its annotations written into the fields that they stand for. Raises RulesError."""
     data = deepcopy(manifest)
-    for holder in _pods(data):
+    for holder in pods_of(data):
         _detach_pod(holder)
     for volume in _of(data, "PersistentVolume"):
         _detach_volume(volume)
@@ -83,7 +83,7 @@ def _of(data: Data, kind: str) -> Iterator[Data]:
         yield data
 
 
-def _pods(data: Data) -> Iterator[Data]:
+def pods_of(data: Data) -> Iterator[Data]:
     """The pod of an object, or its template: what holds the metadata and the specification of pods."""
     kind = kinds.find(str(data.get("apiVersion")), str(data.get("kind")))
     holder: Any = data
@@ -108,19 +108,25 @@ def _uses(spec: Data, claims: set[str], devices: set[str]) -> bool:
     return any(name in claims for name in used) or any(name in devices for name in held)
 
 
-def _set_scheduler(holder: Data, scheduler: str) -> None:
+def set_scheduler(holder: Data, scheduler: str) -> None:
+    """Give what holds the specification of pods a scheduler, unless it names one, and record what it had."""
     name = holder["spec"].get("schedulerName") or ""
     if name in ("", "default-scheduler"):
         _annotations(holder)[SCHEDULER_NAME] = name
         holder["spec"]["schedulerName"] = scheduler
 
 
-def _attach_pod(holder: Data, *, is_daemon: bool) -> None:
-    spec = holder["spec"]
+def attach_pod(holder: Data, *, is_daemon: bool) -> None:
+    """Move rules into the annotations of what holds the specification of pods. Raises RulesError."""
+    spec, before = holder["spec"], _annotated(holder, TOLERATIONS)
     moved = _take_tolerations(spec)
     if moved:
-        _annotate(holder, TOLERATIONS, [*_annotated(holder, TOLERATIONS), *moved])
+        if not isinstance(before, list):
+            raise RulesError(TOLERATIONS, "holds no list")
+        _annotate(holder, TOLERATIONS, [*before, *moved])
     if affinity := _take_affinity(spec):
+        if NODE_AFFINITY in own_annotations(holder):
+            raise RulesError(NODE_AFFINITY, "spec.affinity.nodeAffinity has rules too: write all of them in one place")
         _annotate(holder, NODE_AFFINITY, affinity)
     if is_daemon and (cover := native_daemon_cover(convert(moved, tuple[Toleration, ...]))):
         _annotations(holder)[COVER] = text_of(cover)
@@ -128,7 +134,7 @@ def _attach_pod(holder: Data, *, is_daemon: bool) -> None:
 
 
 def _detach_pod(holder: Data) -> None:
-    spec, annotations = holder["spec"], _own_annotations(holder)
+    spec, annotations = holder["spec"], own_annotations(holder)
     rules = rules_of(annotations)
     if rules is not None:
         if rules.problems:
@@ -153,7 +159,7 @@ def _detach_affinity(holder: Data) -> None:
     affinity = spec.setdefault("affinity", {})
     native = affinity.setdefault("nodeAffinity", {})
     if native.get(REQUIRED) and rules.get(REQUIRED):
-        combined = meant(convert(spec, PodSpec), _own_annotations(holder)).affinity
+        combined = meant(convert(spec, PodSpec), own_annotations(holder)).affinity
         assert combined is not None  # there is a native one
         both = msgspec.to_builtins(combined.node_affinity)
         rules = {**rules, REQUIRED: both[REQUIRED]}
@@ -163,7 +169,7 @@ def _detach_affinity(holder: Data) -> None:
 
 
 def _detach_volume(volume: Data) -> None:
-    if volume_rules(_own_annotations(volume)):
+    if volume_rules(own_annotations(volume)):
         rules = _annotated(volume, NODE_AFFINITY)
         if volume["spec"].get("nodeAffinity"):
             rules = {"required": msgspec.to_builtins(reach_of(convert(volume, PersistentVolume)))}
@@ -182,7 +188,7 @@ def _attach_claim(claim: Data) -> None:
 
 
 def _detach_claim(claim: Data) -> None:
-    device_rules(_own_annotations(claim))
+    device_rules(own_annotations(claim))
     for name, tolerations in _by_way(claim).items():
         way = dict(_ways(claim)).get(name)
         if way is not None and tolerations:
@@ -249,7 +255,8 @@ def _name(data: Data) -> str:
     return str((data.get("metadata") or {}).get("name", ""))
 
 
-def _own_annotations(holder: Data) -> Data:
+def own_annotations(holder: Data) -> Data:
+    """The annotations, to be read."""
     return (holder.get("metadata") or {}).get("annotations") or {}
 
 
@@ -264,7 +271,7 @@ def _annotations(holder: Data) -> Data:
 
 def _annotated(holder: Data, annotation: str) -> Any:
     """What an annotation holds; an empty list when there is none."""
-    text = _own_annotations(holder).get(annotation)
+    text = own_annotations(holder).get(annotation)
     return [] if text is None else parsed(annotation, text)
 
 

@@ -10,7 +10,7 @@ from moorage.api import kinds
 from moorage.api.meaning import meaning, without_cover
 from moorage.api.meta import Object
 from moorage.api.placementrules import ways_of
-from moorage.api.pod import Affinity, Pod, PodSpec
+from moorage.api.pod import Affinity, Pod, PodSchedulingGate, PodSpec
 from moorage.api.resource import (
     DeviceClaim,
     DeviceRequest,
@@ -36,6 +36,7 @@ from moorage.features import ALL_ON
 from moorage.validation import admission_errors
 from moorage.validation.field import OMITTED, FieldError, invalid
 from moorage.validation.rules import Breaches
+from moorage.validation.update import pod_update_errors
 
 _METADATA = "metadata.annotations"
 
@@ -53,6 +54,20 @@ def attached_errors(item: Object) -> list[FieldError]:
         errors = claim_errors(item.spec.metadata.annotations, item.spec.spec.devices)
         return _under("spec.metadata", errors)
     return []
+
+
+def attached_update_errors(item: Object, old: Object) -> list[FieldError]:
+    """What an update may not do to the rules of an object: what it may not do to the fields that they stand for."""
+    if isinstance(item, Pod) and isinstance(old, Pod):
+        gates = old.spec.scheduling_gates
+        new, before = (_as_pod(rules_of(each.metadata.annotations) or Rules(), gates).spec for each in (item, old))
+        return [replace(each, field=_in_annotation(each.field)) for each in pod_update_errors("spec", new, before)]
+    name = NODE_AFFINITY if isinstance(item, PersistentVolume) else DEVICE_TOLERATIONS
+    before_text, text = old.metadata.annotations.get(name), item.metadata.annotations.get(name)
+    may_be_set = isinstance(item, PersistentVolume) and before_text is None
+    if not isinstance(item, (PersistentVolume, ResourceClaim)) or text == before_text or may_be_set:
+        return []
+    return [invalid(_place(name), text or "", "field is immutable")]
 
 
 @lru_cache(maxsize=256)
@@ -127,9 +142,9 @@ def _volume_errors(volume: PersistentVolume) -> Iterator[FieldError]:
             yield replace(found, field=found.field.replace("spec.nodeAffinity", _place(NODE_AFFINITY)))
 
 
-def _as_pod(rules: Rules) -> Pod:
+def _as_pod(rules: Rules, gates: tuple[PodSchedulingGate, ...] = ()) -> Pod:
     affinity = Affinity(rules.affinity) if rules.affinity else None
-    return Pod(spec=PodSpec(tolerations=rules.tolerations, affinity=affinity))
+    return Pod(spec=PodSpec(tolerations=rules.tolerations, affinity=affinity, scheduling_gates=gates))
 
 
 def _in_annotation(field: str) -> str:

@@ -190,17 +190,17 @@ def key_pem(key: PrivateKey) -> bytes:
 
 def _authority(directory: Path, now: datetime) -> Pair:
     pair = _load(directory, "ca")
-    if pair is not None and not _expires_soon(pair.certificate, now):
+    if pair is not None and not expires_soon(pair.certificate, now):
         return pair
     # The key stays, so that certificates it has signed and kubeconfigs with the older certificate remain valid.
-    renewed = _self_signed(pair.key if pair else ec.generate_private_key(ec.SECP256R1()), now)
+    renewed = self_signed(pair.key if pair else ec.generate_private_key(ec.SECP256R1()), now)
     _store(directory, "ca", renewed)
     return renewed
 
 
 def _server(directory: Path, authority: Pair, names: tuple[str, ...], now: datetime) -> Pair:
     pair = _load(directory, "apiserver")
-    if pair and issued_by(pair.certificate, authority.certificate) and _covers(pair.certificate, names, now):
+    if pair and issued_by(pair.certificate, authority.certificate) and covers(pair.certificate, names, now):
         return pair
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "moorage-apiserver")])
     # The key stays here too: only one file changes, so that a crash cannot leave a pair that does not match.
@@ -264,16 +264,18 @@ def _store(directory: Path, name: str, pair: Pair) -> None:
     write_private(directory / f"{name}.crt", pair.certificate_pem)
 
 
-def _expires_soon(certificate: x509.Certificate, now: datetime) -> bool:
+def expires_soon(certificate: x509.Certificate, now: datetime) -> bool:
+    """Whether it is time to renew a certificate."""
     return certificate.not_valid_after_utc - now < RENEW_BEFORE
 
 
-def _covers(certificate: x509.Certificate, names: tuple[str, ...], now: datetime) -> bool:
+def covers(certificate: x509.Certificate, names: tuple[str, ...], now: datetime) -> bool:
+    """Whether a certificate holds all of some names, and does not expire soon."""
     try:
         held = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return False
-    return set(map(_general_name, names)) <= set(held) and not _expires_soon(certificate, now)
+    return set(map(_general_name, names)) <= set(held) and not expires_soon(certificate, now)
 
 
 def _general_name(name: str) -> x509.GeneralName:
@@ -283,7 +285,8 @@ def _general_name(name: str) -> x509.GeneralName:
         return x509.DNSName(name)
 
 
-def _self_signed(key: PrivateKey, now: datetime) -> Pair:
+def self_signed(key: PrivateKey, now: datetime) -> Pair:
+    """An authority."""
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "moorage-ca")])
     usage = _usage(key_cert_sign=True, crl_sign=True, digital_signature=True)
     builder = (

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
+from prometheus_client import CollectorRegistry
+
 from moorage.api.labels import parse
 from moorage.client import Client
 from moorage.client.clock import Clock
@@ -49,13 +51,18 @@ def attached_evictors(client: Client, settings: AttachSettings, clock: Clock | N
 
 
 async def run_attached(
-    client: Client, settings: AttachSettings, clock: Clock | None = None, *, leads: bool = False
+    client: Client,
+    settings: AttachSettings,
+    clock: Clock | None = None,
+    *,
+    leads: bool = False,
+    metrics: list[CollectorRegistry] | None = None,
 ) -> None:
     """Place and evict until cancelled; with `leads` only while holding the lease of each."""
-    works = (
-        attached_scheduler(client, settings, clock).run,
-        attached_evictors(client, settings, clock).run,
-    )
+    scheduler, evictors = attached_scheduler(client, settings, clock), attached_evictors(client, settings, clock)
+    if metrics is not None:
+        metrics += (scheduler.metrics.registry, evictors.context.registry)
+    works = (scheduler.run, evictors.run)
     try:
         async with asyncio.TaskGroup() as tasks:
             for lease, work in zip(LEASES, works, strict=True):

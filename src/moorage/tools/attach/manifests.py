@@ -1,0 +1,297 @@
+"""All that attach mode needs in a cluster: the source of `deploy/` and of `moorage attach manifests`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+from moorage.api.meta import Data
+from moorage.client import Client
+from moorage.client.transport import Answer
+from moorage.tools.attach.check import rights
+from moorage.tools.attach.covers import LEASE_NAMESPACE
+from moorage.tools.attach.run import LEASES
+from moorage.tools.attach.webhook.certificates import CONFIGURATION, SECRET
+from moorage.tools.attach.webhook.conditions import claims_conditions, pods_conditions, volumes_conditions
+from moorage.tools.attach.webhook.server import SERVICE
+
+NAME = "moorage"
+HEALTH_PORT, WEBHOOK_PORT = 10259, 9443
+_RBAC, _ADMISSION = "rbac.authorization.k8s.io", "admissionregistration.k8s.io"
+_LEASES = "leases"
+
+
+class _Nowhere:
+    """A way to no cluster: to know what a component would ask, nobody need be asked."""
+
+    async def request(self, *_: Any, **__: Any) -> Answer:
+        raise NotImplementedError
+
+    def stream(self, *_: Any, **__: Any) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """There is nothing to release."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """What differs between clusters."""
+
+    namespace: str = "moorage-system"
+    image: str = f"moorage:{version('moorage')}"
+    """Pinned by digest where it matters: registry.example.com/moorage@sha256:…"""
+    webhook: bool = True
+    templates: bool = False
+    """Whether the webhook moves rules into annotations in pod templates too."""
+    monitoring: bool = False
+    """Whether a PodMonitor of the Prometheus operator is among the objects."""
+
+
+def all_objects(told: Installation) -> list[Data]:
+    """All objects of an installation."""
+    parts = [namespace_objects(told), core_objects(told)]
+    if told.webhook:
+        parts += [webhook_objects(told), webhook_choices(told)]
+    if told.monitoring:
+        parts.append(monitoring_objects(told))
+    return [each for part in parts for each in part]
+
+
+def namespace_objects(told: Installation) -> list[Data]:
+    """The namespace."""
+    labels = {**_labels(), "pod-security.kubernetes.io/enforce": "restricted"}
+    return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": told.namespace, "labels": labels}}]
+
+
+def core_objects(told: Installation) -> list[Data]:
+    """The scheduler and the evictors, and what they may do."""
+    wanted = rights(Client(_Nowhere()))
+    led = [_rule([group], [_LEASES], verbs) for _, group, resource, verbs in wanted if resource == _LEASES]
+    named = [{**rule, "resourceNames": list(LEASES)} for rule in _by_verb(led, ("get", "update"))]
+    return [
+        _account(told, NAME),
+        _object(f"{_RBAC}/v1", "ClusterRole", NAME, rules=_rules(wanted)),
+        _binding(told, "ClusterRole", NAME),
+        _object(f"{_RBAC}/v1", "Role", NAME, LEASE_NAMESPACE, rules=[*_by_verb(led, ("create",)), *named]),
+        _binding(told, "Role", NAME, LEASE_NAMESPACE),
+        *_policy(told),
+        _budget(told, NAME),
+        _deployment(
+            told,
+            NAME,
+            ["attach", "run", "--bind=0.0.0.0", f"--metrics-port={HEALTH_PORT}"],
+            {"name": "metrics", "containerPort": HEALTH_PORT},
+            "HTTP",
+            {"cpu": "100m", "memory": "160Mi"},
+        ),
+    ]
+
+
+def webhook_objects(told: Installation) -> list[Data]:
+    """What the webhook needs in any case."""
+    secrets, configurations = ["secrets"], [f"{each}webhookconfigurations" for each in ("mutating", "validating")]
+    kept = {**_rule([""], secrets, "get update"), "resourceNames": [SECRET]}
+    published = {**_rule([_ADMISSION], configurations, "get patch"), "resourceNames": [CONFIGURATION]}
+    port = {"name": "https", "port": 443, "targetPort": "https"}
+    return [
+        _account(told, SERVICE),
+        _object(f"{_RBAC}/v1", "ClusterRole", SERVICE, rules=[published]),
+        _binding(told, "ClusterRole", SERVICE),
+        _object(f"{_RBAC}/v1", "Role", SERVICE, told.namespace, rules=[_rule([""], secrets, "create"), kept]),
+        _binding(told, "Role", SERVICE, told.namespace),
+        _object("v1", "Service", SERVICE, told.namespace, spec={"selector": _labels(SERVICE), "ports": [port]}),
+        _budget(told, SERVICE),
+        _configuration(told, "Validating", "/validate", [*_pods(), *_templates(), *_volumes_and_claims()]),
+    ]
+
+
+def webhook_choices(told: Installation) -> list[Data]:
+    """What of the webhook depends on whether it rewrites templates."""
+    arguments = ["attach", "webhook", "--bind=0.0.0.0", f"--port={WEBHOOK_PORT}", f"--namespace={told.namespace}"]
+    port = {"name": "https", "containerPort": WEBHOOK_PORT}
+    arguments += ["--templates"] if told.templates else []
+    return [
+        _configuration(told, "Mutating", "/mutate", [*_pods(), *(_templates() if told.templates else ())]),
+        _deployment(told, SERVICE, arguments, port, "HTTPS", {"cpu": "50m", "memory": "160Mi"}),
+    ]
+
+
+def monitoring_objects(told: Installation) -> list[Data]:
+    """For the Prometheus operator."""
+    endpoints = [{"port": "metrics", "path": "/metrics"}]
+    spec = {"selector": {"matchLabels": _labels(NAME)}, "podMetricsEndpoints": endpoints}
+    return [_object("monitoring.coreos.com/v1", "PodMonitor", NAME, told.namespace, spec=spec)]
+
+
+def _labels(component: str = "") -> Data:
+    return {"app.kubernetes.io/name": NAME, **({"app.kubernetes.io/component": component} if component else {})}
+
+
+def _object(api_version: str, kind: str, name: str, namespace: str = "", **content: object) -> Data:
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {}), "labels": _labels()}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **content}
+
+
+def _account(told: Installation, name: str) -> Data:
+    return _object("v1", "ServiceAccount", name, told.namespace)
+
+
+def _rule(groups: list[str], resources: list[str], verbs: str) -> Data:
+    return {"apiGroups": groups, "resources": resources, "verbs": verbs.split()}
+
+
+def _by_verb(rules: Iterable[Data], verbs: tuple[str, ...]) -> list[Data]:
+    """The parts of rules that are about some verbs: one to create something cannot name it."""
+    return [{**rule, "verbs": [verb for verb in rule["verbs"] if verb in verbs]} for rule in rules]
+
+
+def _rules(wanted: Iterable[tuple[str, str, str, str]]) -> list[Data]:
+    """The rules of a role, each resource once."""
+    verbs: dict[tuple[str, str], list[str]] = {}
+    for _, group, resource, listed in wanted:
+        if resource != _LEASES or "watch" in listed:
+            verbs.setdefault((group, resource), []).extend(listed.split())
+    return [_rule([group], [resource], " ".join(dict.fromkeys(each))) for (group, resource), each in verbs.items()]
+
+
+def _binding(told: Installation, kind: str, name: str, namespace: str = "") -> Data:
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": told.namespace}
+    reference = {"apiGroup": _RBAC, "kind": kind, "name": name}
+    return _object(f"{_RBAC}/v1", f"{kind}Binding", name, namespace, roleRef=reference, subjects=[subject])
+
+
+_UNCHANGED = (
+    "spec.containers", "spec.?initContainers", "spec.?activeDeadlineSeconds", "spec.?terminationGracePeriodSeconds",
+    "spec.?schedulingGates", "spec.?nodeSelector", "spec.?affinity", "spec.?schedulerName",
+    "metadata.?labels", "metadata.?finalizers", "metadata.?ownerReferences",
+)  # fmt: skip
+"""What an API server lets change in a pod, but for tolerations and annotations."""
+
+
+def _by_us(told: Installation) -> str:
+    return f"request.userInfo.username == 'system:serviceaccount:{told.namespace}:{NAME}'"
+
+
+def _policy(told: Installation) -> list[Data]:
+    """Lets our service account change nothing of a pod but its tolerations and our annotations."""
+    only = "Moorage may change only the tolerations and the moorage.dev annotations of a pod"
+    expressions = [f"object.{path} == oldObject.{path}" for path in _UNCHANGED]
+    for one, other in (("object", "oldObject"), ("oldObject", "object")):
+        here, there = (f"{each}.metadata.?annotations.orValue({{}})" for each in (one, other))
+        same = f"(name in {there} && {there}[name] == {here}[name])"
+        expressions.append(f"{here}.all(name, name.startsWith('moorage.dev/') || {same})")
+    changed = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods"]}
+    spec = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [changed]},
+        "matchConditions": [{"name": "by-moorage", "expression": _by_us(told)}],
+        "validations": [{"expression": each, "message": only, "reason": "Forbidden"} for each in expressions],
+    }
+    bound = {"policyName": NAME, "validationActions": ["Deny"]}
+    return [
+        _object(f"{_ADMISSION}/v1", "ValidatingAdmissionPolicy", NAME, spec=spec),
+        _object(f"{_ADMISSION}/v1", "ValidatingAdmissionPolicyBinding", NAME, spec=bound),
+    ]
+
+
+def _budget(told: Installation, name: str) -> Data:
+    spec = {"maxUnavailable": 1, "selector": {"matchLabels": _labels(name)}}
+    return _object("policy/v1", "PodDisruptionBudget", name, told.namespace, spec=spec)
+
+
+def _deployment(
+    told: Installation, name: str, arguments: list[str], port: Data, scheme: str, requests: dict[str, str]
+) -> Data:
+    alive, ready = (
+        {"httpGet": {"path": path, "port": port["name"], "scheme": scheme}, "timeoutSeconds": 5}
+        for path in ("/healthz", "/readyz")
+    )
+    container = {
+        "name": name,
+        "image": told.image,
+        "args": arguments,
+        "ports": [port],
+        "livenessProbe": {**alive, "initialDelaySeconds": 20, "periodSeconds": 20, "failureThreshold": 3},
+        "readinessProbe": {**ready, "periodSeconds": 5},
+        "resources": {"requests": requests, "limits": {"memory": "1Gi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+    }  # fmt: skip
+    spec = {
+        "serviceAccountName": name,
+        "priorityClassName": "system-cluster-critical",
+        "securityContext": {
+            "runAsNonRoot": True, "runAsUser": 65532, "runAsGroup": 65532, "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_apart(name)]}},
+        "containers": [container],
+        "volumes": [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}],
+    }  # fmt: skip
+    template = {"metadata": {"labels": _labels(name)}, "spec": spec}
+    content = {"replicas": 2, "selector": {"matchLabels": _labels(name)}, "template": template}
+    return _object("apps/v1", "Deployment", name, told.namespace, spec=content)
+
+
+def _apart(name: str) -> Data:
+    term = {"labelSelector": {"matchLabels": _labels(name)}, "topologyKey": "kubernetes.io/hostname"}
+    return {"weight": 100, "podAffinityTerm": term}
+
+
+def _configuration(told: Installation, kind: str, path: str, webhooks: list[Data]) -> Data:
+    service = {"name": SERVICE, "namespace": told.namespace, "path": path}
+    again = {"reinvocationPolicy": "IfNeeded"} if kind == "Mutating" else {}
+    # The policy says what our own account may write, so that deadlines are written while no webhook runs.
+    others = {"name": "by-others", "expression": f"!({_by_us(told)})"}
+    listed = [
+        {
+            **webhook,
+            "matchConditions": [others, *webhook["matchConditions"]],
+            "clientConfig": {"service": service},
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "failurePolicy": "Fail",
+            "matchPolicy": "Equivalent",
+            "timeoutSeconds": 10,
+            **again,
+        }
+        for webhook in webhooks
+    ]
+    return _object(f"{_ADMISSION}/v1", f"{kind}WebhookConfiguration", CONFIGURATION, webhooks=listed)
+
+
+def _sent(name: str, conditions: list[Data], *rules: tuple[str, list[str]]) -> Data:
+    """Objects of some kinds that meet all conditions."""
+    written = [
+        {"apiGroups": [group], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": resources}
+        for group, resources in rules
+    ]
+    return {"name": f"{name}.moorage.dev", "rules": written, "matchConditions": conditions}
+
+
+def _pods() -> list[Data]:
+    return [_sent("pods", pods_conditions(), ("", ["pods"]))]
+
+
+def _templates() -> list[Data]:
+    workloads = ("apps", ["deployments", "replicasets", "statefulsets", "daemonsets"]), ("batch", ["jobs"])
+    inside = "object.spec.template", "object.spec.jobTemplate.spec.template", "object.template"
+    return [
+        _sent("templates", pods_conditions(inside[0]), *workloads, ("", ["replicationcontrollers"])),
+        _sent("cronjobs", pods_conditions(inside[1]), ("batch", ["cronjobs"])),
+        _sent("podtemplates", pods_conditions(inside[2]), ("", ["podtemplates"])),
+    ]
+
+
+def _volumes_and_claims() -> list[Data]:
+    devices = "resource.k8s.io"
+    return [
+        _sent("volumes", volumes_conditions(), ("", ["persistentvolumes"])),
+        _sent("claims", claims_conditions(), (devices, ["resourceclaims"])),
+        _sent("claimtemplates", claims_conditions("object.spec"), (devices, ["resourceclaimtemplates"])),
+    ]

@@ -1,0 +1,137 @@
+"""AdmissionReviews: what the API server asks of the webhook, and the answers."""
+
+from __future__ import annotations
+
+import base64
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from moorage.api import kinds
+from moorage.api.decode import DecodeError, convert
+from moorage.api.kinds import Kind
+from moorage.api.meta import Data, Object, Wire
+from moorage.api.rules import DEVICE_TOLERATIONS, POD_RULES, RulesError, rules_of
+from moorage.apiserver.http.failures import invalid
+from moorage.features import ALL_ON
+from moorage.tools.attach.webhook.rewriting import WebhookSettings, patch, rewritten
+from moorage.validation.advice import ADVICE
+from moorage.validation.attached import attached_advice, attached_errors, attached_update_errors
+from moorage.validation.rules import Breaches, Rule, RuleContext, Severity, context_of
+
+_NOBODY = context_of((), ALL_ON)
+_RULES = (*POD_RULES, DEVICE_TOLERATIONS)
+_MAX_WARNINGS, _MAX_ADVISED = 20, 64
+"""How many warnings an answer has, and how many tolerations a pod may have to get advice: each pair is compared."""
+
+
+class ReviewError(ValueError):
+    """A body that is no AdmissionReview of a kind that is known here."""
+
+
+class _Request(Wire):
+    uid: str = ""
+    name: str = ""
+    object: dict[str, Any] | None = None
+    old_object: dict[str, Any] | None = None
+
+
+class _Review(Wire):
+    request: _Request
+
+
+_read = msgspec.json.Decoder(_Review).decode
+
+
+def mutate(body: bytes, settings: WebhookSettings) -> bytes:
+    """The answer to an AdmissionReview: what to change in an object. Raises ReviewError."""
+    request, kind = _asked(body)
+    data = request.object or {}
+    if _is_leaving(data):
+        return _answer(request, {"allowed": True})
+    try:
+        changes = list(patch(data, rewritten(data, request.old_object, settings)))
+    except (RulesError, DecodeError) as error:
+        message = f'{kind.kind} "{request.name}" is invalid: {error}'
+        refusal = {"status": "Failure", "reason": "Invalid", "code": 422, "message": message}
+        return _answer(request, {"allowed": False, "status": refusal})
+    if not changes:
+        return _answer(request, {"allowed": True})
+    encoded = base64.b64encode(msgspec.json.encode(changes)).decode()
+    return _answer(request, {"allowed": True, "patchType": "JSONPatch", "patch": encoded})
+
+
+def validate(body: bytes, settings: WebhookSettings) -> bytes:
+    """The answer to an AdmissionReview: whether rules may be stored, and advice. Raises ReviewError."""
+    request, kind = _asked(body)
+    data, old_data = request.object or {}, request.old_object
+    try:
+        item, old = convert(data, kind.struct), convert(old_data, kind.struct) if old_data else None
+    except DecodeError as error:
+        raise ReviewError(str(error)) from None
+    if _is_leaving(data) or (old is not None and _rules(kind, item) == _rules(kind, old)):
+        return _answer(request, {"allowed": True})  # what is stored stays writable, whatever is wrong with it
+    errors = attached_errors(item) + (attached_update_errors(item, old) if old is not None else [])
+    if errors:
+        refused = invalid(kind, request.name, errors).response.body
+        assert isinstance(refused, bytes)  # not a stream
+        return _answer(request, {"allowed": False, "status": msgspec.json.decode(refused)})
+    warnings = [*_elsewhere(kind, item, settings.scheduler_name), *_advice(kind, item)]
+    return _answer(request, {"allowed": True, **({"warnings": warnings[:_MAX_WARNINGS]} if warnings else {})})
+
+
+def _asked(body: bytes) -> tuple[_Request, Kind]:
+    try:
+        request = _read(body).request
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise ReviewError(f"the body is no AdmissionReview: {error}") from None
+    data = request.object or {}
+    kind = kinds.find(str(data.get("apiVersion")), str(data.get("kind")))
+    if kind is None:
+        raise ReviewError(f"the review is about {data.get('apiVersion')} {data.get('kind')}, which has no rules")
+    return request, kind
+
+
+def _answer(request: _Request, response: Data) -> bytes:
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
+    return msgspec.json.encode({**review, "response": {"uid": request.uid, **response}})
+
+
+def _is_leaving(data: Data) -> bool:
+    return bool((data.get("metadata") or {}).get("deletionTimestamp"))
+
+
+def _rules(kind: Kind, item: Object) -> list[str | None]:
+    metadata = kind.pod_metadata_of(item) or getattr(getattr(item, "spec", None), "metadata", None) or item.metadata
+    return [metadata.annotations.get(name) for name in _RULES]
+
+
+def _advice(kind: Kind, item: Object) -> list[str]:
+    metadata = kind.pod_metadata_of(item)
+    rules = rules_of(metadata.annotations) if metadata else None
+    if rules is None or len(rules.tolerations) > _MAX_ADVISED:
+        return []
+    return [
+        f"{path}: {message}"
+        for rule in ADVICE.values()
+        if rule.severity is Severity.WARNING
+        for path, message in attached_advice(item, partial(_checked, rule))
+    ]
+
+
+def _checked(rule: Rule[Object, RuleContext], item: Object) -> Breaches:
+    return rule.check(item, _NOBODY)
+
+
+def _elsewhere(kind: Kind, item: Object, scheduler: str) -> list[str]:
+    """A pod with rules that another scheduler places. Templates name theirs, or their pods are given ours."""
+    spec, metadata = kind.pod_spec_of(item), kind.pod_metadata_of(item)
+    if spec is None or metadata is None or not any(name in metadata.annotations for name in POD_RULES):
+        return []
+    if spec.scheduler_name in (scheduler, "" if kind.kind == "Pod" else "default-scheduler", ""):
+        return []
+    path = f"{kind.pod_spec}.schedulerName"
+    return [
+        f"{path}: {spec.scheduler_name} places the pod without the rules in its annotations; {scheduler} knows them"
+    ]

@@ -1,0 +1,85 @@
+"""The webhook as a server: AdmissionReviews over HTTPS, with a certificate that it renews by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from moorage.apiserver.base.users import User
+from moorage.apiserver.http.limits import Limits
+from moorage.apiserver.http.listener import Server
+from moorage.apiserver.http.messages import Reason, Request, Response, status
+from moorage.client import ApiError, Client
+from moorage.client.clock import Clock
+from moorage.logs import Log
+from moorage.tools.attach.webhook.certificates import WebhookCertificates
+from moorage.tools.attach.webhook.review import ReviewError, mutate, validate
+from moorage.tools.attach.webhook.rewriting import WebhookSettings
+
+SERVICE = "moorage-webhook"
+LIMITS = Limits(body_size=8 << 20, connections=512, seats=32, queued=256, request_time=8, queue_time=5)
+"""A review holds an object twice; the API server waits for its answer for ten seconds at most."""
+_RENEW_SECONDS, _RETRY_SECONDS = 30.0, 2.0
+_CALLER = User("kube-apiserver")
+_REVIEWS: dict[str, Callable[[bytes, WebhookSettings], bytes]] = {"/mutate": mutate, "/validate": validate}
+_HEALTH = ("/healthz", "/readyz")
+
+_LOG = Log(__name__)
+
+
+def service_names(namespace: str) -> tuple[str, ...]:
+    """What the certificate is for: the Service, and this machine."""
+    service = f"{SERVICE}.{namespace}.svc"
+    return service, f"{service}.cluster.local", "localhost", "127.0.0.1"
+
+
+async def answer_review(request: Request, settings: WebhookSettings) -> Response:
+    """The answer to a request of the API server, or of a kubelet that asks for health."""
+    if request.method == "GET" and request.path in _HEALTH:
+        return Response(200, b"ok", (("Content-Type", "text/plain"),))
+    review = _REVIEWS.get(request.path)
+    if review is None:
+        return status(404, Reason.NOT_FOUND, f"nothing is served at {request.path}: reviews at {', '.join(_REVIEWS)}")
+    if request.method != "POST":
+        return status(405, Reason.METHOD_NOT_ALLOWED, "reviews are posted")
+    try:
+        return Response(200, await asyncio.to_thread(review, request.body, settings))
+    except ReviewError as error:
+        return status(400, Reason.BAD_REQUEST, str(error))
+
+
+async def serve_webhook(
+    client: Client,
+    settings: WebhookSettings,
+    namespace: str,
+    bind: str,
+    port: int,
+    started: Callable[[int], None] = lambda _: None,
+    clock: Clock | None = None,
+) -> None:
+    """Answer reviews until cancelled. It listens once it has a certificate, and says on which port."""
+    clock = clock or Clock()
+    certificates = WebhookCertificates(client, namespace, service_names(namespace))
+    while not await _renewed(certificates, clock):
+        await clock.sleep(_RETRY_SECONDS)
+    server = Server(lambda request: answer_review(request, settings), lambda _: _CALLER, certificates.tls, bind, port,
+                    LIMITS)  # fmt: skip
+    await server.start()
+    started(server.port)
+    try:
+        while True:
+            await clock.sleep(_RENEW_SECONDS)
+            await _renewed(certificates, clock)
+    finally:
+        with suppress(asyncio.CancelledError):
+            await server.stop()
+
+
+async def _renewed(certificates: WebhookCertificates, clock: Clock) -> bool:
+    try:
+        await certificates.renew(clock.now())
+    except ApiError as error:
+        _LOG.warning("Certificate not published", err=error)
+        return False
+    return True

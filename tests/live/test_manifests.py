@@ -1,0 +1,215 @@
+"""What is installed in a cluster for attach mode: the same by each way, valid, and exactly the rights that are used."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from moorage.api import kinds
+from moorage.api.rules import COVER, TOLERATIONS
+from moorage.apiserver.run import APIServer
+from moorage.cel.env import kubernetes
+from moorage.cel.types import DYN
+from moorage.client import Client, Exists
+from moorage.client.errors import Forbidden
+from moorage.client.https import HTTPSTransport
+from moorage.client.kubeconfig import load
+from moorage.features import NONE_ON
+from moorage.tools.attach.manifests import NAME, Installation, all_objects
+from moorage.tools.attach.run import AttachSettings, run_attached
+from moorage.tools.attach.webhook.rewriting import WebhookSettings
+from moorage.tools.attach.webhook.server import SERVICE, serve_webhook
+from tests.live.conftest import ROOT
+from tests.live.stock import stock_cluster
+from tests.plane import api_server, create, eventually, node, pod, read, read_all
+
+Data = dict[str, Any]
+DEPLOY = ROOT / "deploy"
+OVERLAYS = {
+    "webhook": Installation(),
+    "webhook-templates": Installation(templates=True),
+    "no-webhook": Installation(webhook=False),
+    "monitoring": Installation(monitoring=True),
+}
+
+
+def by_name(objects: list[Data]) -> dict[tuple[str, ...], Data]:
+    named: dict[tuple[str, ...], Data] = {}
+    for each in objects:
+        named[each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]] = each
+    assert len(named) == len(objects)
+    return named
+
+
+def texts(folder: Path) -> dict[Path, str]:
+    return {path.relative_to(folder): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_files_are_those_that_the_source_makes(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, ROOT / "scripts" / "deploy.py", tmp_path], check=True)
+    assert texts(tmp_path) == texts(DEPLOY), "run: python scripts/deploy.py"
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_kustomize_makes_what_the_command_prints(overlay: str) -> None:
+    if shutil.which("kubectl") is None:
+        pytest.skip("there is no kubectl")
+    line = ["kubectl", "kustomize", str(DEPLOY / "kustomize" / "overlays" / overlay)]
+    rendered = subprocess.run(line, check=True, capture_output=True, text=True).stdout
+    assert by_name(list(yaml.safe_load_all(rendered))) == by_name(all_objects(OVERLAYS[overlay]))
+
+
+def helm(*arguments: str) -> str:
+    if (program := os.environ.get("HELM") or shutil.which("helm")) is None:
+        pytest.skip("there is no helm on the PATH, and HELM names none")
+    return subprocess.run([program, *arguments], check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_helm_makes_what_the_command_prints(overlay: str) -> None:
+    told = OVERLAYS[overlay]
+    values = {
+        "createNamespace": True, "webhook.enabled": told.webhook, "webhook.templates": told.templates,
+        "monitoring.enabled": told.monitoring,
+    }  # fmt: skip
+    settings = [word for name, value in values.items() for word in ("--set", f"{name}={str(value).lower()}")]
+    chart = str(DEPLOY / "helm" / "moorage")
+    helm("lint", "--strict", chart)
+    rendered = helm("template", "moorage", chart, "-n", told.namespace, "--kube-version", "1.36.0", *settings)
+    objects = [each for each in yaml.safe_load_all(rendered) if each is not None]
+    assert by_name(objects) == by_name(all_objects(told))
+
+
+def test_namespace_and_image_can_be_chosen_with_helm_as_with_the_command() -> None:
+    told = Installation("elsewhere", "registry.example.com/moorage@sha256:0123")
+    rendered = helm("template", "moorage", str(DEPLOY / "helm" / "moorage"), "-n", told.namespace, "--kube-version",
+                    "1.36.0", "--set", f"image={told.image}", "--set", "createNamespace=true")  # fmt: skip
+    objects = [each for each in yaml.safe_load_all(rendered) if each is not None]
+    assert by_name(objects) == by_name(all_objects(told))
+
+
+POLICY = next(each for each in all_objects(Installation()) if each["kind"] == "ValidatingAdmissionPolicy")["spec"]
+ENVIRONMENT = kubernetes({"object": DYN, "oldObject": DYN, "request": DYN})
+
+
+def allowed(item: Data, old: Data) -> bool:
+    programs = [ENVIRONMENT.compile(each["expression"]) for each in POLICY["validations"]]
+    return all(program.evaluate(item, old, {}) for program in programs)
+
+
+def changed(path: str, value: Any) -> Data:
+    item = msgspec.json.decode(msgspec.json.encode(OLD))
+    *steps, last = path.split("/")
+    inner = item
+    for step in steps:
+        inner = inner[step]
+    inner[last] = value
+    return dict(item)
+
+
+OLD: Data = pod("a", tolerations=[{"key": "a", "operator": "Exists"}], nodeSelector={"a": "b"})
+OLD["metadata"] |= {"annotations": {"example.com/a": "b", COVER: "[]"}, "labels": {"a": "b"}}
+
+
+def test_the_policy_lets_our_account_change_tolerations_and_our_annotations_alone() -> None:
+    assert allowed(OLD, OLD)
+    assert allowed(changed("spec/tolerations", [{"operator": "Exists"}]), OLD)
+    for kept in ({"example.com/a": "b"}, {"example.com/a": "b", COVER: "x", "moorage.dev/evict-at": "y"}):
+        assert allowed(changed("metadata/annotations", kept), OLD)
+    bare = pod("a")
+    assert allowed({**bare, "metadata": {**bare["metadata"], "annotations": {COVER: "[]"}}}, bare)
+    for path, value in (
+        ("metadata/annotations", {}),
+        ("metadata/annotations", {"example.com/a": "c"}),
+        ("metadata/annotations", {"example.com/a": "b", "other": "c"}),
+        ("metadata/labels", {}),
+        ("metadata/finalizers", ["a/b"]),
+        ("metadata/ownerReferences", [{"name": "a"}]),
+        ("spec/containers", [{"name": "app", "image": "other"}]),
+        ("spec/initContainers", [{"name": "app", "image": "other"}]),
+        ("spec/nodeSelector", {}),
+        ("spec/affinity", {"nodeAffinity": {}}),
+        ("spec/activeDeadlineSeconds", 5),
+        ("spec/schedulingGates", [{"name": "a"}]),
+    ):
+        assert not allowed(changed(path, value), OLD), path
+    condition = ENVIRONMENT.compile(POLICY["matchConditions"][0]["expression"])
+    for name, is_ours in (("system:serviceaccount:moorage-system:moorage", True), ("kubernetes-admin", False)):
+        assert condition.evaluate(OLD, OLD, {"userInfo": {"username": name}}) is is_ours
+
+
+async def install(server: APIServer) -> None:
+    """Create everything that this API server has; it has no webhook configurations and no policies."""
+    person = server.client("administrator")
+    for each in all_objects(Installation()):
+        if kinds.find(each["apiVersion"], each["kind"]):
+            try:
+                await create(person, each)
+            except Exists:
+                continue
+
+
+async def as_account(server: APIServer, name: str) -> Client:
+    """Whoever has the token of one of our service accounts."""
+    account = kinds.row("v1", "ServiceAccount")
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    answer = await server.client("administrator").post(account, "moorage-system", name, "token", asked)
+    config = yaml.safe_load(server.kubeconfig.read_text())
+    for user in config["users"]:
+        user["user"] = {"token": msgspec.json.decode(answer)["status"]["token"]}
+    file = server.kubeconfig.parent / f"{name}.kubeconfig"
+    file.write_text(yaml.safe_dump(config))
+    return Client(HTTPSTransport(load(file), name))
+
+
+async def test_attach_mode_needs_no_more_than_the_roles_that_are_installed(tmp_path: Path) -> None:
+    async with stock_cluster(tmp_path) as server:
+        await install(server)
+        client, person = await as_account(server, NAME), server.client("person")
+        running = asyncio.create_task(run_attached(client, AttachSettings(), leads=True))
+        await create(person, node("good", taints=[{"key": "sla", "value": "990", "effect": "NoExecute"}]))
+        made = pod("ruled", schedulerName="moorage", terminationGracePeriodSeconds=0)
+        made["metadata"]["annotations"] = {TOLERATIONS: "[{key: sla, operator: Gt, value: '950'}]"}
+        await create(person, made)
+
+        async def placed() -> bool:
+            return bool((await read(person, "Pod", "ruled"))["spec"].get("nodeName"))
+
+        async def gone() -> bool:
+            names = [each["metadata"]["name"] for each in await read_all(person, "Pod", "default")]
+            return "ruled" not in names
+
+        await eventually(placed)
+        await person.patch(kinds.row("v1", "Node"), "", "good", {"spec": {"taints": [
+            {"key": "sla", "value": "900", "effect": "NoExecute"}]}})  # fmt: skip
+        await eventually(gone)
+        with pytest.raises(Forbidden):
+            await client.list(kinds.row("v1", "Secret"), "kube-system")
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await client.close()
+
+
+async def test_the_webhook_needs_no_more_than_the_roles_that_are_installed(tmp_path: Path) -> None:
+    async with api_server(tmp_path, NONE_ON) as server:
+        await install(server)
+        client = await as_account(server, SERVICE)
+        port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        told = (WebhookSettings(), "moorage-system", "127.0.0.1", 0, port.set_result)
+        serving = asyncio.create_task(serve_webhook(client, *told))
+        await asyncio.wait((port, serving), return_when=asyncio.FIRST_COMPLETED)
+        assert port.done()
+        with pytest.raises(Forbidden):
+            await client.list(kinds.row("v1", "Secret"), "moorage-system")
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+        await client.close()

@@ -1,0 +1,457 @@
+"""The admission webhook of attach mode: what it changes, refuses and advises, and how it comes by its certificate."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from copy import deepcopy
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import msgspec
+import pytest
+from cryptography import x509
+
+from moorage.api import kinds
+from moorage.api.rules import COVER, DEVICE_TOLERATIONS, NODE_AFFINITY, TOLERATIONS
+from moorage.apiserver.patch.jsonpatch import apply as apply_patch
+from moorage.cel.env import kubernetes
+from moorage.cel.types import DYN
+from moorage.client import Client
+from moorage.client.transport import Answer
+from moorage.features import NONE_ON
+from moorage.tools.attach.webhook.certificates import SECRET, WebhookCertificates
+from moorage.tools.attach.webhook.conditions import claims_conditions, pods_conditions, volumes_conditions
+from moorage.tools.attach.webhook.review import ReviewError, mutate, validate
+from moorage.tools.attach.webhook.rewriting import WebhookSettings
+from moorage.tools.attach.webhook.server import LIMITS, serve_webhook, service_names
+from tests.plane import Data, api_server, create, pod, read
+
+SLA = "example.com/sla"
+GT = {"key": SLA, "operator": "Gt", "value": "950", "effect": "NoExecute"}
+WILD = {"key": "readiness.k8s.io/*", "operator": "Exists", "effect": "NoExecute"}
+OWN = {"key": "own", "operator": "Exists"}
+ENTRY = {"key": SLA, "operator": "Exists", "effect": "NoExecute"}
+DEAD = [
+    {"key": f"node.kubernetes.io/{name}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+    for name in ("not-ready", "unreachable")
+]
+VERSIONS = {"key": "version", "operator": "SemverGt", "values": ["1.2.3"]}
+HERE = WebhookSettings()
+TEMPLATES = WebhookSettings(templates=True)
+
+
+def ruled(
+    *tolerations: Data, rules: str | None = f"- {{key: {SLA}, operator: Gt, value: '950', effect: NoExecute}}"
+) -> Data:
+    made = pod("a", schedulerName="default-scheduler", tolerations=[*tolerations, *DEAD])
+    made["metadata"]["annotations"] = {TOLERATIONS: rules} if rules is not None else {}
+    return made
+
+
+def plain(*tolerations: Data, **spec: Any) -> Data:
+    return pod("a", schedulerName="default-scheduler", tolerations=[*tolerations, *DEAD], **spec)
+
+
+def deployment(holder: Data, kind: str = "Deployment") -> Data:
+    template = {"metadata": holder["metadata"], "spec": holder["spec"]}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "a"}, "spec": {"template": template}}
+
+
+def affine(**preferred: Any) -> Data:
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [VERSIONS]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms, **preferred}}
+
+
+def review(item: Data, old: Data | None = None) -> bytes:
+    request = {"uid": "u", "name": item["metadata"]["name"], "operation": "UPDATE" if old else "CREATE"}
+    body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
+    return msgspec.json.encode({**body, "request": {**request, "object": item, "oldObject": old}})
+
+
+def answered(body: bytes) -> Data:
+    answer = msgspec.json.decode(body)
+    assert (answer["apiVersion"], answer["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+    assert answer["response"]["uid"] == "u"
+    response: Data = answer["response"]
+    return response
+
+
+def stored(item: Data, old: Data | None = None, settings: WebhookSettings = HERE) -> Data:
+    """What the API server stores after the webhook has answered."""
+    response = answered(mutate(review(item, old), settings))
+    assert response["allowed"], response
+    if "patch" not in response:
+        return item
+    assert response["patchType"] == "JSONPatch"
+    changed: Data = apply_patch(deepcopy(item), msgspec.json.decode(base64.b64decode(response["patch"])))
+    assert "patch" not in answered(mutate(review(changed, old), settings)), "a second call must change nothing"
+    return changed
+
+
+def validated(item: Data, old: Data | None = None) -> Data:
+    return answered(validate(review(item, old), HERE))
+
+
+def refusal(item: Data, old: Data | None = None) -> str:
+    response = validated(item, old)
+    assert not response["allowed"]
+    assert (response["status"]["code"], response["status"]["reason"]) == (422, "Invalid")
+    return str(response["status"]["message"])
+
+
+def test_a_pod_with_rules_gets_the_scheduler_that_knows_them_and_their_cover() -> None:
+    made = stored(ruled(OWN))
+    assert made["spec"]["schedulerName"] == "moorage"
+    assert made["spec"]["tolerations"] == [ENTRY, OWN, *DEAD]
+    assert msgspec.json.decode(made["metadata"]["annotations"][COVER]) == [ENTRY]
+
+
+def test_before_a_cover_of_all_keys_stands_how_long_a_pod_stays_on_a_dead_node() -> None:
+    made = stored(ruled(rules="[{key: 'readiness.k8s.io/*', operator: Exists}]"))
+    everything = {"operator": "Exists", "effect": "NoExecute"}
+    assert made["spec"]["tolerations"] == [*DEAD, everything, *DEAD]
+    assert msgspec.json.decode(made["metadata"]["annotations"][COVER]) == [everything]
+
+
+def test_another_scheduler_is_left_with_a_warning() -> None:
+    item = ruled()
+    item["spec"]["schedulerName"] = "volcano"
+    made = stored(item)
+    assert made["spec"]["schedulerName"] == "volcano"
+    (warning,) = validated(made)["warnings"]
+    assert warning.startswith("spec.schedulerName: volcano places the pod without the rules")
+
+
+def test_native_spellings_of_a_pod_become_rules() -> None:
+    made = stored(plain(GT, OWN, affinity=affine()))
+    assert "affinity" not in made["spec"]
+    assert made["spec"]["tolerations"] == [ENTRY, OWN, *DEAD]
+    assert "operator: Gt" in made["metadata"]["annotations"][TOLERATIONS]
+    assert "SemverGt" in made["metadata"]["annotations"][NODE_AFFINITY]
+    assert validated(made)["allowed"]
+
+
+def test_a_second_apply_of_a_bare_pod_keeps_what_the_first_one_got() -> None:
+    for first in (ruled(OWN), plain(OWN, GT), plain(WILD, OWN)):
+        old = stored(first)
+        again = deepcopy(old)
+        again["spec"]["tolerations"] = deepcopy(first["spec"]["tolerations"])  # what `kubectl apply` sends
+        assert stored(again, old) == old
+
+
+def test_a_replaced_pod_keeps_its_cover_its_record_and_its_scheduler() -> None:
+    old = stored(ruled(OWN))
+    again = stored(ruled(OWN), old)
+    assert again["spec"] == old["spec"]
+    assert again["metadata"]["annotations"][COVER] == old["metadata"]["annotations"][COVER]
+
+
+def test_a_cover_stays_recorded_when_rules_are_gone() -> None:
+    old = stored(ruled(OWN))
+    bare = stored(ruled(OWN, rules=None), old)
+    assert bare["spec"]["tolerations"] == [OWN, *DEAD, ENTRY]
+    assert msgspec.json.decode(bare["metadata"]["annotations"][COVER]) == [ENTRY]
+
+
+def test_what_was_stored_natively_stays_native() -> None:
+    old = plain(GT)
+    changed = deepcopy(old)
+    changed["metadata"]["labels"] = {"a": "b"}
+    assert [each for each in stored(changed, old)["spec"]["tolerations"] if each["operator"] == "Gt"] == [GT]
+
+
+def test_templates_are_left_unless_asked() -> None:
+    item = deployment(plain(GT))
+    assert stored(item) == item
+    template = stored(item, settings=TEMPLATES)["spec"]["template"]
+    assert template["spec"]["tolerations"] == DEAD
+    assert template["spec"]["schedulerName"] == "moorage"
+    assert "operator: Gt" in template["metadata"]["annotations"][TOLERATIONS]
+    daemons = stored(deployment(plain(GT), "DaemonSet"), settings=TEMPLATES)["spec"]["template"]
+    assert daemons["spec"]["tolerations"][0] == {"key": SLA, "operator": "Exists"}
+
+
+def test_a_native_spelling_that_changes_in_a_template_replaces_the_rule() -> None:
+    old = stored(deployment(plain(GT)), settings=TEMPLATES)
+    for value in ("950", "900"):
+        again = deepcopy(old)
+        again["spec"]["template"]["spec"]["tolerations"] = [{**GT, "value": value}, *DEAD]
+        made = stored(again, old, TEMPLATES)
+        text = made["spec"]["template"]["metadata"]["annotations"][TOLERATIONS]
+        assert [line for line in text.splitlines() if "value" in line] == [f'  value: "{value}"']
+        assert (made == old) is (value == "950")
+
+
+def test_rules_that_stand_in_both_places_are_refused() -> None:
+    item = plain(affinity=affine())
+    item["metadata"]["annotations"] = {NODE_AFFINITY: "{}"}
+    response = answered(mutate(review(item), HERE))
+    assert not response["allowed"]
+    assert "write all of them in one place" in response["status"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        ("- {key: a, operator: Gt, value: '0950'}",
+         'Pod "a" is invalid: metadata.annotations[moorage.dev/tolerations][0].value: Invalid value: "0950": '
+         "must be a valid decimal integer in canonical form"),
+        ("- {key: a, operator: Near}", "[0].operator: Unsupported value"),
+        ("- key: [", "metadata.annotations[moorage.dev/tolerations]: Invalid value: line 1"),
+        ("- {expression: 'foo == 1'}", "undeclared reference to 'foo'"),
+    ],
+)  # fmt: skip
+def test_rules_are_refused_in_kubernetes_words(rules: str, said: str) -> None:
+    assert said in refusal(ruled(rules=rules))
+    assert said.replace('Pod "a"', 'Deployment.apps "a"').replace("metadata.", "spec.template.metadata.") in refusal(
+        deployment(ruled(rules=rules))
+    )
+
+
+def test_an_object_that_was_stored_with_bad_rules_stays_writable() -> None:
+    old = ruled(rules="- key: [")
+    finalized = {**old, "metadata": {**old["metadata"], "finalizers": ["a/b"]}}
+    assert validated(finalized, old)["allowed"]
+    leaving = {**finalized, "metadata": {**finalized["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    assert "patch" not in answered(mutate(review(leaving, finalized), HERE))
+
+
+def test_rules_of_a_pod_are_only_added_to() -> None:
+    said = "existing toleration can not be modified except its tolerationSeconds"
+    for rules in (f"- {{key: {SLA}, operator: Gt, value: '900', effect: NoExecute}}", None):
+        assert said in refusal(ruled(rules=rules), ruled())
+    more = f"{ruled()['metadata']['annotations'][TOLERATIONS]}\n- {{key: b, operator: Exists}}"
+    assert validated(ruled(rules=more), ruled())["allowed"]
+    moved = ruled()
+    moved["metadata"]["annotations"][NODE_AFFINITY] = msgspec.json.encode(affine()["nodeAffinity"]).decode()
+    assert "pod updates may not change this field" in refusal(moved, ruled())
+
+
+def test_advice_comes_as_warnings() -> None:
+    trap = f"- {{key: {SLA}, operator: Gt, value: '950', effect: NoExecute, tolerationSeconds: 300}}"
+    (warning,) = validated(stored(ruled(rules=trap)))["warnings"]
+    assert warning.startswith("metadata.annotations[moorage.dev/tolerations][0].tolerationSeconds: ")
+
+
+def test_many_tolerations_get_no_advice_because_every_pair_would_be_compared() -> None:
+    def advised(count: int) -> Data:
+        return validated(stored(ruled(rules="- {key: a, operator: Gt, value: '5'}\n" * count)))
+
+    assert advised(2)["warnings"]
+    assert advised(800) == {"uid": "u", "allowed": True}
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"[" * 100_000, b'{"request": {"object": {"kind": "Pod"}}}', b"\xff"])
+def test_other_bodies_are_no_reviews(body: bytes) -> None:
+    for answer in (mutate, validate):
+        with pytest.raises(ReviewError):
+            answer(body, HERE)
+
+
+ENVIRONMENT = kubernetes({"object": DYN, "oldObject": DYN})
+
+
+def sends(conditions: list[Data], item: Data, old: Data | None = None) -> bool:
+    answers = [ENVIRONMENT.compile(each["expression"]).evaluate(item, old) for each in conditions]
+    assert all(isinstance(each, bool) for each in answers)
+    return all(answers)
+
+
+def preferring() -> Data:
+    weighed = [{"weight": 1, "preference": {"matchExpressions": [VERSIONS]}}]
+    return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": weighed}}
+
+
+def test_only_objects_with_rules_are_sent() -> None:
+    bare: Data = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": []}}
+    native = {"matchExpressions": [{"key": "cpu", "operator": "Gt", "values": ["4"]}, {"key": "a"}]}
+    terms = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [native, {}]}}
+    others = (
+        bare,
+        {"kind": "Pod", "metadata": {}, "spec": {}},
+        plain(OWN, {"operator": "Exists"}, {"key": "a", "value": "b"}, {}),
+        plain(affinity={"nodeAffinity": terms}),
+        plain(affinity={"podAffinity": {}}),
+        plain(affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}}),
+        {**plain(), "metadata": {"name": "a", "annotations": {"example.com/tolerations": "x"}}},
+    )
+    ruled_ones = (
+        ruled(),
+        plain(GT),
+        plain(WILD),
+        plain(affinity=affine()),
+        plain(affinity=preferring()),
+        stored(ruled()),
+    )
+    for holder in ("object", "object.spec.template", "object.spec.jobTemplate.spec.template", "object.template"):
+        conditions = pods_conditions(holder)
+
+        def inside(item: Data, steps: str = holder) -> Data:
+            for step in reversed(steps.split(".")[1:]):
+                item = {"metadata": {}, step: item}
+            return item
+
+        assert [sends(conditions, inside(each)) for each in others] == [False] * len(others)
+        assert [sends(conditions, inside(each), inside(bare)) for each in others] == [False] * len(others)
+        assert [sends(conditions, inside(each)) for each in ruled_ones] == [True] * len(ruled_ones)
+        assert sends(conditions, inside(bare), inside(ruled()))
+        # What has nothing to do with rules is written also while nobody answers.
+        assert [sends(conditions, inside(each), inside(each)) for each in ruled_ones] == [False] * len(ruled_ones)
+        assert sends(conditions, inside(plain(GT)), inside(stored(plain(GT))))
+    for conditions, name in ((volumes_conditions(), NODE_AFFINITY), (claims_conditions(), DEVICE_TOLERATIONS)):
+        annotated = {"metadata": {"annotations": {name: "x"}}}
+        assert not sends(conditions, bare)
+        assert sends(conditions, annotated)
+        assert sends(conditions, bare, annotated)
+        assert not sends(conditions, annotated, annotated)
+    leaving = {**ruled(), "metadata": {**ruled()["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    assert not sends(pods_conditions(), leaving, plain())
+
+
+class Registering:
+    """A way to an API server that also has webhook configurations."""
+
+    def __init__(self, client: Client) -> None:
+        self._transport = client.transport
+        self.configurations: dict[str, Data] = {}
+        self.writes = 0
+        for kind in ("mutating", "validating"):
+            webhooks = [{"name": f"{name}.moorage.dev", "clientConfig": {}} for name in ("pods", "templates")]
+            self.configurations[f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/moorage"] = {
+                "webhooks": webhooks
+            }
+
+    async def request(self, method: str, target: str, body: bytes = b"", content_type: str = "") -> Answer:
+        if target not in self.configurations:
+            return await self._transport.request(method, target, body, content_type)
+        if method == "PATCH":
+            self.writes += 1
+            self.configurations[target] = apply_patch(self.configurations[target], msgspec.json.decode(body))
+        return Answer(200, msgspec.json.encode(self.configurations[target]))
+
+    def stream(self, target: str) -> Any:
+        return self._transport.stream(target)
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    @property
+    def bundles(self) -> set[str]:
+        return {
+            base64.b64decode(each["clientConfig"].get("caBundle", "")).decode()
+            for configuration in self.configurations.values()
+            for each in configuration["webhooks"]
+        }
+
+
+@asynccontextmanager
+async def registered(directory: Path) -> AsyncIterator[tuple[Client, Registering]]:
+    async with api_server(directory, NONE_ON) as server:
+        client = server.client("webhook")
+        await create(client, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "moorage-system"}})
+        transport = Registering(client)
+        yield Client(transport), transport
+
+
+@asynccontextmanager
+async def serving(client: Client) -> AsyncIterator[int]:
+    port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(serve_webhook(client, HERE, "moorage-system", "127.0.0.1", 0, port.set_result))
+    try:
+        yield await port
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def post(port: int, path: str, body: bytes | None, authority: str) -> tuple[int, bytes]:
+    def send() -> tuple[int, bytes]:
+        asked = Request(f"https://127.0.0.1:{port}{path}", body, {"Content-Type": "application/json"})
+        try:
+            with urlopen(asked, context=ssl.create_default_context(cadata=authority)) as answer:
+                return answer.status, answer.read()
+        except HTTPError as error:
+            return error.code, error.read()
+
+    return await asyncio.to_thread(send)
+
+
+async def test_reviews_are_answered_over_https_by_every_replica(tmp_path: Path) -> None:
+    async with registered(tmp_path) as (client, known), serving(client) as one, serving(client) as other:
+        (authority,) = known.bundles
+        for port in (one, other):
+            assert await post(port, "/readyz", None, authority) == (200, b"ok")
+            code, body = await post(port, "/mutate?timeout=5s", review(ruled()), authority)
+            assert (code, answered(body)["patchType"]) == (200, "JSONPatch")
+            code, body = await post(port, "/validate", review(ruled(rules="- key: [")), authority)
+            assert (code, answered(body)["allowed"]) == (200, False)
+        assert (await post(one, "/mutate", b"{}", authority))[0] == 400
+        assert (await post(one, "/mutate", None, authority))[0] == 405
+        assert (await post(one, "/elsewhere", b"{}", authority))[0] == 404
+        assert known.writes == 2  # one for each configuration: the second replica found its work done
+
+
+async def test_a_body_that_is_too_large_is_refused(tmp_path: Path) -> None:
+    async with registered(tmp_path) as (client, known), serving(client) as port:
+        (authority,) = known.bundles
+        code, _ = await post(port, "/mutate", b" " * (LIMITS.body_size + 1), authority)
+        assert code == 413
+
+
+async def kept(client: Client) -> dict[str, bytes]:
+    secret = await read(client, "Secret", SECRET, "moorage-system")
+    return {name: base64.b64decode(text) for name, text in secret["data"].items()}
+
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+async def test_replicas_that_start_together_agree_on_one_certificate(tmp_path: Path) -> None:
+    async with registered(tmp_path) as (client, known):
+        replicas = [WebhookCertificates(client, "moorage-system", service_names("moorage-system")) for _ in range(5)]
+        await asyncio.gather(*(each.renew(NOW) for each in replicas))
+        assert known.bundles == {(await kept(client))["ca.crt"].decode()}
+
+
+async def test_certificates_are_renewed_and_an_older_one_stays_trusted(tmp_path: Path) -> None:
+    async with registered(tmp_path) as (client, known):
+        certificates = WebhookCertificates(client, "moorage-system", service_names("moorage-system"))
+        await certificates.renew(NOW)
+        first = await kept(client)
+        await certificates.renew(NOW + timedelta(days=300))
+        assert await kept(client) == first
+        await certificates.renew(NOW + timedelta(days=340))
+        second = await kept(client)
+        assert second["tls.crt"] != first["tls.crt"]
+        assert second["ca.crt"] == first["ca.crt"]
+        await certificates.renew(NOW + timedelta(days=3640))
+        third = await kept(client)
+        assert third["ca.crt"] != first["ca.crt"]
+        assert known.bundles == {third["ca.crt"].decode()}
+        # Another replica may go on with the older certificate for a while: the new authority vouches for it.
+        authority, older = (x509.load_pem_x509_certificate(each) for each in (third["ca.crt"], second["tls.crt"]))
+        older.verify_directly_issued_by(authority)
+
+
+async def test_a_secret_that_is_deleted_is_written_again_and_one_that_is_broken_is_made_anew(tmp_path: Path) -> None:
+    async with registered(tmp_path) as (client, _):
+        certificates = WebhookCertificates(client, "moorage-system", service_names("moorage-system"))
+        await certificates.renew(NOW)
+        first = await kept(client)
+        row = kinds.row("v1", "Secret")
+        await client.delete(row, "moorage-system", SECRET)
+        await certificates.renew(NOW)
+        assert await kept(client) == first
+        await client.patch(
+            row, "moorage-system", SECRET, {"data": {"tls.key": base64.b64encode(first["ca.key"]).decode()}}
+        )
+        await certificates.renew(NOW)
+        assert (await kept(client))["ca.crt"] == first["ca.crt"]
+        assert (await kept(client))["tls.key"] not in (first["tls.key"], first["ca.key"])
