@@ -95,8 +95,9 @@ def operations(remedy: Remedy) -> Iterator[list[str] | Data]:
     """The single steps of the commands: words of a command, or an operation of a patch of the pod."""
     for command in remedy.commands:
         words = shlex.split(command)
-        if "-p" in words:
-            yield from json.loads(words[words.index("-p") + 1])
+        if "-p" in words and words[2] in ("pod", "resourceclaim"):
+            name = words[3] if words[2] == "resourceclaim" else ""
+            yield from ({"claim": name, **each} for each in json.loads(words[words.index("-p") + 1]))
         else:
             yield words
 
@@ -106,7 +107,13 @@ def performed(steps: list[list[str] | Data], objects: list[Data], pod: Data) -> 
     objects, pod = copy.deepcopy(objects), copy.deepcopy(pod)
     for step in steps:
         if isinstance(step, dict):
-            _patch(pod, step)
+            claims = (each for each in objects if each["kind"] == "ResourceClaim")
+            _patch(next((each for each in claims if each["metadata"]["name"] == step["claim"]), pod), step)
+            continue
+        if step[0] == "echo":
+            made = json.loads(step[1])
+            made["metadata"] |= {"uid": "made", "resourceVersion": "999"}
+            objects.append({**made, "status": {"phase": "Pending"}})
             continue
         verb, name = step[1], step[3] if step[2] in ("node", "pod") else step[2]
         if verb == "delete":

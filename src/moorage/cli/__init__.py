@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from moorage.cli.attach import attach
+from moorage.cli.capacity import capacity
 from moorage.cli.cel import cel
 from moorage.cli.components import controllers, scheduler
 from moorage.cli.convert import convert
@@ -34,6 +35,7 @@ def main() -> None:
       moorage up                                 a control plane for kubectl on this machine
       moorage why -f pods.yaml -f nodes.yaml     which nodes each pod may run on, and why not the others
       moorage simulate -f cluster/ --drain NODE  what a change would lead to, before it is made
+      moorage capacity --like deploy/web -f .    how many more pods fit, and what runs out first
       moorage lint manifests/                    what admission refuses, and what is probably wrong
       moorage cel check --env node EXPRESSION    whether an expression is admitted, and what it costs
       moorage convert manifests/                 rules as annotations, for a cluster without the gates
@@ -49,6 +51,7 @@ def main() -> None:
 
 main.add_command(why)
 main.add_command(simulate)
+main.add_command(capacity)
 main.add_command(lint)
 main.add_command(cel)
 main.add_command(rollback)

@@ -17,6 +17,7 @@ from moorage.tools.answers import why_data
 from moorage.tools.cluster import ClusterObject
 from moorage.tools.named import UnknownName, named, pending, within
 from moorage.tools.remedy import Remedy
+from moorage.tools.settled import is_by_hand
 from moorage.tools.why import Explainer, Explanation, Fit, Preemption, askable
 
 _SHOWN = 3
@@ -88,13 +89,17 @@ def _items(asked: Asked, names: tuple[str, ...], namespace: str, *, only_pending
         cannot_run(f"{error} ({asked.source})")
     if not askable(cluster):
         cannot_run(f"no pods and no pod templates in {asked.source}")
-    if only_pending or cluster.is_complete:
-        items = pending(cluster, namespace)
-        if not items:
-            where = f" in namespace {namespace}" if namespace else ""
-            click.echo(f"no pod waits for a node{where} in {asked.source}: name a pod to ask about it", err=True)
-        return items
-    return within(askable(cluster), namespace)
+    if not only_pending and not cluster.is_complete:
+        return within(askable(cluster), namespace)
+    items = pending(cluster, namespace)
+    if not only_pending:
+        known = set(map(id, items))
+        by_hand = (item for item in within(askable(cluster), namespace) if is_by_hand(item))
+        items += [item for item in by_hand if id(item) not in known]
+    if not items:
+        where = f" in namespace {namespace}" if namespace else ""
+        click.echo(f"no pod waits for a node{where} in {asked.source}: name a pod to ask about it", err=True)
+    return items
 
 
 def _write_text(explanations: Iterable[Explanation], explainer: Explainer, output: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import msgspec
 import numpy as np
@@ -27,8 +27,11 @@ from moorage.scheduler.scheduler import Scheduler
 from moorage.scheduler.table.nodes import Index, Mask, Scores
 from moorage.scheduler.table.shape import PodInfo
 
+T = TypeVar("T", bound=Object)
 _NODES_FIRST = ("nodes",)
 _PODS_LAST = ("pods",)
+_SEED = 1
+"""Of nodes that are equally good, the same is chosen each time that the same is asked."""
 
 
 class _NobodyThere:
@@ -51,6 +54,13 @@ class PluginRefusal(NamedTuple):
 
     plugin: str
     told: Told
+
+
+class Placed(NamedTuple):
+    """A pod that was placed in thought, with the attempt that placed it."""
+
+    cycle: Cycle
+    node: str
 
 
 @dataclass(slots=True)
@@ -90,7 +100,7 @@ class Asking:
         scheduler: Scheduler | None = None,
     ) -> None:  # fmt: skip
         """`scheduler` is one that follows a cluster and places nothing; without it the objects are all there is."""
-        self.scheduler = scheduler or Scheduler(Client(_NobodyThere()), gates, configuration, quiet=True)
+        self.scheduler = scheduler or Scheduler(Client(_NobodyThere()), gates, configuration, seed=_SEED, quiet=True)
         self.table = self.scheduler.table
         self._shapes = self.scheduler.shapes
         self._informers: dict[Kind, Informer[Any]] = {each.kind: each for each in self.scheduler.handle.informers}
@@ -146,6 +156,14 @@ class Asking:
             for item in removed:
                 self.put(item)
 
+    def get(self, struct: type[T], namespace: str, name: str) -> T | None:
+        """An object of a kind that the scheduler follows."""
+        return self.scheduler.handle.informers.of(struct).get(namespace, name)
+
+    def all_of(self, struct: type[T]) -> Iterable[T]:
+        """All objects of a kind that the scheduler follows."""
+        return self.scheduler.handle.informers.of(struct)
+
     @property
     def nodes(self) -> Iterator[Node]:
         """The nodes."""
@@ -182,18 +200,24 @@ class Asking:
         with self.absent(pod):
             return not runner.pre_enqueue(info) and runner.fits(runner.start(info), row)
 
-    def place(self, pod: Pod) -> str:
-        """Place a pod as the scheduler would, and count it there; its node, or an empty string."""
+    def place(self, pod: Pod) -> Placed | None:
+        """Place a pod as the scheduler would, and count it on its node with what is reserved for it."""
         info, runner = self.info(pod), self.runner(pod)
         if runner.pre_enqueue(info):
-            return ""
+            return None
         cycle = runner.start(info)
         placement = runner.place(cycle)
         if placement.node:
             placement = runner.reserve(cycle, placement)
-        if placement.node:
-            self.scheduler.assume(info, placement.node)
-        return placement.node
+        if not placement.node:
+            return None
+        self.scheduler.assume(info, placement.node)
+        return Placed(cycle, placement.node)
+
+    def take_back(self, placed: Placed) -> None:
+        """Undo a placement."""
+        self.scheduler.retract(placed.cycle.pod.uid)
+        self.runner(placed.cycle.pod.pod).unreserve(placed.cycle, placed.node)
 
     @contextmanager
     def absent(self, pod: Pod) -> Iterator[None]:
@@ -219,6 +243,8 @@ class Asking:
         None when it does not fit even if all of them leave.
         """
         gone: list[PodInfo] = []
+        if self.fits(pod, node):
+            return gone
         try:
             for info in pods:
                 self.table.remove_pod(info)

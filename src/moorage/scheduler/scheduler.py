@@ -218,6 +218,11 @@ class Scheduler:
         self._nominations.release(info.uid)
         self.table.add_pod(assumed)
 
+    def retract(self, uid: str) -> None:
+        """Count a pod no more that was only assumed."""
+        self.assumed.discard(uid)
+        self._uncount(uid)
+
     async def _bind(self, entry: Queued, runner: CycleRunner, cycle: Cycle, node: str, start: float) -> None:
         info = entry.info
         try:
@@ -257,8 +262,7 @@ class Scheduler:
         runner.unreserve(cycle, node)
         info = entry.info
         if info.uid in self.assumed:
-            self.assumed.discard(info.uid)
-            self._uncount(info.uid)
+            self.retract(info.uid)
             # No informer will tell: pods that wait for others to leave may have waited for this one.
             filters = runner.profile.filters
             self.waking.plugins_changed(*(plugin.name for plugin in filters if plugin.scope is Scope.CLUSTER))

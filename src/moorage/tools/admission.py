@@ -36,7 +36,9 @@ class ManifestAdmission:
         for item in items:
             resource = kinds.of(item.object).resource
             if resource in depended_upon():
-                stored = self.trial(item).stored if item.document else msgspec.to_builtins(item.object)
+                stored = (
+                    self.trial(item).stored if item.document else msgspec.json.decode(msgspec.json.encode(item.object))
+                )
                 if stored is not None:
                     self._objects[resource].append(stored)
 

@@ -12,6 +12,7 @@ from moorage.api.meta import Object
 from moorage.api.node import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Taint
 from moorage.api.pod import Affinity, Pod, PodAffinity, PodSpec, Toleration
 from moorage.api.requests import CPU, PODS, amount, pod_requests
+from moorage.api.wellknown import TAINT_UNSCHEDULABLE
 from moorage.features import Gates
 from moorage.match.operators import COMPARISONS, Comparison, comparison
 from moorage.match.selector import compile_term
@@ -118,7 +119,7 @@ class EditsOf:
         compared = comparison(toleration.operator, self._gates)
         if compared is None or toleration.key != taint.key or toleration.effect not in ("", taint.effect):
             return None
-        moved = _nearest(compared, compared.values.value, taint.value, toleration.value)
+        moved = nearest(compared, compared.values.value, taint.value, toleration.value)
         if moved is None:
             return None
         bound, distance = moved
@@ -204,7 +205,7 @@ class EditsOf:
         if label is not None and len(values) == 1 and compared:
             # Kubernetes' own Gt and Lt of node selectors read numbers more leniently.
             read = compared.values.value if compared.in_selectors else lenient_int64
-            if moved := _nearest(compared, read, label, values[0]):
+            if moved := nearest(compared, read, label, values[0]):
                 text = f"`{key} {operator} {moved[0]}` instead of `{key} {operator} {values[0]}`"
                 other = _replace(requirement, values=(moved[0],))
                 edits.append(Edit(Depth.THRESHOLD, moved[1], text, spec=_requiring(term, requirement, other)))
@@ -291,7 +292,7 @@ def _is_about(refusal: PluginRefusal, key: str) -> bool:
     return isinstance(refusal.told.kind, tuple) and key in refusal.told.kind
 
 
-def _nearest(
+def nearest(
     compared: Comparison, read: Callable[[str], Any], actual: str, bound: str
 ) -> tuple[str, tuple[int, ...]] | None:
     """The nearest threshold that the actual value of a taint or label would pass, and how far it is moved."""
@@ -322,7 +323,7 @@ def _tolerating(toleration: Toleration) -> Callable[[PodSpec], PodSpec]:
 
 
 def _uncordoned(node: Node) -> Node:
-    taints = tuple(taint for taint in node.spec.taints if taint.key != "node.kubernetes.io/unschedulable")
+    taints = tuple(taint for taint in node.spec.taints if taint.key != TAINT_UNSCHEDULABLE)
     return _replace(node, spec=_replace(node.spec, unschedulable=False, taints=taints))
 
 

@@ -12,15 +12,17 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from moorage.api import wellknown
 from moorage.api.meta import Object
 from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.features import Gates
-from moorage.scheduler.asking import Asking, Inquiry
+from moorage.scheduler.asking import Asking, Inquiry, PluginRefusal
 from moorage.scheduler.table.nodes import HOSTNAME, Index
 from moorage.scheduler.table.shape import PodInfo
+from moorage.tools.claimedits import device_edits, missing_claims
 from moorage.tools.cluster import Cluster
-from moorage.tools.edits import Alternatives, Depth, Edit, EditsOf
+from moorage.tools.edits import MAKE_ROOM, Alternatives, Depth, Edit, EditsOf
 from moorage.tools.patches import delete_command, pod_command
 from moorage.tools.settled import AskedPod
 
@@ -30,6 +32,12 @@ _ROOM_TRIED = 3
 """How many nodes are emptied in thought."""
 _SORTS = 12
 """How many sorts of nodes are considered when one more could help."""
+_PASSING = {
+    wellknown.TAINT_NOT_READY, wellknown.TAINT_UNREACHABLE, wellknown.TAINT_UNSCHEDULABLE,
+    wellknown.TAINT_MEMORY_PRESSURE, wellknown.TAINT_DISK_PRESSURE, wellknown.TAINT_PID_PRESSURE,
+    wellknown.TAINT_NETWORK_UNAVAILABLE, wellknown.TAINT_OUT_OF_SERVICE,
+}  # fmt: skip
+"""The taints that say how a node is now, not what it is for."""
 _replace = msgspec.structs.replace
 
 
@@ -104,14 +112,22 @@ class _Finder:
         self._asking, self._asked, self._pod, self._inquiry = asking, asked, asked.pod, inquiry
         self._cluster = cluster
         edits = EditsOf(asked.pod, gates, asking.table)
-        self._problems = [(refusal.told.rows, edits.against(refusal)) for refusal in inquiry.refusals]
+        self._gates = gates
+        self._problems = [(refusal.told.rows, self._against(edits, refusal)) for refusal in inquiry.refusals]
         """Which rows are refused, and what must change for that to end: None when nothing is known to help."""
         self._rooms = 0
+
+    def _against(self, edits: EditsOf, refusal: PluginRefusal) -> list[Alternatives] | None:
+        if refusal.plugin != "DynamicResources":
+            return edits.against(refusal)
+        node = self._asking.table.nodes[int(refusal.told.rows[0])]
+        moved = tuple(device_edits(self._asking, self._pod, node, self._gates)) if node else ()
+        return [(*moved, MAKE_ROOM)]
 
     def everywhere(self) -> list[Alternatives] | None:
         """What must change whatever the node; None when nothing is known to help."""
         if self._inquiry.rejected:
-            return None
+            return missing_claims(self._asking, self._pod) or None
         if self._inquiry.held_back and self._pod.spec.scheduling_gates:
             text = "no schedulingGates"
             return [(Edit(Depth.REMOVAL, (), text, spec=lambda spec: _replace(spec, scheduling_gates=())),)]
@@ -254,7 +270,7 @@ def like(node: Node, name: str) -> Node:
     """A new node like another."""
     labels = {**node.metadata.labels, **({HOSTNAME: name} if HOSTNAME in node.metadata.labels else {})}
     metadata = _replace(node.metadata, name=name, uid=f"new-{name}", labels=labels)
-    taints = tuple(taint for taint in node.spec.taints if not taint.key.startswith("node.kubernetes.io/"))
+    taints = tuple(taint for taint in node.spec.taints if taint.key not in _PASSING)
     return _replace(node, metadata=metadata, spec=_replace(node.spec, unschedulable=False, taints=taints))
 
 

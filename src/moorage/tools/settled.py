@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -12,7 +12,7 @@ from moorage.api.claims import BIND_COMPLETED, NO_PROVISIONER, claims_of, class_
 from moorage.api.decode import convert
 from moorage.api.meta import Data, Object, ObjectMeta, ObjectReference, OwnerReference
 from moorage.api.node import Node
-from moorage.api.pod import Pod, PodResourceClaimStatus, PodTemplate
+from moorage.api.pod import Pod, PodResourceClaimStatus, PodTemplate, PriorityClass
 from moorage.api.requests import CPU, EPHEMERAL, MEMORY, MOST, PODS
 from moorage.api.resource import ResourceClaim, ResourceClaimTemplate
 from moorage.api.volume import (
@@ -23,7 +23,7 @@ from moorage.api.volume import (
     PersistentVolumeStatus,
     StorageClass,
 )
-from moorage.api.workload import StatefulSet
+from moorage.api.workload import Deployment, ReplicaSet, ReplicaSetSpec, StatefulSet
 from moorage.controllers.storage.volumes import best_match, mismatch
 from moorage.controllers.workloads.daemonplacement import daemon_spec
 from moorage.controllers.workloads.statefulclaims import claim_name
@@ -52,8 +52,8 @@ class Settled:
     made and bound as controllers would do it.
     """
 
-    def __init__(self, cluster: Cluster, gates: Gates) -> None:
-        self._cluster = cluster
+    def __init__(self, cluster: Cluster, gates: Gates, *, assume_room: bool = True) -> None:
+        """`assume_room`: nodes that do not say what they can hold can hold enough; otherwise nothing."""
         self._admission = ManifestAdmission(cluster.items, gates)
         self._number = 0
         self.notes: list[str] = []
@@ -62,6 +62,8 @@ class Settled:
         """By type, namespace and name; the last of several of one name counts, as when they are applied in turn."""
         self._written: set[tuple[type[Object], str, str]] = set()
         """Those that were written by hand: no controller has seen them."""
+        self._made: dict[tuple[type[Object], str, str], None] = {}
+        """The objects that were put here since somebody last looked."""
         self._pods: dict[int, Pod] = {}
         """The pods, by the identity of their items."""
         pods = []
@@ -71,10 +73,10 @@ class Settled:
             if isinstance(item.object, Pod):
                 pods.append(item)
             else:
-                self._put(self._stored(item), by_hand=_is_by_hand(item))
+                self._put(self._stored(item), by_hand=is_by_hand(item))
         for item in pods:
             self._put_pod(item)
-        self._assume_room()
+        self._note_silent(assume_room=assume_room)
 
     def objects(self) -> Iterable[Object]:
         """All objects; ask for pods first, because claims are made for pods of templates."""
@@ -91,8 +93,22 @@ class Settled:
         pod, problems = self._pod_of(item)
         return AskedPod(item, pod, told or problems)
 
+    def another(self, asked: AskedPod, number: int) -> tuple[Pod, list[Object]]:
+        """One more pod like one that is asked about, and the claims that are made for it."""
+        self._made.clear()
+        if isinstance(asked.item.object, StatefulSet):
+            pod = self._pod_of(asked.item)[0]
+            self._put(pod, by_hand=True)
+        else:
+            metadata = _replace(asked.pod.metadata, name=f"{asked.pod.metadata.name}-{number}", uid="")
+            spec = _replace(asked.pod.spec, node_name="")
+            pod = self._with_claims(self._numbered(Pod("v1", "Pod", metadata, spec)))
+        if any(struct is PersistentVolumeClaim for struct, _, _ in self._made):
+            self._bind_volumes()
+        return pod, [self._objects[key] for key in self._made if key[0] is not Pod]
+
     def _put_pod(self, item: ClusterObject) -> None:
-        pod, by_hand = self._stored(item), _is_by_hand(item)
+        pod, by_hand = self._stored(item), is_by_hand(item)
         assert isinstance(pod, Pod)
         self._pods[id(item)] = pod = self._with_claims(pod) if by_hand else pod
         self._put(pod, by_hand=by_hand)
@@ -100,12 +116,13 @@ class Settled:
     def _put(self, item: Object, *, by_hand: bool) -> None:
         key = _key(item)
         self._objects[key] = item
+        self._made[key] = None
         (self._written.add if by_hand else self._written.discard)(key)
 
     def _stored(self, item: ClusterObject) -> Object:
         """An object as the server would store it; a node as it is, because kubelets take the first taints away."""
         found = _in_namespace(item.object)
-        if _is_by_hand(item) and not isinstance(found, Node):
+        if is_by_hand(item) and not isinstance(found, Node):
             stored = self._admission.trial(item).stored
             if stored is not None:
                 return convert(stored, type(found))
@@ -116,34 +133,44 @@ class Settled:
         uid = f"00000000-0000-0000-0001-{self._number:012}"
         return _replace(item, metadata=_replace(item.metadata, uid=uid))
 
-    def _assume_room(self) -> None:
+    def _note_silent(self, *, assume_room: bool) -> None:
+        """Nodes that were written by hand may not say what they can hold."""
         silent = [item for item in self._of(Node) if _key(item) in self._written and not item.status.allocatable]
-        for node in silent:
+        for node in silent if assume_room else ():
             self._objects[_key(node)] = _replace(node, status=_replace(node.status, allocatable=_ENOUGH))
         if silent:
             one = len(silent) == 1
             who = f"node {silent[0].metadata.name} does" if one else f"{len(silent)} nodes do"
-            self.notes.append(f"{who} not say what can be allocated (status.allocatable): enough is assumed")
+            assumed = "enough is assumed" if assume_room else "nothing is placed there"
+            self.notes.append(f"{who} not say what can be allocated (status.allocatable): {assumed}")
 
     def _of(self, struct: type[T]) -> list[T]:
         return [item for item in self._objects.values() if isinstance(item, struct)]
 
     def _pod_of(self, item: ClusterObject) -> tuple[Pod, tuple[str, ...]]:
         """A pod of a template, and what admission would say to it."""
-        owner = _in_namespace(item.object)
+        owner = _in_namespace(item.object) if item.within else self._objects[_key(_in_namespace(item.object))]
         data = self._template(item, owner)
         claims = list(self._stateful_claims(owner, data)) if isinstance(owner, StatefulSet) else []
         trial = None if item.within else self._admission.created(_POD, data)
         stored = data if trial is None or trial.stored is None else trial.stored
-        pod = self._numbered(convert(stored, Pod))
+        pod = self._with_priority(self._numbered(convert(stored, Pod)))
         for claim in claims:
             self._put(claim, by_hand=True)
-        problems = tuple(f"its pods are refused: {refusal}" for refusal in trial.refusals) if trial else ()
-        return self._with_claims(pod), problems
+        # Of an object of a running cluster, which was taken already, not all fields may be known here.
+        refusals = trial.refusals if trial is not None and item.document else ()
+        return self._with_claims(pod), tuple(f"its pods are refused: {refusal}" for refusal in refusals)
+
+    def _with_priority(self, pod: Pod) -> Pod:
+        """A pod with the priority of its class, which admission gives it."""
+        found = self._objects.get((PriorityClass, "", pod.spec.priority_class_name))
+        if pod.spec.priority is not None or not isinstance(found, PriorityClass):
+            return pod
+        return _replace(pod, spec=_replace(pod.spec, priority=found.value))
 
     def _template(self, item: ClusterObject, owner: Object) -> Data:
         kind = kinds.of(owner)
-        whole: Any = msgspec.to_builtins(owner)
+        whole: Data = msgspec.json.decode(msgspec.json.encode(owner))
         if not item.within and item.document and (stored := self._admission.trial(item).stored):
             whole = stored
         template: Data = whole
@@ -157,12 +184,28 @@ class Settled:
             **{name: given[name] for name in ("labels", "annotations") if given.get(name)},
         }
         if not isinstance(owner, PodTemplate) and owner.metadata.uid:
+            maker = self._replica_set(owner) if isinstance(owner, Deployment) else owner
+            of = kinds.of(maker)
             metadata["ownerReferences"] = [
-                {"apiVersion": kind.api_version, "kind": kind.kind, "name": owner.metadata.name,
-                 "uid": owner.metadata.uid, "controller": True}
+                {"apiVersion": of.api_version, "kind": of.kind, "name": maker.metadata.name,
+                 "uid": maker.metadata.uid, "controller": True}
             ]  # fmt: skip
         spec = daemon_spec(spec) if kind.kind == "DaemonSet" else spec
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+    def _replica_set(self, owner: Deployment) -> ReplicaSet:
+        """The newest ReplicaSet of a Deployment, whose pods are spread; or the one that would be made."""
+        made = [each for each in self._of(ReplicaSet) if _is_of(each, owner)]
+        if made:
+            return max(made, key=_created)
+        reference = OwnerReference("apps/v1", "Deployment", owner.metadata.name, owner.metadata.uid, controller=True)
+        metadata = ObjectMeta(
+            name=f"{owner.metadata.name}-new", namespace=owner.metadata.namespace, owner_references=(reference,)
+        )
+        spec = ReplicaSetSpec(selector=owner.spec.selector)
+        replica_set = self._numbered(ReplicaSet("apps/v1", "ReplicaSet", metadata, spec))
+        self._put(replica_set, by_hand=True)
+        return replica_set
 
     def _stateful_claims(self, owner: StatefulSet, data: Data) -> Iterator[PersistentVolumeClaim]:
         """Name the claims of the next pod of a set in its specification; those that there are not yet are made."""
@@ -255,7 +298,16 @@ class Settled:
         )
 
 
-def _is_by_hand(item: ClusterObject) -> bool:
+def _is_of(item: Object, owner: Object) -> bool:
+    return any(each.controller and each.uid == owner.metadata.uid for each in item.metadata.owner_references)
+
+
+def _created(item: Object) -> float:
+    time = item.metadata.creation_timestamp
+    return time.timestamp() if time else 0.0
+
+
+def is_by_hand(item: ClusterObject) -> bool:
     """Whether an object has never been on a server."""
     return item.document is not None and not item.object.metadata.uid
 
