@@ -105,7 +105,8 @@ class Creating:
         self._classes: set[int] = set()
         self._numbers = count()
 
-    def create(self, kind: Kind, data: Data, namespace: str = "") -> str:
+    def create(self, kind: Kind, data: Data, namespace: str = "") -> Data:
+        """Create an object. Returns its metadata."""
         base = f"/apis/{kind.api_version}" if kind.group else f"/api/{kind.api_version}"
         path = f"{base}/namespaces/{namespace}/{kind.plural}" if kind.namespaced else f"{base}/{kind.plural}"
         metadata = data.get("metadata") or {}
@@ -114,7 +115,7 @@ class Creating:
         code, answer = self._server.ask("POST", path, whole)
         if code >= 300 and not (kind is NAMESPACE and code == 409):
             sys.exit(f"{self._case.test}: {kind.kind} {name}: {answer.get('message', code)}")
-        return str(name)
+        return {"name": name, **answer.get("metadata", {})}
 
     def perform(self, number: int, operation: AnyOperation) -> None:
         namespace = getattr(operation, "namespace", "") or f"namespace-{number}"
@@ -138,7 +139,7 @@ class Creating:
     def _create_nodes(self, operation: CreateNodes, prefix: str) -> None:
         for index, plain in enumerate(self._objects.nodes(operation, prefix)):
             data = self._case.others(index, self._case.nodes(index, plain))
-            name = self.create(NODE, data)
+            name = str(self.create(NODE, data)["name"])
             self._nodes.append(name)
             taints = data.get("spec", {}).get("taints")
             # A new node is tainted until its kubelet says that it is ready.
@@ -171,8 +172,9 @@ class Creating:
             pod = self._case.pods(index, plain)
             if operation.persistent_volume_template_path:
                 volume, claim = self._objects.volume(operation, namespace, index)
-                self.create(VOLUME, self._case.volumes(index, volume))
-                self.create(CLAIM, claim, namespace)
+                uid = self.create(CLAIM, claim, namespace)["uid"]
+                bound = merged(self._case.volumes(index, volume), {"spec": {"claimRef": {"uid": uid}}})
+                self.create(VOLUME, bound)
                 pod = with_claim(pod, index)
             pod = self._create_pod(pod, namespace, sort)
             if operation.collect_metrics:
@@ -185,8 +187,9 @@ class Creating:
             if priority not in self._classes:
                 self._classes.add(priority)
                 self.create(PRIORITY_CLASS, {"metadata": {"name": name}, "value": priority})
+                time.sleep(1)  # admission reads classes from a cache of its own
             data = merged(data, {"spec": {"priority": None, "priorityClassName": name}})
-        name = self.create(POD, data, namespace)
+        name = self.create(POD, data, namespace)["name"]
         self.pods[f"{namespace}/{name}"] = sort
         return {**data, "apiVersion": "v1", "kind": "Pod"}
 
