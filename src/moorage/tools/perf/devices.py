@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
 import msgspec
@@ -32,14 +32,15 @@ async def offer(cluster: PerfCluster, operation: CreateResourceDriver) -> None:
     async def create(_: int, data: Data) -> None:
         await cluster.create(_SLICE, data)
 
-    await cluster.each(create, list(_slices(cluster.handle, operation)))
+    names = [node.metadata.name for node in cluster.handle.informers.of(Node)]
+    await cluster.each(create, slices(operation, names))
     await cluster.seen(ResourceSlice)
 
 
-def _slices(handle: Handle, operation: CreateResourceDriver) -> Iterator[Data]:
+def slices(operation: CreateResourceDriver, nodes: Iterable[str]) -> Iterator[Data]:
+    """The devices of those nodes that a driver is for."""
     devices = [_device(number) for number in range(operation.max_claims_per_node)]
-    for node in handle.informers.of(Node):
-        name = node.metadata.name
+    for name in nodes:
         if fnmatchcase(name, operation.nodes):
             pool = {"name": name, "resourceSliceCount": 1}
             spec = {"driver": operation.driver_name, "nodeName": name, "pool": pool, "devices": devices}
