@@ -207,6 +207,16 @@ def test_ctrl_c_in_the_middle_leaves_nothing(cluster: _Cluster, kubeconfig: str,
     assert [file.name for file in tmp_path.iterdir()] == ["config"]
 
 
+def test_files_beside_a_named_cluster_add_to_it(kubeconfig: str, tmp_path: Path) -> None:
+    more = tmp_path / "pod.json"
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}
+    tolerations = [{"key": "rack", "operator": "Exists"}]
+    spec = {"containers": [container], "tolerations": tolerations}
+    more.write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "large"}, "spec": spec}))
+    ended = moorage("capacity", "--kubeconfig", kubeconfig, "--context", "here", "-f", str(more))
+    assert "Pod default/large: 1 more fit on 1 of 1 node" in ended.stdout, ended
+
+
 def test_a_snapshot_goes_through_a_pipe(kubeconfig: str, tmp_path: Path) -> None:
     run = f"{sys.executable} -m moorage"
     line = f"{run} snapshot --context here -o - | {run} why -f -"

@@ -51,6 +51,7 @@ def capacity(
 
     \b
     Examples:
+      moorage capacity --context staging -f pod.yaml
       moorage capacity -f cluster.yaml -f pod.yaml
       moorage capacity --like deploy/web --growth 200
       moorage capacity -f cluster.yaml --like deploy/web=3 --like deploy/db=1

@@ -86,6 +86,11 @@ class ChosenContext:
     file: Path | None = None
     context: str = ""
 
+    @property
+    def is_named(self) -> bool:
+        """Whether one was named, and not only the default is meant."""
+        return bool(self.file or self.context)
+
     def load(self) -> Kubeconfig:
         """The way to the cluster; ends the command when there is none."""
         from moorage.client.kubeconfig import KubeconfigError, load

@@ -45,7 +45,8 @@ def about_a_cluster(command: Callable[..., Any]) -> Callable[..., Any]:
 
     for option in reversed((
         click.option("-f", "--filename", "paths", multiple=True, metavar="PATH",
-                     help="A file or folder of manifests, a snapshot, or - for standard input. May be repeated."),
+                     help="A file or folder of manifests, a snapshot, or - for standard input. May be repeated; beside "
+                          "--kubeconfig or --context it adds to that cluster."),
         kubeconfig_options,
         gates_option("--feature-gates", "gates", "Gates to answer with instead of those of the cluster",
                      callback=lambda _, __, text: parse_gates(text) if text else None),
@@ -55,11 +56,16 @@ def about_a_cluster(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _asked(paths: tuple[str, ...], kubeconfig: ChosenContext, gates: Gates | None) -> Asked:
-    if paths:
-        cluster, source, namespace = read(paths), ", ".join(paths), "default"
-    else:
+    """Files, or a running cluster; both together when a cluster is named beside files."""
+    written = read(paths) if paths else Cluster()
+    if not paths or kubeconfig.is_named:
         config = kubeconfig.load()
-        cluster, source, namespace = live(config), config.source, config.namespace
+        cluster, source, namespace = live(config), ", ".join((config.source, *paths)), config.namespace
+        cluster.items += written.items
+        cluster.problems += written.problems
+        cluster.skipped += written.skipped
+    else:
+        cluster, source, namespace = written, ", ".join(paths), "default"
     assumptions = tuple(_assumptions(cluster, gates))
     return Asked(cluster, gates or cluster.gates or NONE_ON, source, assumptions, namespace)
 
