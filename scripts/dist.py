@@ -31,7 +31,8 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.iterdir():
         old.unlink()
-    epoch = int(os.environ.setdefault("SOURCE_DATE_EPOCH", _commit_time()))
+    epoch = int(os.environ.get("SOURCE_DATE_EPOCH") or _commit_time())
+    os.environ["SOURCE_DATE_EPOCH"] = str(epoch)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     name, version = project["name"], project["version"]
     for builder in (SdistBuilder, WheelBuilder):
