@@ -116,6 +116,17 @@ async def lists(site: Site) -> None:
     await unread(site, PODS, 100)
 
 
+@attack("1,000 watches with 200 requirements, 300 changes", by="viewer", command=ALONE, answers=(200, 429))
+async def particular(site: Site) -> None:
+    wanted = ",".join(f"!absent-{number}" for number in range(200))
+    async with raw(site, 1_000) as connections:
+        for connection in connections:
+            connection.writer.write(request(site, "GET", f"{CONFIG_MAPS}?watch=1&labelSelector={wanted}"))
+        for status in await asyncio.gather(*(connection.status() for connection in connections)):
+            site.answers[status] += 1
+        await site.fill(CONFIG_MAPS, [{"metadata": {"name": f"changed-{number}"}} for number in range(300)])
+
+
 @attack("800 connections that write", by="editor", command=ALONE, answers=(201, 429), keeps=True)
 async def writers(site: Site) -> None:
     end = time.monotonic() + 10

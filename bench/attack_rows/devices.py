@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from attack_rows.expressions import CREATED, PODS, SHARE, bound, numbers, pod
+from attack_rows.expressions import CREATED, numbers
 from attack_rows.frame import Site, attack
+from attack_rows.honest import PODS, compare, pod
 
 GROUP = "/apis/resource.k8s.io/v1"
 CLAIMS = f"{GROUP}/namespaces/default/resourceclaims"
@@ -43,7 +44,7 @@ async def devices(site: Site) -> None:
     """Every node has devices, of which no two are alike, though some are of one model."""
     await site.fill(f"{GROUP}/deviceclasses", [{"metadata": {"name": "gpu"}, "spec": {}}])
     slices = []
-    for node in range(NODES):
+    for node in range(1, NODES + 1):
         attributes = [{"serial": {"int": node * DEVICES + at}, "model": {"int": at % MODELS}} for at in range(DEVICES)]
         listed = [{"name": f"gpu-{at}", "attributes": each} for at, each in enumerate(attributes)]
         pool = {"name": f"node-{node}", "generation": 1, "resourceSliceCount": 1}
@@ -67,8 +68,10 @@ async def many_selectors(site: Site) -> None:
     keeps=True,
 )
 async def costly_selectors(site: Site) -> None:
-    costs = [map(costly, range(number * SELECTORS, (number + 1) * SELECTORS)) for number in range(EXPENSIVE)]
-    await beside(site, [claim(f"x-{number}", request("gpu", 1, each)) for number, each in enumerate(costs)])
+    def make(number: int) -> dict[str, Any]:
+        return request("gpu", 1, map(costly, range(number * SELECTORS, (number + 1) * SELECTORS)))
+
+    await beside(site, make)
 
 
 @attack(
@@ -82,17 +85,14 @@ async def costly_selectors(site: Site) -> None:
 async def long_searches(site: Site) -> None:
     """One more device is asked for than there are models, so that everything is tried."""
     distinct = [{"distinctAttribute": f"{DRIVER}/model"}]
-    wanted = [request("gpu", MODELS + 1, [f"true || {number} > 0"]) for number in range(EXPENSIVE)]
-    await beside(site, [claim(f"x-{number}", each, constraints=distinct) for number, each in enumerate(wanted)])
+    await beside(site, lambda number: request("gpu", MODELS + 1, [f"true || {number} > 0"]), constraints=distinct)
 
 
-async def beside(site: Site, claims: list[dict[str, Any]]) -> None:
-    """Bind honest pods with and without the pods of an attack."""
-    await bound(site, "warm")
-    usual = max([await bound(site, f"before-{each}") for each in range(2)])
-    for body in claims:
-        await use(site, body)
-    rate = max([await bound(site, f"beside-{each}") for each in range(2)])
-    site.note(f"{rate:,.0f} honest pods a second are bound, {usual:,.0f} without the attack ({rate / usual:.0%})")
-    if rate < SHARE * usual:
-        site.miss(f"honest pods are bound at less than {SHARE:.0%} of the usual rate")
+async def beside(site: Site, make: Callable[[int], dict[str, Any]], **more: Any) -> None:
+    """Bind honest pods with and without pods whose claims have these requests."""
+
+    async def attack(turn: int) -> None:
+        for number in range(turn * EXPENSIVE, (turn + 1) * EXPENSIVE):
+            await use(site, claim(f"x-{number}", make(number), **more))
+
+    await compare(site, attack)

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from typing import Any
 
 from attack_rows.frame import Site, attack
+from attack_rows.honest import PODS, compare, pod
 
-PODS = "/api/v1/namespaces/{}/pods"
 CREATED = (201,)
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 HOSTNAME = "node.labels['kubernetes.io/hostname']"
-HONEST = 1000
 NODES, EXPENSIVE, EXPRESSIONS = 1000, 50, 10
-SHARE = 0.8
-"""Of the usual rate at which honest pods are bound, what must be left beside an attack."""
-
-
-def pod(name: str, **spec: Any) -> dict[str, Any]:
-    return {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "pause"}], **spec}}
 
 
 def numbers(count: int) -> str:
@@ -46,7 +37,7 @@ def required(*sources: str) -> dict[str, Any]:
 
 
 async def tainted(site: Site) -> None:
-    for number in range(3):
+    for number in (1, 2, 3):
         path = f"/api/v1/nodes/node-{number}"
         taints = {"spec": {"taints": [{"key": "a", "value": str(number), "effect": "NoExecute"}]}}
         await site.ask("PATCH", path, taints, "application/merge-patch+json", by="administrator")
@@ -83,6 +74,15 @@ async def long_expressions(site: Site) -> None:
     await site.ask("POST", PODS.format("default"), pod("x", **required(*sources)))
 
 
+@attack("100 expressions of 10 KB, errors all over", by="editor")
+async def wrong_expressions(site: Site) -> None:
+    for part in ("@", '1+"a"==1&&', "(", "unknown&&"):
+        sources = [f"{part * (10_000 // len(part))}{each}" for each in range(100)]
+        answer = await site.ask("POST", PODS.format("default"), pod("x", **required(*sources)))
+        if len(answer.text) > 1 << 20:
+            site.miss(f"an answer of {len(answer.text):,} bytes")
+
+
 @attack("DaemonSet, 10 expressions of cost 990,000, 3 nodes", by="editor", answers=CREATED, linger=5)
 async def daemons(site: Site) -> None:
     spec = pod("x", **required(*(failing(275, each) for each in range(10))))["spec"]
@@ -95,29 +95,7 @@ async def daemons(site: Site) -> None:
 @attack("pod on its node, 10 tolerations of cost 990,000", by="editor", prepare=tainted, answers=CREATED, linger=5)
 async def placed(site: Site) -> None:
     tolerations = [{"expression": over_taints(350, each)} for each in range(10)]
-    await site.ask("POST", PODS.format("default"), pod("x", tolerations=tolerations, nodeName="node-0"))
-
-
-async def bound(site: Site, prefix: str) -> float:
-    """Create honest pods and wait until all are bound: how many a second."""
-    path = PODS.format("honest")
-    start = time.monotonic()
-    waiting = iter(range(HONEST))
-    async with site.session("tenant") as session:
-
-        async def create() -> None:
-            for number in waiting:
-                async with session.post(path, json=pod(f"{prefix}-{number}")) as answer:
-                    assert answer.status == 201, await answer.text()
-
-        await asyncio.gather(*(create() for _ in range(8)))
-        left = {"fieldSelector": "spec.nodeName=", "limit": "1"}
-        while time.monotonic() - start < 60:
-            async with session.get(path, params=left) as answer:
-                if not (await answer.json())["items"]:
-                    break
-            await asyncio.sleep(0.02)
-    return HONEST / (time.monotonic() - start)
+    await site.ask("POST", PODS.format("default"), pod("x", tolerations=tolerations, nodeName="node-1"))
 
 
 @attack(
@@ -128,13 +106,10 @@ async def bound(site: Site, prefix: str) -> float:
     keeps=True,
 )
 async def within_the_bound(site: Site) -> None:
-    await bound(site, "warm")
-    usual = max([await bound(site, f"before-{each}") for each in range(2)])
-    for number in range(EXPENSIVE):
-        make = failing if number % 2 else over_nodes
-        sources = [make(275 if number % 2 else 375, number * EXPRESSIONS + each) for each in range(EXPRESSIONS)]
-        await site.ask("POST", PODS.format("default"), pod(f"x-{number}", **required(*sources)))
-    beside = max([await bound(site, f"beside-{each}") for each in range(2)])
-    site.note(f"{beside:,.0f} honest pods a second are bound, {usual:,.0f} without the attack ({beside / usual:.0%})")
-    if beside < SHARE * usual:
-        site.miss(f"honest pods are bound at less than {SHARE:.0%} of the usual rate")
+    async def attack(turn: int) -> None:
+        for number in range(EXPENSIVE):
+            make, first = failing if number % 2 else over_nodes, (turn * EXPENSIVE + number) * EXPRESSIONS
+            sources = [make(275 if number % 2 else 375, first + each) for each in range(EXPRESSIONS)]
+            await site.ask("POST", PODS.format("default"), pod(f"x-{number}", **required(*sources)))
+
+    await compare(site, attack)

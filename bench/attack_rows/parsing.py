@@ -141,7 +141,7 @@ async def exabytes(site: Site) -> None:
     requests = {"cpu": "1E", "memory": "999E", "ephemeral-storage": "99999999E"}
     for number in range(20):
         container = {**CONTAINERS[0], "resources": {"requests": requests}}
-        spec = {"containers": [container], "nodeName": f"node-{number % 3}"}
+        spec = {"containers": [container], "nodeName": f"node-{number % 3 + 1}"}
         await site.ask("POST", f"/api/v1{DEFAULT}/pods", {"metadata": {"name": f"x{number}"}, "spec": spec})
 
 
@@ -168,3 +168,39 @@ async def node_ports(site: Site) -> None:
     ports = [{"name": f"p{number}", "port": number} for number in range(1, 9_001)]
     body = {"metadata": {"name": "x"}, "spec": {"type": "NodePort", "ports": ports}}
     await site.ask("POST", f"/api/v1{DEFAULT}/services", body)
+
+
+@attack("40 patches at once of an object of 1.3 MB", by="editor", answers=(200, 201, 409, 429), keeps=True)
+async def patches(site: Site) -> None:
+    path = f"/api/v1{DEFAULT}/configmaps"
+    await site.ask("POST", path, {"metadata": {"name": "x"}, "data": {f"k{n}": "v" * 20 for n in range(30_000)}})
+    bodies = [{"data": {f"k{number}": "changed"}} for number in range(40)]
+    merge = "application/strategic-merge-patch+json"
+    await asyncio.gather(*(site.ask("PATCH", f"{path}/x", body, merge) for body in bodies))
+
+
+@attack("indexed Job, 20 success rules of 64 KB", by="editor", answers=CREATED)
+async def success_rules(site: Site) -> None:
+    indexes = ",".join(str(number * 2) for number in range(11_000))
+    spec = {
+        "completionMode": "Indexed",
+        "completions": 100_000,
+        "parallelism": 1,
+        "successPolicy": {"rules": [{"succeededIndexes": indexes, "succeededCount": 1}] * 20},
+        "template": {"spec": {"containers": CONTAINERS, "restartPolicy": "Never"}},
+    }
+    await site.ask("POST", f"/apis/batch/v1{DEFAULT}/jobs", {"metadata": {"name": "x"}, "spec": spec})
+
+
+@attack("10 pods of 2,000 containers", by="editor", answers=CREATED, linger=5, keeps=True)
+async def many_containers(site: Site) -> None:
+    containers = [{"name": f"c{number}", "image": f"image-{number}"} for number in range(2000)]
+    for number in range(10):
+        body = {"metadata": {"name": f"x-{number}"}, "spec": {"containers": containers}}
+        await site.ask("POST", f"/api/v1{DEFAULT}/pods", body)
+
+
+@attack("ConfigMap with 6,000 owners that are gone", by="editor", answers=CREATED)
+async def many_owners(site: Site) -> None:
+    owners = [{"apiVersion": "v1", "kind": "Secret", "name": f"o{each}", "uid": f"u{each}"} for each in range(6000)]
+    await site.ask("POST", f"/api/v1{DEFAULT}/configmaps", {"metadata": {"name": "x", "ownerReferences": owners}})

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from attack_rows.expressions import CREATED, PODS, REQUIRED, pod
+from attack_rows.expressions import CREATED, REQUIRED
 from attack_rows.frame import Site, attack
+from attack_rows.honest import PODS, pod
 
 UP = ("up", "--nodes", "200")
 
@@ -41,6 +42,42 @@ async def label_keys(site: Site) -> None:
         )
 
     await three(site, make)
+
+
+@attack("pods with 20,000 labels in their nodeSelector", by="editor", command=UP, answers=CREATED, linger=5)
+async def node_selectors(site: Site) -> None:
+    await three(site, lambda number: pod(f"x-{number}", nodeSelector={f"k-{number}-{n}": "v" for n in range(20_000)}))
+
+
+@attack("pods with 8,000 host ports", by="editor", command=UP, answers=CREATED, linger=5)
+async def host_ports(site: Site) -> None:
+    """Each pod is placed beside the others."""
+
+    def make(number: int) -> dict[str, Any]:
+        body = pod(f"x-{number}", nodeSelector={"kubernetes.io/hostname": "node-1"})
+        ports = range(8000 * number + 1, 8000 * (number + 1))
+        body["spec"]["containers"][0]["ports"] = [{"containerPort": each, "hostPort": each} for each in ports]
+        return body
+
+    await three(site, make)
+
+
+@attack("pods with 2,500 ephemeral volumes", by="editor", answers=CREATED, linger=15, keeps=True)
+async def ephemeral_volumes(site: Site) -> None:
+    """The pod is tried again for each claim that is made for it."""
+    claim = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
+    volumes = [{"name": f"v-{each}", "ephemeral": {"volumeClaimTemplate": claim}} for each in range(2500)]
+    for number in range(2):
+        await site.ask("POST", PODS.format("default"), pod(f"x-{number}", volumes=volumes))
+
+
+@attack("3 budgets with 10,000 requirements, 2,000 pods", by="editor", command=UP, prepare=crowd, answers=CREATED)
+async def budgets(site: Site) -> None:
+    path = "/apis/policy/v1/namespaces/honest/poddisruptionbudgets"
+    for number in range(3):
+        absent = [{"key": f"k-{number}-{each}", "operator": "DoesNotExist"} for each in range(10_000)]
+        spec = {"minAvailable": 1, "selector": {"matchExpressions": absent}}
+        await site.ask("POST", path, {"metadata": {"name": f"x-{number}"}, "spec": spec}, by="tenant")
 
 
 def far(number: int, count: int) -> dict[str, Any]:

@@ -24,6 +24,7 @@ _MOST = 40
 _OURS = {*NAMES, *(obj["metadata"]["name"] for several in VALID.values() for obj in several)}
 _OTHERS = {"bound", "editor", "viewer", "namespace-admin", "default", "kube-root-ca.crt", "kubernetes"}
 """What a namespace has before the run."""
+_EVENT = next(kind for kind in KINDS if kind.api_version == "v1" and kind.kind == "Event")
 _FINE = (200, 201, 202, 404, 409)
 """Controllers change and delete objects at any time."""
 
@@ -37,7 +38,7 @@ async def unusable(site: Site) -> list[str]:
         for kind in KINDS:
             for obj in (await _ours(session, kind))[:_MOST]:
                 problems += await _try(session, kind, obj)
-        return problems + await _delete_all(session)
+        return [*problems, *await _delete_all(session), *await _delete_events(session)]
 
 
 async def _ask(session: Session, method: str, path: str, body: Data | None = None, media_type: str = JSON) -> Told:
@@ -97,6 +98,12 @@ async def _delete_all(session: Session) -> list[str]:
         for kind, obj in objects:
             problems |= dict.fromkeys([problem async for problem in _delete(session, kind, obj)])
     return [*problems, f"not gone after {PATIENCE:.0f} s: {', '.join(left[:10])}"]
+
+
+async def _delete_events(session: Session) -> list[str]:
+    """Delete what controllers and kubelets said, which the server would keep for an hour."""
+    told = {space: await _ask(session, "DELETE", collection(_EVENT, "", space)) for space in (NAMESPACE, NARROW)}
+    return [f"DELETE events of {space}: {each}" for space, each in told.items() if each.status not in _FINE]
 
 
 async def _delete(session: Session, kind: Kind, obj: Data) -> AsyncIterator[str]:

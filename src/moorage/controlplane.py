@@ -65,11 +65,11 @@ class Settings:
     audit: AuditSettings | None = None
 
 
-async def furnish(client: Client, nodes: int) -> None:
+async def furnish(client: Client, nodes: int, clock: Clock | None = None) -> None:
     """Create what people expect to find in a new cluster: hollow nodes and a default storage class."""
     with suppress(Exists):
         await client.create(_STORAGE_CLASS, _STANDARD)
-    await ensure_nodes(client, nodes)
+    await ensure_nodes(client, nodes, clock)
 
 
 class ControlPlane:
@@ -112,7 +112,7 @@ class ControlPlane:
                 await controllers.run()
 
         try:
-            await furnish(server.client("moorage"), settings.nodes)
+            await furnish(server.client("moorage"), settings.nodes, settings.clock)
         except Unavailable as error:
             _LOG.warning("Not all hollow nodes are created", err=error)
         # Nobody else can have this data directory: a lease of the same name is left from a process that was killed.

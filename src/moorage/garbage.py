@@ -5,7 +5,10 @@ from __future__ import annotations
 import ctypes
 import gc
 
-_ALLOCATIONS = 50_000
+_ALLOCATIONS, _YOUNG, _OLD = 5_000, 10, 2_000
+"""After how many new objects the newest are looked at, after how many such looks those of all of these, and after how
+many of those everything: none but the last, after a hundred million, looks at more than 60,000 objects, for the event
+loop stands still meanwhile."""
 
 
 def collect_seldom() -> None:
@@ -16,7 +19,12 @@ def collect_seldom() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(_ALLOCATIONS, 20, 100)
+    raise_thresholds()
+
+
+def raise_thresholds() -> None:
+    """Run garbage collection less often."""
+    gc.set_threshold(_ALLOCATIONS, _YOUNG, _OLD)
 
 
 def give_back() -> None:

@@ -188,3 +188,60 @@ def test_equal_selectors_are_compiled_once() -> None:
 def test_any_text_is_a_selector_or_an_error(text: Any) -> None:
     with suppress(SelectorError):
         assert labels.parse(text).matches({}) in (True, False)
+
+
+KEYS, VALUES = st.sampled_from("abc"), st.sampled_from(("x", "y", "5", ""))
+ONE_VALUE, SOME_VALUES = st.tuples(VALUES), st.lists(VALUES, min_size=1, max_size=3, unique=True).map(tuple)
+REQUIREMENTS = st.lists(
+    st.builds(Requirement, KEYS, st.sampled_from(("=", "==", "!=")), ONE_VALUE)
+    | st.builds(Requirement, KEYS, st.sampled_from(("in", "notin")), SOME_VALUES)
+    | st.builds(Requirement, KEYS, st.sampled_from(("exists", "!")))
+    | st.builds(Requirement, KEYS, st.sampled_from((">", "<")), st.just(("4",))),
+    max_size=6,
+)
+
+
+@given(REQUIREMENTS, st.dictionaries(KEYS, VALUES))
+def test_many_requirements_mean_what_each_of_them_means(requirements: list[Requirement], held: dict[str, str]) -> None:
+    absent = [Requirement(f"absent-{number}", "!") for number in range(20)]
+    each = [labels.LabelMatcher([requirement]).matches(held) for requirement in requirements]
+    assert labels.LabelMatcher([*requirements, *absent]).matches(held) is all(each)
+
+
+class CountingLabels(dict[str, str]):
+    """Counts how often it is asked for a label."""
+
+    asked = 0
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.asked += 1
+        return super().get(key, default)
+
+    def __contains__(self, key: object) -> bool:
+        self.asked += 1
+        return super().__contains__(key)
+
+
+def test_of_many_requirements_only_those_about_its_labels_are_compared_with_an_object() -> None:
+    absent = tuple(LabelSelectorRequirement(f"k-{number}", "DoesNotExist") for number in range(10_000))
+    matcher = labels.selector_of(LabelSelector(match_expressions=absent))
+    held = CountingLabels(app="web", tier="front")
+    assert matcher.matches(held)
+    assert held.asked < 10
+    assert not matcher.matches({"app": "web", "k-9999": ""})
+
+
+def test_a_large_selector_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[LabelSelector] = []
+    compile_ = labels.from_struct
+
+    def counting(selector: LabelSelector | None) -> labels.LabelMatcher:
+        assert selector is not None
+        compiled.append(selector)
+        return compile_(selector)
+
+    monkeypatch.setattr(labels, "from_struct", counting)
+    absent = tuple(LabelSelectorRequirement(f"once-{number}", "DoesNotExist") for number in range(1_000))
+    selector = LabelSelector(match_expressions=absent)
+    assert labels.selector_of(selector) is labels.selector_of(selector)
+    assert len(compiled) == 1

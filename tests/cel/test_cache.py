@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import gc
 import threading
 import traceback
 from typing import Any
+from weakref import ref
 
 import pytest
 
-from moorage.cel import cache as module
 from moorage.cel.cache import Counters, ProgramCache
 from moorage.cel.env import Env
 from moorage.cel.errors import CompileError
@@ -57,19 +58,39 @@ def test_the_least_recently_used_makes_room() -> None:
     assert len(cache) == 2
 
 
-def test_long_expressions_make_room_for_each_other_before_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_BYTES", 3200)
+def test_large_programs_make_room_for_each_other_before_there_are_many() -> None:
     env = CountingEnv()
-    cache = ProgramCache(env, 100)
-    texts = [f"{number} > {'1' * 10}{' ' * 170}" for number in range(60)]
+    cache = ProgramCache(env, 100, most_bytes=1 << 20)
+    texts = [f"[{','.join(['[]'] * 100)}].size() > {number}" for number in range(60)]
     for text in texts:
         cache.compile(text)
-    assert len(cache) < 20
+        assert cache.bytes <= 1 << 20
+    assert 10 < len(cache) < 30
     assert texts[-1] in cache
     assert texts[0] not in cache
-    cache.compile("1 > 0" + " " * 3200)
-    assert len(env.compiled) == 61
-    assert texts[-1] in cache, "one that is very long is not kept"
+    huge = f"[{','.join(['[]'] * 3000)}].size() > 0"
+    assert cache.compile(huge) is cache.compile(huge), "even the largest is kept: somebody waits for it"
+
+
+def test_errors_count_by_how_much_is_wrong() -> None:
+    cache = ProgramCache(Env(), 100, most_bytes=1 << 20)
+    for number in range(100):
+        with pytest.raises(CompileError):
+            cache.compile(" + ".join(f"x{number}{each}" for each in range(200)))
+    assert cache.bytes <= 1 << 20
+    assert len(cache) < 30
+
+
+def test_a_program_that_made_room_is_freed_without_a_collection_of_garbage() -> None:
+    cache = ProgramCache(environment(), 1)
+    gc.disable()
+    try:
+        program = ref(cache.compile("[1, 2].all(a, a > 0 && [3].exists(b, b > a)) && taint.key == 'a'"))
+        function = ref(program().evaluate)  # type: ignore[union-attr]
+        cache.compile("true")
+        assert (program(), function()) == (None, None)
+    finally:
+        gc.enable()
 
 
 def test_concurrent_first_use_compiles_once() -> None:

@@ -28,5 +28,11 @@ def test_no_more_than_a_hundred_are_shown() -> None:
     assert lines[-1] == "30 more errors were truncated"
 
 
+def test_of_errors_in_a_long_line_only_the_first_are_shown_with_it() -> None:
+    text = str(CompileError(Source("a" * 10_000), [Issue(number, "bad") for number in range(130)]))
+    assert len(text) < 30_000
+    assert text.endswith("129 more errors were truncated")
+
+
 def test_a_byte_that_is_not_utf_8_is_read_as_go_reads_it() -> None:
     assert Source(b"'\xff'".decode("utf-8", "surrogateescape")).text.startswith("'\ufffd")

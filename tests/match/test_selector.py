@@ -347,3 +347,10 @@ def test_a_condition_says_which_gate_it_waits_for() -> None:
     gates = [condition.gate for condition in select(term(WEST, NEW, cel=(known.ALWAYS,)), gates=NONE_ON).conditions]
     assert gates == [None, Gate.SEMVER, Gate.CEL]
     assert [condition.gate for condition in select(term(WEST, NEW, cel=(known.ALWAYS,))).conditions] == [None] * 3
+
+
+def test_the_keys_of_very_many_conditions_are_collected_in_one_go() -> None:
+    spec = PodSpec(node_selector={f"k-{number}": "v" for number in range(100_000)})
+    keys = compile_pod_selector(spec, ALL_ON).keys
+    assert keys is not None
+    assert len(keys) == 100_000

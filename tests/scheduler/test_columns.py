@@ -20,6 +20,7 @@ from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.api.requests import amounts, host_ports
 from moorage.features import ALL_ON, Gate, Gates
+from moorage.match.deferral import INLINE_COST, NotReady, deferring
 from moorage.scheduler.cycle import Placement
 from moorage.scheduler.decisions import REJECTED, Decisions
 from moorage.scheduler.table.columns import Answers, Column
@@ -368,7 +369,9 @@ def check_table(table: NodeTable, truth: Reference) -> None:
             expected = len(there) if resource == "pods" else sums[resource]
             assert table.requested[line, row] == expected
             assert table.allocatable[line, row] == amounts(bare.status.allocatable).get(resource, 0)
-        assert set(table.ports.get(row, {})) == {port for each in there for port in host_ports(each.spec)}
+        taken = {taken for each in there for port in host_ports(each.spec) for taken in port.taken}
+        assert set(table.ports.get(row, {})) == taken
+        assert {port for port, rows in table.port_rows.items() if row in rows} == taken
         assert table.taints.value(row) == bare.spec.taints
     free = [row for row in range(table.size) if row not in table.rows.values()]
     assert not table.requested[:, free].any()
@@ -429,6 +432,22 @@ def test_a_value_is_asked_about_once_however_many_rows_have_it() -> None:
     column.set(0, "dddd")
     assert answers[np.array([0, 1], np.intp)].tolist() == [4, 2]
     assert calls == ["", "a", "bb", "ccc", "dddd"]
+
+
+def test_a_value_of_many_parts_is_not_asked_about_on_the_event_loop() -> None:
+    column: Column[tuple[str, ...]] = Column(2, ())
+    column.set(0, ("a",) * 100)
+    column.set(1, ("a",) * 300)
+    asked: list[int] = []
+
+    def ask(value: tuple[str, ...]) -> int:
+        asked.append(len(value))
+        return 1
+
+    answers = Answers(column, ask, np.int64, INLINE_COST // 200, len)
+    with deferring(), pytest.raises(NotReady):
+        answers[ALL]
+    assert asked == [0, 100]
 
 
 def test_a_selector_over_so_many_labels_that_their_combinations_cannot_be_numbered() -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from moorage.api.decode import convert
 from moorage.api.pod import Pod, PodDisruptionBudget
-from moorage.scheduler.plugins.defaultpreemption import DefaultPreemption, PreemptionCandidate
+from moorage.scheduler.plugins.defaultpreemption import DefaultPreemption
+from moorage.scheduler.pods.victims import PreemptionCandidate
 from tests.scheduler.profile_on_table import MINE, ProfileOnTable, configured, node, pod
 
 Data = dict[str, Any]
@@ -64,7 +65,7 @@ class Scene:
     def _candidates(self, given: Pod) -> list[PreemptionCandidate]:
         cycle = self.engine.cycle(given)
         before = self.engine.table.requested.copy()
-        rows = [row for row in range(self.engine.table.size) if self.engine.table.alive[row]]
+        rows = self.engine.table.alive.nonzero()[0]
         found, _ = self.plugin.candidates(cycle, rows)
         assert (self.engine.table.requested == before).all()
         return found
@@ -240,3 +241,15 @@ def test_room_for_nominated_pods_is_not_free() -> None:
     assert here.candidates(sized("high", "large")) == {}
     assert here.candidates(sized("high", "medium")) == {"node1": ({"p1", "p2"}, 0)}
     assert here.candidates(sized("highest", "large")) == {"node1": ({"p1"}, 0)}
+
+
+def test_a_resource_that_comes_to_a_node_counts_beside_nominated_pods() -> None:
+    here = Scene("")
+    here.engine.handle.nominations.nominate(here.engine.info(sized("high", "small", "first")), "node1")
+
+    def asking() -> Pod:
+        return pod({"example.com/gpu": "1"}, priority=0)
+
+    assert not here.engine.place(asking()).node
+    here.engine.table.set_node(node("node1", {"hostname": "node1"}, room={**NODE, "example.com/gpu": "1"}))
+    assert here.engine.place(asking()).node == "node1"

@@ -11,10 +11,11 @@ import pytest
 
 from moorage.match import expressions
 from moorage.match.verdict import Verdict
-from moorage.scheduler import scheduler
-from moorage.scheduler.pods import counts
+from moorage.scheduler import preparing, scheduler
+from moorage.scheduler.pods import counts, victimsearch
 from moorage.scheduler.preparing import Preparing
 from moorage.scheduler.queue import Queue, Queued
+from tests.plane import create, eventually, read_all
 from tests.scheduler.stage import stage
 
 NUMBERS = ",".join(map(str, range(200)))
@@ -120,3 +121,44 @@ async def test_a_pod_that_takes_long_to_be_prepared_lets_others_pass_and_is_plac
         for number in range(3):
             assert await here.node_of(f"expensive-{number}") == "east"
     assert joined == ["expensive-0"], "what was counted is kept"
+
+
+@pytest.mark.parametrize("affinity", [False, True], ids=["by sums", "by trial"])
+async def test_a_long_search_for_victims_lets_others_pass_and_finds_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, affinity: bool
+) -> None:
+    monkeypatch.setattr(scheduler, "SEARCH_STEPS", 0)
+    monkeypatch.setattr(victimsearch, "ROWS_A_STEP", 1)
+    monkeypatch.setattr(preparing, "SLICE_SECONDS", 0.0)
+    searched: list[str] = []
+    go_on = Preparing.go_on
+
+    def noted(self: Preparing, entry: Queued, steps: Iterator[None]) -> None:
+        searched.append(entry.info.key[1])
+        go_on(self, entry, steps)
+
+    monkeypatch.setattr(Preparing, "go_on", noted)
+    async with stage(tmp_path) as here:
+        data = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}}
+        await create(here.client, {**data, "value": 1000})
+        for number in range(20):
+            await here.node(f"node-{number}", cpu="1", labels={"kubernetes.io/hostname": f"node-{number}"})
+            await here.pod(f"low-{number}", requests={"cpu": "900m"})
+        for number in range(20):
+            await here.node_of(f"low-{number}")
+        term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "high"}}}
+        apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        more: dict[str, Any] = {"affinity": apart} if affinity else {}
+        await here.pod("high", requests={"cpu": "900m"}, priorityClassName="high", labels={"app": "high"}, **more)
+        await here.pod("small", requests={"cpu": "50m"})
+        await here.node_of("small")
+
+        async def leaving() -> list[str]:
+            pods = await read_all(here.client, "Pod")
+            return [each["metadata"]["name"] for each in pods if "deletionTimestamp" in each["metadata"]]
+
+        (victim,) = await eventually(leaving)
+        node = await here.node_of(victim)
+        await here.delete(victim)
+        assert await here.node_of("high") == node
+    assert set(searched) == {"high"}

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from moorage.store.etcd import EtcdStore
-from moorage.store.members import RANGE, Members, Method
+from moorage.store.members import Members, Method
 from moorage.store.protocol import StoreUnavailable
 from moorage.store.sharedreads import SharedReads
 from tests.store.backends import value
@@ -103,13 +103,15 @@ async def test_a_burst_of_reads_is_few_calls_of_etcd(etcd: Cluster, root: str, m
 
     async def counted(members: Members, method: Method[object, object], request: object) -> object:
         nonlocal calls
-        calls += method is RANGE
+        calls += 1
         return await read(members, method, request)
 
     monkeypatch.setattr(Members, "read", counted)
     items = await asyncio.gather(*(store.get(f"{root}a") for _ in range(200)))
     pages = await asyncio.gather(*(store.list(root) for _ in range(200)))
-    assert calls == 4
+    together = await asyncio.gather(*(store.read_each([root, f"{root}none"]) for _ in range(200)))
+    assert calls == 6
+    assert {tuple(map(len, found)) for found in together} == {(1, 0)}
     assert {item.value for item in items if item} == {value("a")}
     assert {len(page.items) for page in pages} == {1}
     await store.close()

@@ -4,8 +4,15 @@ from typing import Any
 
 import pytest
 
+from moorage.api import kinds
+from moorage.cel.cache import ProgramCache
+from moorage.cel.environments import NODE_ENV
 from moorage.features import ALL_ON, NONE_ON
+from moorage.match import expressions
 from moorage.match.expressions import NodeExpression, TaintExpression, cache_counters
+from moorage.registry.judge import judge
+from moorage.registry.state import State
+from moorage.registry.table import strategy_of
 from tests import known_expressions as known
 from tests.validation.test_admission import (
     TEMPLATES,
@@ -86,6 +93,32 @@ def test_nothing_is_compiled_when_there_are_too_many() -> None:
     pod = item("Pod", tolerating(*({"expression": f"taint.key == 'never-{number}'"} for number in range(6000))))
     assert refused(pod, ALL_ON) == ["spec: Forbidden: 6000 expressions, which is more than the limit of 100"]
     assert cache_counters() == before
+
+
+def test_after_ten_that_are_invalid_no_more_are_compiled() -> None:
+    before = cache_counters()["toleration"].misses
+    pod = item("Pod", tolerating(*({"expression": f"taint.wrong-{number}"} for number in range(100))))
+    errors = refused(pod, ALL_ON)
+    assert len(errors) == 11
+    assert errors[-1] == "spec: Forbidden: 10 expressions are invalid, and no further ones were checked"
+    assert cache_counters()["toleration"].misses == before + 10
+
+
+def test_no_more_are_compiled_to_warn_the_author_of_what_is_refused() -> None:
+    before = cache_counters()["node_selector"].misses
+    spec = {"containers": [], **requiring(elements(*(f"node.unwarned-{number}" for number in range(100))))}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", "namespace": "default"}, "spec": spec}
+    errors, warned = judge(strategy_of(kinds.row("v1", "Pod")), pod, None, State(), ALL_ON)
+    assert (len(errors) > 10, warned) == (True, [])
+    assert cache_counters()["node_selector"].misses == before + 10
+
+
+def test_each_expression_is_compiled_once_though_not_all_programs_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = ProgramCache(NODE_ENV, most_bytes=1 << 16)
+    monkeypatch.setattr(expressions, "load_engine", lambda: (cache, cache))
+    sources = [f"{' && '.join(['true'] * 20)} && {number} >= 0" for number in range(100)]
+    assert refused(item("Pod", requiring(elements(*sources))), ALL_ON) == []
+    assert (len(cache) < 50, cache.counters.misses) == (True, 100)
 
 
 def test_other_errors_are_reported_beside_too_many_expressions() -> None:

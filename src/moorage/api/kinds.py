@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
+
+from msgspec.structs import replace
 
 from moorage.api import cluster, node, pod, quota, resource, resourceversions, volume, workload
 from moorage.api.meta import Data, Object, ObjectMeta
@@ -67,20 +69,29 @@ class Kind:
         """The metadata beside the pod specification inside of an object of this kind: those of its pods."""
         return _POD_METADATA[self.pod_spec](item) if self.pod_spec else None
 
+    def with_pod_spec(self, item: Object, spec: PodSpec) -> Object:
+        """An object of this kind with another pod specification."""
+        return cast(Object, _with(item, _POD_SPEC_PATHS[self.pod_spec], spec))
+
+
+def _with(holder: Any, path: tuple[str, ...], value: object) -> Any:
+    first, *rest = path
+    return replace(holder, **{first: _with(getattr(holder, first), tuple(rest), value) if rest else value})
+
 
 _TEMPLATE = "spec.template.spec"
 _CRON_TEMPLATE = "spec.jobTemplate.spec.template.spec"
+_POD_SPEC_PATHS = {
+    "spec": ("spec",),
+    "template.spec": ("template", "spec"),
+    _TEMPLATE: ("spec", "template", "spec"),
+    _CRON_TEMPLATE: ("spec", "job_template", "spec", "template", "spec"),
+}
 _POD_SPECS: dict[str, Callable[[Object], PodSpec]] = {
-    "spec": attrgetter("spec"),
-    "template.spec": attrgetter("template.spec"),
-    _TEMPLATE: attrgetter("spec.template.spec"),
-    _CRON_TEMPLATE: attrgetter("spec.job_template.spec.template.spec"),
+    name: attrgetter(".".join(path)) for name, path in _POD_SPEC_PATHS.items()
 }
 _POD_METADATA: dict[str, Callable[[Object], ObjectMeta]] = {
-    "spec": attrgetter("metadata"),
-    "template.spec": attrgetter("template.metadata"),
-    _TEMPLATE: attrgetter("spec.template.metadata"),
-    _CRON_TEMPLATE: attrgetter("spec.job_template.spec.template.metadata"),
+    name: attrgetter(".".join((*path[:-1], "metadata"))) for name, path in _POD_SPEC_PATHS.items()
 }
 _OLDER_DEVICES: dict[str, Any] = {
     "older_versions": resourceversions.OLDER_VERSIONS,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from threading import Lock
 from typing import NamedTuple
 
 import msgspec
 
 from moorage.api.meta import Data, LabelSelector
-from moorage.bounded import remember_short
+from moorage.bounded import Bounded, remember_short
 from moorage.gotext import quote
 from moorage.names import label_key_errors, label_value_errors, lenient_int64
 
@@ -43,14 +44,20 @@ class LabelMatcher:
 
     def __init__(self, requirements: Iterable[Requirement]) -> None:
         self.requirements = tuple(sorted(requirements, key=lambda requirement: requirement.key))
-        self.matches: Test = _all(list(map(_test, self.requirements)))
+        self.matches: Test = _all(self.requirements)
         """Whether an object with these labels is selected."""
 
     def __str__(self) -> str:
         return ",".join(map(str, self.requirements))
 
 
-def _all(tests: list[Test]) -> Test:
+_FEW = 8
+
+
+def _all(requirements: Sequence[Requirement]) -> Test:
+    if len(requirements) > _FEW:
+        return _Rules(requirements).match
+    tests = list(map(_test, requirements))
     if not tests:
         return lambda _: True
     if len(tests) == 1:
@@ -59,6 +66,39 @@ def _all(tests: list[Test]) -> Test:
         first, second = tests
         return lambda labels: first(labels) and second(labels)
     return lambda labels: all(test(labels) for test in tests)
+
+
+class _Rules:
+    """Many requirements, by the label that they are about: as few are looked at as an object has labels."""
+
+    def __init__(self, requirements: Iterable[Requirement]) -> None:
+        self._allowed: dict[str, frozenset[str]] = {}
+        self._excluded: dict[str, set[str]] = {}
+        self._required: set[str] = set()
+        self._others: list[Test] = []
+        for requirement in requirements:
+            self._add(requirement)
+
+    def _add(self, requirement: Requirement) -> None:
+        key, operator, values = requirement
+        if operator in ("=", "==", "in", "!"):
+            allowed = frozenset(values)
+            self._allowed[key] = self._allowed.get(key, allowed) & allowed
+        if operator in ("!=", "notin"):
+            self._excluded.setdefault(key, set()).update(values)
+        elif operator in (">", "<"):
+            self._others.append(_number_test(requirement))
+        elif operator != "!":
+            self._required.add(key)
+
+    def match(self, labels: Labels) -> bool:
+        """Whether all of them hold."""
+        if len(labels) < len(self._required) or not self._required <= labels.keys():
+            return False
+        for key, value in labels.items():
+            if (key in self._allowed and value not in self._allowed[key]) or value in self._excluded.get(key, ()):
+                return False
+        return all(test(labels) for test in self._others)
 
 
 def _test(requirement: Requirement) -> Test:
@@ -120,8 +160,39 @@ def from_struct(selector: LabelSelector | None) -> LabelMatcher:
 
 
 def selector_of(selector: LabelSelector | None) -> LabelMatcher:
-    """The same, compiled once for all objects that hold the same selector."""
-    return NOTHING if selector is None else _compiled(msgspec.json.encode(selector))
+    """The same, compiled once for all objects that hold the same selector; a large one once for each that holds it."""
+    if selector is None:
+        return NOTHING
+    size = len(selector.match_labels) + sum([1 + len(each.values) for each in selector.match_expressions])
+    return _compiled(msgspec.json.encode(selector)) if size <= _SMALL else _LARGE.of(selector, size)
+
+
+_SMALL = 16
+_LARGE_BYTES = 16 << 20
+_REQUIREMENT_BYTES = 300
+
+
+class _LargeSelectors:
+    """Selectors that take long to compile, or only to be compared as texts: known by the very object that has them."""
+
+    def __init__(self) -> None:
+        self._known: Bounded[int, tuple[LabelSelector, LabelMatcher]] = Bounded(1024, _LARGE_BYTES)
+        self._lock = Lock()
+
+    def of(self, selector: LabelSelector, size: int) -> LabelMatcher:
+        """A selector with so many conditions and values, compiled."""
+        with self._lock:
+            known = self._known.get(id(selector))
+        if known is not None and known[0] is selector:
+            return known[1]
+        matcher = from_struct(selector)
+        with self._lock:
+            most = self._known.most_bytes // 16
+            self._known.put(id(selector), (selector, matcher), min(_REQUIREMENT_BYTES * size, most))
+        return matcher
+
+
+_LARGE = _LargeSelectors()
 
 
 @remember_short(4096)

@@ -7,6 +7,8 @@ from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
+from moorage.api import kinds
+from moorage.api.meta import Object
 from moorage.api.node import NodeSelector, NodeSelectorTerm
 from moorage.api.placementrules import ways_of
 from moorage.api.pod import Affinity, NodeAffinity, PodSpec
@@ -17,6 +19,7 @@ from moorage.api.resource import (
     DeviceSubRequest,
     ExactDeviceRequest,
     ResourceClaim,
+    ResourceClaimTemplate,
 )
 from moorage.api.rules import (
     COVER,
@@ -31,7 +34,7 @@ from moorage.api.rules import (
     rules_of,
     volume_rules,
 )
-from moorage.api.volume import PersistentVolume
+from moorage.api.volume import PersistentVolume, VolumeNodeAffinity
 
 MAX_TERMS = 1024
 """How many terms the node affinity of an object and that of its rules may have together, multiplied."""
@@ -96,25 +99,71 @@ def reach_of(volume: PersistentVolume) -> NodeSelector | None:
 
 def asked_of(claim: ResourceClaim) -> DeviceClaim:
     """What a claim asks for, the tolerations in its annotations included. Raises RulesError."""
-    rules, devices = device_rules(claim.metadata.annotations), claim.spec.devices
+    return _asked(claim.spec.devices, claim.metadata.annotations)
+
+
+def meant_object(item: Object) -> Object:
+    """An object as if its rules were written into its fields: a pod or a template of pods, a volume, a claim.
+
+    Rules of a claim that cannot be read say nothing.
+    """
+    kind = kinds.of(item)
+    spec, metadata = kind.pod_spec_of(item), kind.pod_metadata_of(item)
+    if spec is not None and metadata is not None:
+        known = meaning(spec, metadata.annotations)
+        return item if known is None else kind.with_pod_spec(item, known.spec)
+    if isinstance(item, PersistentVolume) and NODE_AFFINITY in item.metadata.annotations:
+        return replace(item, spec=replace(item.spec, node_affinity=VolumeNodeAffinity(reach_of(item))))
+    try:
+        if isinstance(item, ResourceClaim) and _is_ruled(item):
+            return _meant_claim(item)
+        if isinstance(item, ResourceClaimTemplate) and DEVICE_TOLERATIONS in item.spec.metadata.annotations:
+            devices = _asked(item.spec.spec.devices, item.spec.metadata.annotations)
+            return replace(item, spec=replace(item.spec, spec=replace(item.spec.spec, devices=devices)))
+    except RulesError:
+        pass
+    return item
+
+
+def tolerations_of_result(
+    claim: ResourceClaim, result: DeviceRequestAllocationResult, *, rules_count: bool = True
+) -> TolerationList:
+    """What a claim tolerates of a device that it was given.
+
+    Of a claim with rules, or with the cover of rules that are gone, what it asks for counts: in the result is more.
+    `rules_count` is whether its namespace allows rules.
+    """
+    if not _is_ruled(claim):
+        return result.tolerations
+    try:
+        devices = asked_of(claim) if rules_count else claim.spec.devices
+    except RulesError:
+        devices = claim.spec.devices
+    ways = (way.tolerations for name, way in ways_of(devices.requests) if name == result.request)
+    return next(ways, result.tolerations)
+
+
+def _is_ruled(claim: ResourceClaim) -> bool:
+    return DEVICE_TOLERATIONS in claim.metadata.annotations or COVER in claim.metadata.annotations
+
+
+def _asked(devices: DeviceClaim, annotations: Annotations) -> DeviceClaim:
+    rules = device_rules(annotations)
     if rules is None:
         return devices
     return replace(devices, requests=tuple(_ruled_request(each, rules) for each in devices.requests))
 
 
-def tolerations_of_result(claim: ResourceClaim, result: DeviceRequestAllocationResult) -> TolerationList:
-    """What a claim tolerates of a device that it was given.
-
-    Of a claim with rules, or with the cover of rules that are gone, what it asks for counts: in the result is more.
-    """
-    if DEVICE_TOLERATIONS not in claim.metadata.annotations and COVER not in claim.metadata.annotations:
-        return result.tolerations
-    try:
-        devices = asked_of(claim)
-    except RulesError:
-        devices = claim.spec.devices
-    ways = (way.tolerations for name, way in ways_of(devices.requests) if name == result.request)
-    return next(ways, result.tolerations)
+def _meant_claim(claim: ResourceClaim) -> ResourceClaim:
+    meant_claim = replace(claim, spec=replace(claim.spec, devices=asked_of(claim)))
+    allocation = claim.status.allocation
+    if allocation is None:
+        return meant_claim
+    results = tuple(
+        replace(each, tolerations=tolerations_of_result(claim, each)) for each in allocation.devices.results
+    )
+    given = replace(allocation, devices=replace(allocation.devices, results=results))
+    return replace(meant_claim, status=replace(claim.status, allocation=given))
 
 
 def _meaning(spec: PodSpec, rules: Rules) -> Meaning:

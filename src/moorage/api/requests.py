@@ -98,14 +98,21 @@ class HostPort(NamedTuple):
     address: str
     port: int
 
-    def conflicts(self, other: HostPort) -> bool:
-        """Whether two pods that take these cannot be on one node."""
-        if (self.port, self.protocol) != (other.port, other.protocol):
-            return False
-        return self.address == other.address or _ANY_ADDRESS in (self.address, other.address)
+    @property
+    def taken(self) -> tuple[HostPort, HostPort]:
+        """What is taken of a node: the port at its address, and the port at some address."""
+        return self, self._replace(address=_SOME_ADDRESS)
+
+    @property
+    def needed(self) -> tuple[HostPort, ...]:
+        """What must not be taken of a node, so that many ports need not be compared one by one."""
+        if self.address == _ANY_ADDRESS:
+            return (self._replace(address=_SOME_ADDRESS),)
+        return self, self._replace(address=_ANY_ADDRESS)
 
 
 _ANY_ADDRESS = "0.0.0.0"
+_SOME_ADDRESS = ""
 
 
 def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:

@@ -9,6 +9,7 @@ from moorage.apiserver.access.accounttokens import ServiceAccountTokens
 from moorage.apiserver.access.authentication import Authenticator, impersonate
 from moorage.apiserver.access.rbac import Attributes, Decision, Rbac, forbidden
 from moorage.apiserver.audit.log import NOBODY, AuditLog
+from moorage.apiserver.base.offload import VERY_LARGE, in_hand
 from moorage.apiserver.base.users import ANONYMOUS, User
 from moorage.apiserver.describe.yamlanswers import in_yaml
 from moorage.apiserver.http.media import prefers_yaml
@@ -104,7 +105,7 @@ class App:
             asked = _attributes(route)
             decision = self._rbac.decide(user, asked)
             _require(decision, user, asked)
-            response = await handler_of(route, request)(self._backend, route, request)
+            response = await self._answered(route, request)
         except Exception as error:  # noqa: BLE001 - the client gets an answer, the log the rest
             response = _failure(request, error)
         except asyncio.CancelledError:
@@ -117,6 +118,13 @@ class App:
             response = await in_yaml(response)
         self._measure(route, request, response, start)
         return response
+
+    async def _answered(self, route: Route, request: Request) -> Response:
+        handler, size = handler_of(route, request), len(request.body)
+        if size < VERY_LARGE:
+            return await handler(self._backend, route, request)
+        async with in_hand(size):
+            return await handler(self._backend, route, request)
 
     def _measure(self, route: Route, request: Request, response: Response, start: float) -> None:
         """Count a request: one for objects by what was asked for, others by the first part of their path."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
-from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -27,22 +26,18 @@ class ApiServerMetrics:
         self.others: dict[str, CollectorRegistry] = {}
         """The metrics of other components in the same process."""
         labels = ("verb", "group", "version", "resource", "subresource", "scope")
-        self._requests = Counter(
-            "apiserver_request", "Requests, by what was asked and how it was answered.", (*labels, "code", "dry_run"),
-            registry=self._registry,
-        )  # fmt: skip
+        self._requests = _RequestCounter((*labels, "code", "dry_run"))
+        self._registry.register(self._requests)
         self._seconds = Histogram(
             self._registry, "apiserver_request_duration_seconds", "How long requests other than watches took.",
             _BUCKETS, *labels,
         )  # fmt: skip
         expose_gates(self._registry, gates)
         expose_process(self._registry)
-        self._count = lru_cache(maxsize=4096)(self._requests.labels)
 
     def request(self, labels: tuple[str, ...], code: int, seconds: float | None, *, dry_run: bool) -> None:
         """Count a request by verb, group, version, resource, sub-resource and scope; a watch has no duration."""
-        counter: Any = self._count(*labels, str(code), "All" if dry_run else "")
-        counter.inc()
+        self._requests.counts[labels, code, dry_run] += 1
         if seconds is not None:
             self._seconds.observe(seconds, *labels)
 
@@ -79,6 +74,23 @@ class _Together(Collector):
                         sample._replace(labels={"component": component, **sample.labels}) for sample in family.samples
                     ]
         yield from families.values()
+
+
+class _RequestCounter(Collector):
+    """How many requests there were, by what was asked and how it was answered. Only one thread counts."""
+
+    def __init__(self, labels: Sequence[str]) -> None:
+        self._labels = labels
+        self.counts: Counter[tuple[tuple[str, ...], int, bool]] = Counter()
+        """By what was asked, the code of the answer, and whether it was a dry run."""
+
+    def collect(self) -> Iterator[Metric]:
+        """The counter as it is now."""
+        text = "Requests, by what was asked and how it was answered."
+        family = CounterMetricFamily("apiserver_request", text, labels=self._labels)
+        for (asked, code, dry_run), count in list(self.counts.items()):
+            family.add_metric([*asked, str(code), "All" if dry_run else ""], count)
+        yield family
 
 
 class _FlowControlCollector(Collector):

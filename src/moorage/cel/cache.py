@@ -10,8 +10,8 @@ from moorage.cel.env import Env
 from moorage.cel.errors import CompileError
 from moorage.cel.program import Program
 
-MOST_BYTES = 2 << 20
-"""How much text the kept expressions have together: a program takes about 60 times as much as its text."""
+MOST_BYTES = 32 << 20
+"""How much memory the kept programs take together, about."""
 
 
 class Counters(NamedTuple):
@@ -25,9 +25,9 @@ class Counters(NamedTuple):
 class ProgramCache:
     """Programs of one environment by their text. An expression that does not compile is kept as its error."""
 
-    def __init__(self, env: Env, size: int = 1024) -> None:
+    def __init__(self, env: Env, size: int = 1024, most_bytes: int = MOST_BYTES) -> None:
         self._env = env
-        self._entries: Bounded[str, _Entry] = Bounded(size, MOST_BYTES)
+        self._entries: Bounded[str, _Entry] = Bounded(size, most_bytes)
         self._lock = threading.Lock()
         self._hits = self._misses = 0
 
@@ -40,12 +40,23 @@ class ProgramCache:
             else:
                 self._misses += 1
                 entry = _Entry()
-                self._entries.put(text, entry, len(text) + 1)
-        outcome = entry.outcome or entry.make(self._env, text)
+                self._entries.put(text, entry, self._size(len(text) + 1))
+        outcome = entry.outcome or self._make(text, entry)
         if isinstance(outcome, CompileError):
             # Without this the error would remember every place that ever raised it.
             raise outcome.with_traceback(None)
         return outcome
+
+    def _make(self, text: str, entry: _Entry) -> Program | CompileError:
+        outcome = entry.make(self._env, text)
+        with self._lock:
+            if self._entries.get(text) is entry:
+                self._entries.put(text, entry, self._size(outcome.size))
+        return outcome
+
+    def _size(self, size: int) -> int:
+        """What an entry counts as: never so much that it would not be kept."""
+        return min(size, self._entries.most_bytes // 16)
 
     @property
     def counters(self) -> Counters:
@@ -53,11 +64,19 @@ class ProgramCache:
         with self._lock:
             return Counters(self._hits, self._misses, self._entries.evictions)
 
+    @property
+    def bytes(self) -> int:
+        """About how much memory the kept programs take."""
+        return self._entries.bytes
+
     def __len__(self) -> int:
         return len(self._entries)
 
     def __contains__(self, text: str) -> bool:
-        return text in self._entries
+        """Whether a program is there; one that another thread is still compiling must be waited for."""
+        with self._lock:
+            entry = self._entries.get(text)
+        return entry is not None and entry.outcome is not None
 
 
 class _Entry:

@@ -8,6 +8,9 @@ from typing import NamedTuple
 NOWHERE = -1
 _SNIPPET_MAX = 16384
 _SHOWN_MAX = 100
+_TEXT_MAX = 10_000
+"""Characters after which no further issue is shown: each shows the whole line that it is in."""
+_ISSUE_BYTES = 300
 
 
 class Source:
@@ -64,10 +67,21 @@ class CompileError(Exception):
         self.source = source
         self.issues = sorted(issues, key=lambda issue: issue.offset)
 
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes in memory."""
+        return _ISSUE_BYTES * (1 + len(self.issues)) + 4 * len(self.source.text)
+
     def __str__(self) -> str:
-        shown = [issue.show(self.source) for issue in self.issues[:_SHOWN_MAX]]
-        if len(self.issues) > _SHOWN_MAX:
-            shown.append(f"{len(self.issues) - _SHOWN_MAX} more errors were truncated")
+        shown: list[str] = []
+        length = 0
+        for issue in self.issues[:_SHOWN_MAX]:
+            if length > _TEXT_MAX:
+                break
+            shown.append(issue.show(self.source))
+            length += len(shown[-1])
+        if len(self.issues) > len(shown):
+            shown.append(f"{len(self.issues) - len(shown)} more errors were truncated")
         return "\n".join(shown)
 
 

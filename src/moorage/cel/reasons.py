@@ -6,12 +6,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from moorage.cel.ast import Call, Comprehension, Expr, Ident, Literal, Select, children
-from moorage.cel.errors import EvalError
+from moorage.cel.errors import CompileError, EvalError, Source
 from moorage.cel.evaluate.evaluator import Trace
 from moorage.cel.program import Program
+from moorage.cel.syntax.lexer import Token, tokens
+from moorage.cel.syntax.parser import parse
 from moorage.cel.syntax.unparse import literal, unparse
 
 _SHOWN_MAX = 120
+_BEFORE, _AFTER = 8, 24
+"""How many tokens a part may have before its first position and after its last one: names, brackets, arguments."""
 
 
 def explain(program: Program, *values: Any) -> str:
@@ -22,6 +26,43 @@ def explain(program: Program, *values: Any) -> str:
     shown = f"failed: {outcome}" if isinstance(outcome, EvalError) else f"is {_short(literal(outcome))}"
     reads = [f"{unparse(read)} is {_short(literal(trace[read.id]))}" for read in _reads(deciding, trace)]
     return f"`{_short(unparse(deciding))}` {shown}" + (f": {', '.join(dict.fromkeys(reads))}" if reads else "")
+
+
+def deciding_part(program: Program, *values: Any) -> tuple[int, int]:
+    """Where the part that decided, or failed, begins and ends in the source."""
+    source = program.checked.source
+    deciding = _deciding(program.checked.expr, program.trace(*values))
+    text, lexed = unparse(deciding), tokens(source)[0][:-1]
+    offsets = list(_offsets(deciding))
+    first = max(at for at, token in enumerate(lexed) if token.offset <= min(offsets))
+    last = max(at for at, token in enumerate(lexed) if token.offset <= max(offsets))
+    for end in range(last, min(last + _AFTER, len(lexed))):
+        for start in range(first, max(first - _BEFORE, -1), -1):
+            begin, stop = lexed[start].offset, _end(lexed[end])
+            if _text_of(program, source.text[begin:stop]) == text:
+                return begin, stop
+    return 0, len(source.text)
+
+
+def _offsets(expr: Expr) -> Iterator[int]:
+    waiting = [expr.macro if isinstance(expr, Comprehension) and expr.macro else expr]
+    while waiting:
+        node = waiting.pop()
+        yield node.offset
+        waiting += children(node)
+
+
+def _end(token: Token) -> int:
+    return token.offset + len(token.text)
+
+
+def _text_of(program: Program, text: str) -> str:
+    """A part of a source in the form in which parts are compared; empty when it is no expression by itself."""
+    env = program.checked.env
+    try:
+        return unparse(parse(Source(text), env.macros, optional_syntax="_?._" in env.functions))
+    except CompileError:
+        return ""
 
 
 def _deciding(expr: Expr, trace: Trace) -> Expr:

@@ -23,6 +23,7 @@ MERGE, STRATEGIC, JSON_PATCH = (
     "application/strategic-merge-patch+json",
     "application/json-patch+json",
 )
+_APPLY = "application/apply-patch+yaml"
 _PODS = kinds.row("v1", "Pod")
 _Read = TypeVar("_Read")
 _PAGE_SIZE = 5000
@@ -135,13 +136,13 @@ class Client:
             query["continue"] = page.metadata.continue_
 
     async def page(
-        self, kind: Kind, namespace: str = "", *, limit: int, continue_: str = "", version: str = ""
+        self, kind: Kind, namespace: str = "", *, limit: int, continue_: str = "", version: str = "", fields: str = ""
     ) -> bytes:
         """A page of the objects of a kind, as the server answers it. Raises Expired when `continue_` is too old.
 
         An older version of the kind is asked for by its name, and answered as it is.
         """
-        query = {"limit": str(limit), "continue": continue_}
+        query = {"limit": str(limit), "continue": continue_, "fieldSelector": fields}
         if version:
             return await self._request("GET", _target(path(kind, namespace, version=version), query))
         return await self._page(kind, namespace, query)
@@ -192,6 +193,19 @@ class Client:
     ) -> bytes:
         """Change a part of an object, or of its subresource."""
         return await self._request("PATCH", self._path(kind, namespace, name, subresource), _encode(patch), form)
+
+    async def apply(
+        self, kind: Kind, data: Mapping[str, Any], manager: str, *, force: bool = False, dry_run: bool = False
+    ) -> bytes:
+        """Server-side apply: what a manager wants of an object. Raises Conflict with its causes unless forced."""
+        metadata = data["metadata"]
+        query = {
+            "fieldManager": manager, "fieldValidation": "Strict",
+            "force": "true" if force else "", "dryRun": "All" if dry_run else "",
+        }  # fmt: skip
+        where = self._path(kind, metadata.get("namespace", ""), metadata["name"])
+        body = {"apiVersion": kind.api_version, "kind": kind.kind, **data}
+        return await self._request("PATCH", _target(where, query), _encode(body), _APPLY)
 
     async def delete(
         self,

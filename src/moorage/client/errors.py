@@ -7,10 +7,19 @@ import msgspec
 from moorage.api.meta import Wire
 
 
+class StatusCause(Wire):
+    """One of the reasons for a failure: a field, and what is wrong with it."""
+
+    reason: str = ""
+    message: str = ""
+    field: str = ""
+
+
 class Details(Wire):
     """The details of a Status."""
 
     retry_after_seconds: int = 0
+    causes: tuple[StatusCause, ...] = ()
 
 
 class StatusMeta(Wire):
@@ -45,6 +54,7 @@ class ApiError(Exception):
         self.retry_after = retry_after
         self.continue_ = ""
         """Where a list can be gone on with, though not as of its revision; empty when it cannot."""
+        self.causes: tuple[StatusCause, ...] = ()
 
 
 class Missing(ApiError):
@@ -100,5 +110,6 @@ def of(code: int, body: bytes, retry_after: float = 0) -> ApiError:
     delay = (status.details.retry_after_seconds if status.details else 0) or retry_after
     message = status.message or f"the server answered {code}"
     error = kind(code, status.reason, message, max(0.0, min(delay, LONGEST_DELAY)))
+    error.causes = status.details.causes if status.details else ()
     error.continue_ = status.metadata.continue_ if status.metadata else ""
     return error

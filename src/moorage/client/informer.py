@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from functools import cache
 from heapq import heappop, heappush
@@ -21,6 +21,7 @@ from moorage.client.backoff import Backoff
 from moorage.client.client import Client, ObjectEvent
 from moorage.client.clock import Clock
 from moorage.client.errors import ApiError, Expired, Forbidden, Missing
+from moorage.client.sharing import reader
 from moorage.logs import Log
 from moorage.names import canonical_int64
 
@@ -43,26 +44,30 @@ ChangeHandler = Callable[[T | None, T | None], None]
 @cache
 def _reader(struct: type[T]) -> Callable[[msgspec.Raw], T]:
     """What decodes an object: one reader for each struct, so that informers of one process share what it decodes."""
-    return msgspec.json.Decoder(struct).decode
+    return reader(struct)
 
 
 class _Index(Generic[T]):
     """Objects by the keys that a function computes from them."""
 
-    def __init__(self, keys: Callable[[T], Iterable[str]]) -> None:
+    def __init__(self, keys: Callable[[T], Sequence[str]]) -> None:
         self._keys = keys
         self.entries: dict[str, dict[Key, T]] = {}
 
     def change(self, key: Key, old: T | None, new: T | None) -> None:
-        after = tuple(self._keys(new)) if new is not None else ()
+        entries = self.entries
+        after = self._keys(new) if new is not None else ()
         for entry in self._keys(old) if old is not None else ():
-            if entry not in after and entry in self.entries:
-                self.entries[entry].pop(key, None)
-                if not self.entries[entry]:
-                    del self.entries[entry]
+            if entry not in after and entry in entries:
+                entries[entry].pop(key, None)
+                if not entries[entry]:
+                    del entries[entry]
         if new is not None:
             for entry in after:
-                self.entries.setdefault(entry, {})[key] = new
+                if (there := entries.get(entry)) is None:
+                    entries[entry] = {key: new}
+                else:
+                    there[key] = new
 
 
 class Informer(Generic[T]):
@@ -105,7 +110,7 @@ class Informer(Generic[T]):
         """Call a function after the change handlers have been called for a batch of changes."""
         self._batch_handlers.append(handler)
 
-    def index(self, name: str, keys: Callable[[T], Iterable[str]]) -> None:
+    def index(self, name: str, keys: Callable[[T], Sequence[str]]) -> None:
         """Keep objects by the keys that a function computes from them. Add indexes before `run`."""
         self._indexes.setdefault(name, _Index(keys))
 
@@ -227,7 +232,10 @@ class Informer(Generic[T]):
             if not reached.done():
                 reached.set_result(None)
         for handler in self._batch_handlers:
-            self._call(handler)
+            try:
+                handler()
+            except Exception:  # noqa: BLE001 - as for the handlers of changes
+                self._handler_failed()
 
     def _apply(self, event: ObjectEvent) -> None:
         try:
@@ -289,13 +297,13 @@ class Informer(Generic[T]):
 
     def _notify(self, old: T | None, new: T | None) -> None:
         for handler in self._handlers:
-            self._call(handler, old, new)
+            try:
+                handler(old, new)
+            except Exception:  # noqa: BLE001 - an error of one handler must not keep the others from being called
+                self._handler_failed()
 
-    def _call(self, handler: Callable[..., None], *states: T | None) -> None:
-        try:
-            handler(*states)
-        except Exception:  # noqa: BLE001 - an error of one handler must not keep the others from being called
-            _LOG.exception("Handler of a change failed", resource=self.kind.resource)
+    def _handler_failed(self) -> None:
+        _LOG.exception("Handler of a change failed", resource=self.kind.resource)
 
 
 class Informers:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TypeVar
 
+from moorage.pace import set_rest
+
 INLINE_COST = 200_000
 """What may be spent on a question at once: 20 milliseconds at the worst."""
 STEP_COST = 10
@@ -90,6 +92,7 @@ def one_by_one(items: Iterable[T], ask: Callable[[T], object], cost: int) -> Non
     work()
 
 
-def set_pace(pace: Callable[[], None]) -> None:
-    """Have a function called between evaluations on this thread."""
+def set_pace(pace: Callable[[], None], rest: Callable[[], None] | None = None) -> None:
+    """Have functions called on this thread: between evaluations, and between the steps of the loops of one."""
     _TURN.pace = pace
+    set_rest(rest)

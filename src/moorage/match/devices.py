@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from moorage.api.resource import Device, DeviceAttribute
-from moorage.cel.cache import ProgramCache
-from moorage.cel.environments import DEVICE_ENV
-from moorage.cel.types import BOOL, DYN
 from moorage.match.deferral import STEP_COST, pause, spend
 from moorage.match.expressions import Expression
 from moorage.match.verdict import Verdict
 from moorage.quantity import Quantity
 from moorage.semver import VersionError, parse
 
-_DEVICES = ProgramCache(DEVICE_ENV)
+if TYPE_CHECKING:
+    from moorage.cel.cache import ProgramCache
+
+
+@cache
+def _programs() -> ProgramCache:
+    from moorage.cel.cache import ProgramCache
+    from moorage.cel.environments import DEVICE_ENV
+
+    return ProgramCache(DEVICE_ENV)
 
 
 class AttributeDomains(dict[str, dict[str, Any]]):
@@ -37,10 +44,10 @@ class Described(NamedTuple):
 class DeviceExpression(Expression):
     """The CEL expression of a device selector. It may be an attribute, of which the type is not known."""
 
-    types = (BOOL, DYN)
+    types = ("bool", "dyn")
 
     def __init__(self, source: str) -> None:
-        super().__init__(source, _DEVICES)
+        super().__init__(source, _programs())
 
     def bounded(self, verdict: Callable[[Any], Verdict]) -> Callable[[Any], Verdict]:
         """The same where time is bounded. Verdicts are kept with the devices."""

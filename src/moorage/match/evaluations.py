@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-import time
 from collections.abc import Callable, Coroutine, Hashable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -13,15 +12,15 @@ from typing import Any, Generic, TypeVar
 
 from moorage.logs import Log
 from moorage.match.deferral import Deferred, set_pace
+from moorage.pace import Pace
 
 K = TypeVar("K", bound=Hashable)
 
 _LOG = Log(__name__)
 _FAILED_SECONDS = 1.0
 
-REST = 4.0
-"""Seconds of rest for each second of work: evaluations take a fifth of a processor, the event loop has the others."""
-_PAUSE_AFTER = 0.002
+REST = 19.0
+"""Seconds of rest for each second of work while the others are busy: it takes a twentieth of the time then."""
 _SWITCH_SECONDS = 0.001
 _TURN_SECONDS = 0.25
 """Seconds of work after which another job has its turn."""
@@ -46,11 +45,10 @@ class EvaluationThread:
     """Does jobs in turns; who has had least comes first, so that a small job never waits for a large one."""
 
     def __init__(self, rest: float = REST) -> None:
-        self._rest = rest
+        self._slices = Pace(rest)
         self._jobs: list[_Job] = []
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
-        self._since = 0.0
 
     async def run(self, work: Deferred) -> None:
         """Have something worked out. It may be interrupted and begun again: it must keep what it has."""
@@ -82,8 +80,9 @@ class EvaluationThread:
                     self._jobs.remove(job)
 
     def _is_done(self, job: _Job) -> bool:
-        job.turn, self._since = 0.0, time.thread_time()
-        set_pace(lambda: self._pace(job))
+        job.turn = 0.0
+        self._slices.begin()
+        set_pace(lambda: self._pace(job), lambda: self._rest(job))
         try:
             job.work()
         except _Aside:
@@ -94,14 +93,16 @@ class EvaluationThread:
             job.future.set_result(None)
         return True
 
+    def _rest(self, job: _Job) -> None:
+        """In the middle of an evaluation, which would begin anew if another job had its turn."""
+        worked = self._slices.keep()
+        job.spent += worked
+        job.turn += worked
+        if job.cancelled:
+            raise _Aside
+
     def _pace(self, job: _Job) -> None:
-        busy = time.thread_time() - self._since
-        if busy < _PAUSE_AFTER:
-            return
-        time.sleep(busy * self._rest)
-        self._since = time.thread_time()
-        job.spent += busy
-        job.turn += busy
+        self._rest(job)
         if job.cancelled or (job.turn > _TURN_SECONDS and len(self._jobs) > 1):
             raise _Aside
 

@@ -152,12 +152,12 @@ def cost_of(conditions: Iterable[SelectorCondition]) -> int:
 
 def keys_of(conditions: Iterable[SelectorCondition]) -> frozenset[str] | None:
     """All label keys that some conditions read; None when one may read any."""
-    keys: frozenset[str] = frozenset()
+    keys: set[str] = set()
     for condition in conditions:
         if condition.keys is None:
             return None
         keys |= condition.keys
-    return keys
+    return frozenset(keys)
 
 
 def compile_selector(selector: NodeSelector | None, gates: Gates) -> Selector:

@@ -37,7 +37,7 @@ def judge(
     *,
     advise: bool = True,
 ) -> tuple[list[FieldError], list[str]]:
-    """The errors of a prepared object, and the warnings to its author. Raises DecodeError.
+    """The errors of a prepared object, or the warnings to its author if it has none. Raises DecodeError.
 
     `old` is what it replaces, None for a new object. An error that the stored object has already is not held against an
     update: the object may have been stored when the rules were less strict.
@@ -54,7 +54,7 @@ def judge(
         errors = [error for error in errors if str(error) not in known]
     if not errors:
         errors += strategy.conflicts(new, old, state)
-    if not advise:
+    if errors or not advise:
         return errors, []
     return errors, [*_advice(typed, before, gates), *(strategy.warnings(new) if old is None else ())]
 

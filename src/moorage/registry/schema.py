@@ -126,6 +126,14 @@ def same(kind: Kind, new: Data, old: Data, *path: str) -> bool:
     return bool(left == right and type(left) is type(right)) or shape.same(left, right)
 
 
+def has_field(kind: Kind, obj: Data, *path: str) -> bool:
+    """Whether objects of a kind have a field at a path."""
+    shape: FieldShape | None = _shape(field_table()["kinds"][f"{_group(kind, obj)}/{kind.kind}"])
+    for name in path:
+        shape = shape.fields().get(name) if shape and shape.fields else None
+    return shape is not None
+
+
 def _group(kind: Kind, obj: Data) -> str:
     """The group of an object's type. Events are in two groups with different fields; their apiVersion decides."""
     return "" if kind.group == "events.k8s.io" and obj.get("apiVersion") == "v1" else kind.group

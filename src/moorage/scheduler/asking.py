@@ -21,7 +21,8 @@ from moorage.features import Gates
 from moorage.scheduler.config import Configuration
 from moorage.scheduler.cycle import CycleRunner
 from moorage.scheduler.framework import Cycle, Plugin, Reject, Scope, Skip, Told, overrides
-from moorage.scheduler.plugins.defaultpreemption import DefaultPreemption, PreemptionCandidate
+from moorage.scheduler.plugins.defaultpreemption import DefaultPreemption
+from moorage.scheduler.pods.victims import PreemptionCandidate
 from moorage.scheduler.profile import DEFAULT_NAME, scheduler_name
 from moorage.scheduler.scheduler import Scheduler
 from moorage.scheduler.table.nodes import Index, Mask, Scores

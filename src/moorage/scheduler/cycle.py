@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -12,17 +12,21 @@ import numpy as np
 
 from moorage.api import kinds
 from moorage.api.pod import Pod
+from moorage.bounded import Bounded
 from moorage.client import ApiError, Unavailable
 from moorage.client.backoff import Backoff
 from moorage.logs import Log
-from moorage.scheduler.decisions import REJECTED, Decisions, Known
+from moorage.scheduler.beside import Beside
+from moorage.scheduler.decisions import REJECTED, SHAPES_MAX, Decisions, Known
 from moorage.scheduler.framework import (
     Cycle,
+    Demand,
     Handle,
     Nomination,
     Plugin,
     Reject,
     Rejection,
+    Scope,
     Skip,
     Timings,
     Unbindable,
@@ -30,8 +34,9 @@ from moorage.scheduler.framework import (
     timed,
 )
 from moorage.scheduler.profile import Profile, Weighted
-from moorage.scheduler.table.nodes import Index, NodeTable, Scores
-from moorage.scheduler.table.shape import PodInfo
+from moorage.scheduler.table.nodes import Index, Mask, NodeTable, Scores
+from moorage.scheduler.table.shape import PodInfo, Shape
+from moorage.scheduler.table.tops import Ties, Tops
 
 _LOG = Log(__name__)
 _POD = kinds.row("v1", "Pod")
@@ -86,6 +91,15 @@ class NotPermitted(Exception):
     """A permit or pre-bind plugin did not let the pod be bound."""
 
 
+class _Special(NamedTuple):
+    """What only the pods of some shapes need."""
+
+    warming: list[Plugin]
+    """The plugins that prepare for them."""
+    may_wait: bool
+    """Whether a permit or pre-bind plugin may let them wait."""
+
+
 class CycleRunner:
     """Takes pods through the extension points of one profile. Everything up to reserve is synchronous."""
 
@@ -99,6 +113,8 @@ class CycleRunner:
         """Chooses between rows that are equally good."""
         self._nominated = handle.nominations.by_node
         self._warming = [plugin for plugin in profile.filters if overrides(type(plugin), "warm")]
+        self._searching = [plugin for plugin in profile.post_filters if overrides(type(plugin), "search")]
+        self._special: Bounded[Shape, _Special] = Bounded(SHAPES_MAX)
 
     def start(self, info: PodInfo, timings: Timings | None = None) -> Cycle:
         """Begin an attempt to place a pod."""
@@ -106,13 +122,26 @@ class CycleRunner:
 
     def pre_enqueue(self, info: PodInfo) -> str:
         """Why a pod must not be tried yet; empty when it may."""
-        return next(filter(None, (plugin.pre_enqueue(info) for plugin in self.profile.pre_enqueue)), "")
+        for plugin in self.profile.pre_enqueue:
+            if why := plugin.pre_enqueue(info):
+                return why
+        return ""
 
     def warm(self, info: PodInfo) -> Iterator[None]:
         """Let plugins prepare in small steps what they will need for a pod."""
-        for plugin in self._warming:
-            if plugin.applies(info.shape):
-                yield from plugin.warm(info)
+        for plugin in self._special_to(info.shape).warming:
+            yield from plugin.warm(info)
+
+    def _special_to(self, shape: Shape) -> _Special:
+        special = self._special.get(shape)
+        if special is None:
+            waits = (*self.profile.permits, *self.profile.pre_binds)
+            special = _Special(
+                [plugin for plugin in self._warming if plugin.applies(shape)],
+                any(plugin.applies(shape) for plugin in waits),
+            )
+            self._special.put(shape, special)
+        return special
 
     def place(self, cycle: Cycle) -> Placement:
         """Pre-filter, filter and score: the best node for a pod, a random one of several that are equally good."""
@@ -123,10 +152,10 @@ class CycleRunner:
         cycle.statuses = known.statuses
         nominated = cycle.pod.pod.status.nominated_node_name
         row = self.table.rows.get(nominated) if nominated else None
-        if row is not None and len(self._filter(cycle, known, active, np.array([row], np.intp))):
+        if row is not None and self._accepts(cycle, known, active, row):
             return Placement(nominated, 1)
         scores = self._pre_score(cycle, known)
-        if active or scores or known.is_relative or self._nominated:
+        if active or scores or known.is_relative:
             cycle.statuses = (
                 *known.statuses,
                 *((plugin.name, "Filter", "Success") for plugin in active),
@@ -139,11 +168,15 @@ class CycleRunner:
             return Placement(
                 self.node_name(timed(cycle, "Score", "", self._best, cycle, known, scores, rows)), len(rows)
             )
-        best = known.rank.max()
+        tops = known.tops
+        if closed := self._closed(cycle, known, active):
+            rank = known.rank.copy()
+            rank[list(closed)] = REJECTED
+            tops = Tops(rank)
+        best, ties = tops.best()
         if best == REJECTED:
             return self._nowhere(cycle, known, active)
-        rows = (known.rank == best).nonzero()[0]
-        return Placement(self.node_name(self.pick(rows)), len(rows))
+        return Placement(self.node_name(self.pick(ties)), len(ties))
 
     def evaluate(self, info: PodInfo) -> Evaluation:
         """Pre-filter, filter and score: what the plugins say about a pod and every node, with nothing chosen."""
@@ -179,18 +212,50 @@ class CycleRunner:
         return active
 
     def _filter(self, cycle: Cycle, known: Known, active: list[Plugin], rows: Index) -> Index:
-        """Which of these rows the pod fits on, beside the pods that are nominated there."""
-        rows = rows[known.rank[rows] != REJECTED]
+        """Which of these rows, that plugins of scopes NODE and ROW accept, the pod fits on beside nominated pods."""
         for plugin in active:
             if not len(rows):
                 return rows
             rows = rows[timed(cycle, "Filter", plugin.name, plugin.filter, cycle, rows)]
-        if not self._nominated or not len(rows):
-            return rows
-        left = np.array([row for row in rows if self._fits_beside_nominated(cycle, int(row))], np.intp)
+        closed = self._closed(cycle, known, active, rows)
+        return rows[~np.isin(rows, list(closed))] if closed else rows
+
+    def _accepts(self, cycle: Cycle, known: Known, active: list[Plugin], row: int) -> bool:
+        """Whether the pod fits on a row, beside the pods that are nominated there."""
+        return known.rank[row] != REJECTED and bool(len(self._filter(cycle, known, active, np.array([row], np.intp))))
+
+    def _closed(self, cycle: Cycle, known: Known, active: list[Plugin], among: Index | None = None) -> Collection[int]:
+        """The rows that would do but for pods that are nominated there."""
+        if not self._nominated:
+            return ()
+        beside = None if active or not self.table.is_exact else self._beside(cycle, known)
+        if beside is not None:
+            beside.keep_up(lambda row: bool(known.rank[row] != REJECTED))
+            return beside.closed
+        rows = [row for row in self._nominated_before(cycle) if known.rank[row] != REJECTED]
+        if among is not None and rows:
+            rows = np.intersect1d(rows, among).tolist()
+        closed = [row for row in rows if not self._fits_beside_nominated(cycle, row)]
         # Nominated pods were counted for a moment, and are not when rows are scored.
         self.decisions.of(cycle)
-        return left
+        return closed
+
+    def _beside(self, cycle: Cycle, known: Known) -> Beside | None:
+        """What is known of nominated pods, if sums decide about the rows where they are."""
+        nominations = self.handle.nominations
+        version = nominations.version, self.table.places, len(self.table.resources)
+        nominated = nominations.node_of(cycle.pod.uid)
+        beside = known.beside
+        if beside is None or beside.version != version or nominated:
+            beside = Beside(self.table, version, _demands(known, cycle.shape), self._nominated_before(cycle))
+            # A pod that is nominated itself is not in its own way.
+            known.beside = None if nominated else beside
+        return beside if beside.decides else None
+
+    def _nominated_before(self, cycle: Cycle) -> dict[int, list[PodInfo]]:
+        """The pods that are nominated before this one, by row."""
+        rows = [row for row in map(self.table.rows.get, self._nominated) if row is not None and self.table.alive[row]]
+        return {row: pods for row in rows if (pods := self.nominated_before(cycle, row))}
 
     def _pre_score(self, cycle: Cycle, known: Known) -> list[Weighted]:
         """The plugins of scope CLUSTER that score for this pod."""
@@ -215,7 +280,7 @@ class CycleRunner:
         total = self._score(cycle, known, active, rows)
         return self.pick(rows[total == total.max()])
 
-    def _random(self, rows: Index) -> int:
+    def _random(self, rows: Index | Ties) -> int:
         return int(rows[0] if len(rows) == 1 else rows[self.handle.random.randrange(len(rows))])
 
     def _nowhere(self, cycle: Cycle, known: Known, active: list[Plugin]) -> Placement:
@@ -285,10 +350,22 @@ class CycleRunner:
             return {cycle.rejected_by: [Rejection(active.reason, np.array([row], np.intp))]}
         return self.first_rejections(cycle, known, active, np.array([row], np.intp))[0]
 
-    def _fits_alone(self, cycle: Cycle, row: int) -> bool:
+    def demands(self, cycle: Cycle) -> tuple[Demand, ...]:
+        """What must be left on a node, when of all that filters the pod only this depends on the pods there."""
         known = self.decisions.of(cycle)
         active = self._pre_filter(cycle, known)
-        if isinstance(active, Reject) or known.rank[row] == REJECTED:
+        return () if active or isinstance(active, Reject) else _demands(known, cycle.shape)
+
+    def suitable(self, cycle: Cycle) -> Mask:
+        """The rows whose nodes themselves will do, whichever pods are there."""
+        return self.decisions.of(cycle).good
+
+    def _fits_alone(self, cycle: Cycle, row: int) -> bool:
+        known = self.decisions.accepting(cycle, row)
+        if known is None:
+            return False
+        active = self._pre_filter(cycle, known)
+        if isinstance(active, Reject):
             return False
         rows = np.array([row], np.intp)
         return all(plugin.filter(cycle, rows)[0] for plugin in active)
@@ -323,6 +400,13 @@ class CycleRunner:
         assert node is not None  # only rows that are alive are feasible
         return node.metadata.name
 
+    def search(self, cycle: Cycle, placement: Placement) -> Iterator[None]:
+        """Let plugins take in small steps what `post_filter` would need long for."""
+        for plugin in self._searching:
+            for _ in plugin.search(cycle, placement.rejections):
+                self.decisions.of(cycle)
+                yield
+
     def post_filter(self, cycle: Cycle, placement: Placement) -> list[Nomination]:
         """Ask how room could be made for a pod that fits nowhere, until a plugin nominates a node."""
         nominations = []
@@ -352,7 +436,7 @@ class CycleRunner:
 
     def may_wait(self, cycle: Cycle) -> bool:
         """Whether a permit or pre-bind plugin may let the pod wait before it is bound."""
-        return any(plugin.applies(cycle.shape) for plugin in (*self.profile.permits, *self.profile.pre_binds))
+        return self._special_to(cycle.shape).may_wait
 
     async def permit(self, cycle: Cycle, node: str) -> None:
         """Permit and pre-bind. Raises NotPermitted."""
@@ -383,6 +467,12 @@ class CycleRunner:
                 continue
             if pod.metadata.uid == cycle.pod.uid and pod.spec.node_name == node:
                 return
+
+
+def _demands(known: Known, shape: Shape) -> tuple[Demand, ...]:
+    """What must be left on a node, when no plugin but one depends on the pods there, and that on nothing else."""
+    by_row = [plugin for plugin in known.filters if plugin.scope is Scope.ROW]
+    return by_row[0].demands(shape) if len(by_row) == 1 else ()
 
 
 def _rejected(cycle: Cycle, why: Reject) -> Placement:

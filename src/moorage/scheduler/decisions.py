@@ -9,10 +9,12 @@ import numpy as np
 
 from moorage.api.node import Node
 from moorage.bounded import Bounded
+from moorage.scheduler.beside import Beside
 from moorage.scheduler.framework import Cycle, Plugin, PluginStatus, Scope, overrides, timed
 from moorage.scheduler.profile import Weighted
 from moorage.scheduler.table.nodes import ALL, Index, Mask, NodeTable, Rows, Scores
 from moorage.scheduler.table.shape import Shape
+from moorage.scheduler.table.tops import Tops
 
 SHAPES_MAX = 256
 REJECTED = -1
@@ -40,6 +42,10 @@ class Known:
     """Where there is a node that they accept."""
     rank: Scores = field(default_factory=lambda: np.zeros(0, np.int64))
     """The weighted scores of each row added up, REJECTED where the row will not do."""
+    tops: Tops = field(default_factory=lambda: Tops(np.zeros(0, np.int64)))
+    """The rows of the best rank."""
+    beside: Beside | None = None
+    """Where nominated pods leave no room."""
     raw: list[Scores] = field(default_factory=list)
     """The scores before they are normalised, of each plugin in `relative`."""
     uniform: list[bool] = field(default_factory=list)
@@ -81,11 +87,25 @@ class Decisions:
                 return known
         known.nodes, known.good = list(table.nodes), np.empty(table.size, np.bool_)
         known.rank = np.full(table.size, REJECTED, np.int64)
+        known.tops = Tops(known.rank)
         known.raw = [np.empty(table.size, np.int64) for _ in known.relative]
         known.uniform, known.common = [False] * len(known.relative), [0] * len(known.relative)
         self._renew(known, cycle, ALL)
         known.epoch, known.position = table.epoch, position
         return known
+
+    def accepting(self, cycle: Cycle, row: int) -> Known | None:
+        """What is known about the shape of a pod when it may go to a row as that is now, else None.
+
+        Only plugins that look at the row itself are asked, and none for a score: preemption tries row after row, and
+        leaves each as it was.
+        """
+        known = self._known.get(cycle.pod.shape)
+        if known is None or known.epoch != self._table.epoch or known.nodes[row] is not self._table.nodes[row]:
+            known = self.of(cycle)
+            return None if known.rank[row] == REJECTED else known
+        mask = self._filtered(known, cycle, np.array([row], np.intp), known.good[row : row + 1], Scope.ROW)
+        return known if mask[0] else None
 
     def seen(self, shape: Shape, rows: Index) -> Mask:
         """Which of these rows were feasible when the shape was last asked for."""
@@ -122,6 +142,9 @@ class Decisions:
         for plugin, weight in known.scores:
             total += weight * timed(cycle, "Score", plugin.name, plugin.score, cycle, rows)
         known.rank[rows] = np.where(mask, total, REJECTED)
+        known.tops.changed(rows)
+        if known.beside is not None:
+            known.beside.changed(rows)
         for number, (plugin, _) in enumerate(known.relative):
             asked = anew if plugin.scope is Scope.NODE else rows
             if isinstance(asked, slice) or len(asked):

@@ -18,6 +18,7 @@ from moorage.match.reasons import EXPLAINED_COST, Lack, selector_lacks
 from moorage.match.selector import Selector
 from moorage.scheduler.framework import Cycle, Explained, Plugin, Rejection, Scope, Told, overrides
 from moorage.scheduler.table.columns import Column
+from moorage.scheduler.table.distinct import distinct
 from moorage.scheduler.table.nodes import Index, NodeTable
 from moorage.scheduler.table.shape import Shape
 
@@ -113,7 +114,7 @@ def by_frequency(
     if not most:
         return
     if codes.max() > _DENSE:
-        _, codes = np.unique(codes, return_inverse=True)
+        codes = distinct(codes).codes
     counts, first = np.bincount(codes), np.empty(int(codes.max()) + 1, np.intp)
     first[codes[::-1]] = np.arange(len(codes))[::-1]
     ranked = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
@@ -183,7 +184,7 @@ def _combined(columns: list[Column[str | None]], rows: Index) -> NDArray[np.int6
         combined = combined * len(column.values) + column.codes[rows]
         if len(columns) > 1:
             # So that the numbers never run over, however many columns there are.
-            combined = np.unique(combined, return_inverse=True)[1] if combined.max() > _DENSE else combined
+            combined = distinct(combined).codes if combined.max() > _DENSE else combined
     return combined
 
 

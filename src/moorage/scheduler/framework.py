@@ -100,6 +100,15 @@ class Unbindable(Exception):
     """A pre-bind plugin cannot prepare the binding: the pod is tried again later."""
 
 
+class Demand(NamedTuple):
+    """How much of a resource must be left on a node, after what its pods ask for is taken off."""
+
+    resource: str
+    amount: int
+    reason: str
+    """Why the node is rejected when less is left."""
+
+
 class Nomination(NamedTuple):
     """How room could be made for a pod."""
 
@@ -151,6 +160,15 @@ class Fitting(Protocol):
 
     def diagnose(self, cycle: Cycle, row: int) -> dict[str, list[Rejection]]:
         """Why the pod does not fit on one row as the table is now, by plugin; nominated pods do not count."""
+
+    def demands(self, cycle: Cycle) -> tuple[Demand, ...]:
+        """What must be left on a node, when of all that filters the pod only this depends on the pods there."""
+
+    def nominated_before(self, cycle: Cycle, row: int) -> list[PodInfo]:
+        """The other pods that are nominated to a row and have at least the priority of this one."""
+
+    def suitable(self, cycle: Cycle) -> Mask:
+        """The rows whose nodes themselves will do, whichever pods are there."""
 
 
 class Cycle:
@@ -213,8 +231,15 @@ class Plugin:
         raise NotImplementedError
 
     def pre_filter(self, cycle: Cycle) -> Skip | Reject | None:
-        """Prepare for a pod, leave it to the others, or reject it. Scope CLUSTER only."""
+        """Prepare for a pod, leave it to the others, or reject it. Scope CLUSTER only.
+
+        A pod that is left to the others must be so too without some of the pods that are there.
+        """
         return None
+
+    def demands(self, shape: Shape) -> tuple[Demand, ...]:
+        """What decides alone whether `filter` accepts a node, when it is how much its pods leave of resources."""
+        return ()
 
     def named(self, shape: Shape) -> frozenset[str] | Reject | None:
         """The only nodes that pods of a shape can go to, when the shape names them."""
@@ -243,6 +268,13 @@ class Plugin:
         """
         for rejection in self.diagnose(cycle, rows):
             yield Told(rejection.reason, self.name, rejection.reason, rejection.rows)
+
+    def search(self, cycle: Cycle, rejections: Mapping[str, list[Rejection]]) -> Iterator[None]:
+        """Take in small steps, of about a millisecond each, what `post_filter` would need long for.
+
+        Other pods may be placed between two of them. `post_filter` keeps what was found and is still true.
+        """
+        raise NotImplementedError
 
     def post_filter(self, cycle: Cycle, rejections: Mapping[str, list[Rejection]]) -> Nomination:
         """Find a way to make room for a pod that fits nowhere."""

@@ -10,12 +10,14 @@ from moorage.scheduler.table.shape import PodInfo
 class Nominations:
     """The nominated pods. A pod is nominated to one node at most."""
 
-    __slots__ = ("_node_of", "by_node", "on_release")
+    __slots__ = ("_node_of", "by_node", "on_release", "version")
 
     def __init__(self) -> None:
         self.by_node: dict[str, dict[str, PodInfo]] = {}
         """The pods that are nominated to a node, by uid. A node without any has no entry."""
         self._node_of: dict[str, str] = {}
+        self.version = 0
+        """How often a nomination has changed."""
         self.on_release: Callable[[str], None] = lambda _: None
         """Called with the name of a node when a pod is no longer nominated to it."""
 
@@ -23,6 +25,7 @@ class Nominations:
         """Nominate a pod to a node, and to no other any more."""
         if self._node_of.get(info.uid, node) != node:
             self.release(info.uid)
+        self.version += 1
         self._node_of[info.uid] = node
         self.by_node.setdefault(node, {})[info.uid] = info
 
@@ -31,6 +34,7 @@ class Nominations:
         node = self._node_of.pop(uid, None)
         if node is None:
             return
+        self.version += 1
         pods = self.by_node[node]
         del pods[uid]
         self.on_release(node)

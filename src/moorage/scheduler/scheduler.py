@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any
 
 from moorage.api import kinds
@@ -12,9 +13,8 @@ from moorage.api.meta import Object
 from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.api.rules import rules_of
-from moorage.client import ApiError, Client, Informers, Missing
+from moorage.client import ApiError, Client, Informers
 from moorage.client.backoff import Backoff
-from moorage.client.client import STRATEGIC
 from moorage.client.clock import Clock
 from moorage.client.errors import is_race
 from moorage.client.events import NORMAL, WARNING, Recorder
@@ -26,13 +26,14 @@ from moorage.match.deferral import NotReady, deferring
 from moorage.scheduler.config import Configuration
 from moorage.scheduler.cycle import CycleRunner, NotPermitted, Placement
 from moorage.scheduler.explaining import Explaining
-from moorage.scheduler.failures import message_of, unschedulable_status
+from moorage.scheduler.failures import message_of
 from moorage.scheduler.framework import Cycle, Handle, Nomination, Scope
 from moorage.scheduler.metrics import SchedulerMetrics
 from moorage.scheduler.parseerrors import ParseErrors
 from moorage.scheduler.preparing import Preparing
 from moorage.scheduler.profile import scheduler_name
 from moorage.scheduler.queue import Queue, Queued
+from moorage.scheduler.statuswriter import StatusWriter
 from moorage.scheduler.table.nodes import NodeTable
 from moorage.scheduler.table.shape import FINISHED, PodInfo, Shapes
 from moorage.scheduler.waking import Waking
@@ -45,6 +46,8 @@ SLICE_SECONDS = 0.004
 """Seconds of decisions after which others in the same process have their turn."""
 WARM_SLICES = 12
 """How often others have their turn while a pod is prepared until other pods pass it."""
+SEARCH_STEPS = 6
+"""How many steps are taken at once to make room for a pod, until other pods pass it."""
 _BINDINGS = 512
 """How many pods are being bound at a time, at most."""
 _WARM = object()
@@ -107,6 +110,7 @@ class Scheduler:
         self.tasks: set[asyncio.Task[None]] = set()
         """What is under way beside the decisions: bindings, preemptions and updates of status."""
         self._slots = slots or asyncio.Semaphore(_BINDINGS)
+        self._statuses = StatusWriter(client, self.clock)
 
     async def run(self) -> None:
         """Place pods until cancelled."""
@@ -214,12 +218,23 @@ class Scheduler:
             return False
         self.metrics.decided(runner.name, start, cycle)
         if not placement.node:
+            if self._goes_on(entry, runner.search(cycle, placement)):
+                return False
             self._rejected(entry, runner, cycle, placement)
             self.metrics.attempted(runner.name, "unschedulable", start)
             return False
         self.assume(entry.info, placement.node)
         self._begin(self._bind(entry, runner, cycle, placement.node, start))
         return True
+
+    def _goes_on(self, entry: Queued, search: Iterator[None]) -> bool:
+        """Take the first steps to make room; whether there are more, which are taken beside the decisions."""
+        for _ in itertools.islice(search, SEARCH_STEPS):
+            pass
+        ended = next(search, _WARM) is _WARM
+        if not ended:
+            self.preparing.go_on(entry, search)
+        return not ended
 
     def assume(self, info: PodInfo, node: str) -> None:
         """Count a pod on its node already, so that the next decision takes it into account."""
@@ -247,7 +262,7 @@ class Scheduler:
             message = str(error) if isinstance(error, NotPermitted) else f"running Bind plugin: {error}"
             self._recorders[runner.name].event(info.pod, WARNING, "FailedScheduling", message, "Scheduling")
             if isinstance(error, NotPermitted):
-                self._begin(self._write_unschedulable(info, message, ""))
+                self._begin(self._statuses.write(info, message, ""))
         else:
             _LOG.info("Bound pod", v=2, pod=info.key, node=node)
             self.queue.remove(info.uid)
@@ -303,7 +318,7 @@ class Scheduler:
             self._nominations.nominate(info, nominations[-1].node)
         elif nominations and nominations[-1].hopeless:
             self._nominations.release(info.uid)
-        self._begin(self._write_unschedulable(info, message, self._nominations.node_of(info.uid)))
+        self._begin(self._statuses.write(info, message, self._nominations.node_of(info.uid)))
 
     async def _make_room(self, entry: Queued, act: Callable[[], Awaitable[None]]) -> None:
         attempts = entry.attempts
@@ -317,19 +332,6 @@ class Scheduler:
             if entry.attempts > attempts:
                 # It was tried meanwhile, and rejected because the preemption was not finished.
                 self.queue.wake(entry)
-
-    async def _write_unschedulable(self, info: PodInfo, message: str, nominated: str) -> None:
-        """Write into the pod's status why it is not placed, unless it says so already."""
-        status = unschedulable_status(info.pod, message, nominated, self.clock.now())
-        if not status:
-            return
-        patch = {"metadata": {"uid": info.uid}, "status": status}
-        try:
-            await self.client.patch(_POD, *info.key, patch, subresource="status", form=STRATEGIC)
-        except Missing:
-            return
-        except ApiError as error:
-            _LOG.warning("Pod status not written", benign=is_race(error), pod=info.key, err=error)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -56,7 +56,8 @@ class EtcdStore:
         self._members = members
         self._max_events, self._max_bytes = max_events, max_bytes
         self._streams: set[_Stream] = set()
-        self._reads: SharedReads[RangeResponse] = SharedReads()
+        self._ranges: SharedReads[RangeResponse] = SharedReads()
+        self._each: SharedReads[Sequence[Sequence[Item]]] = SharedReads()
         self._closed = False
 
     @classmethod
@@ -108,8 +109,12 @@ class EtcdStore:
         bounds = (_range(place) if place.endswith("/") else (place.encode(), b"") for place in places)
         ranges = [RangeRequest(key=key, range_end=end) for key, end in bounds]
         request = TxnRequest(success=[RequestOp(request_range=each) for each in ranges])
-        response = await self._members.read(TXN, request)
-        return [list(map(_item, found.response_range.kvs)) for found in response.responses]
+
+        async def read() -> Sequence[Sequence[Item]]:
+            response = await self._members.read(TXN, request)
+            return [list(map(_item, found.response_range.kvs)) for found in response.responses]
+
+        return await self._each.read(encode(request), read)
 
     async def create(self, key: str, value: bytes, *, along: Sequence[Item] = ()) -> Item:
         """Create an object; returns once it is durable."""
@@ -186,7 +191,7 @@ class EtcdStore:
         raise StoreUnavailable(f"etcd did not say whether {key} was written: {lost}") from lost
 
     async def _range(self, request: RangeRequest) -> RangeResponse:
-        return await self._reads.read(encode(request), lambda: self._members.read(RANGE, request))
+        return await self._ranges.read(encode(request), lambda: self._members.read(RANGE, request))
 
 
 class _Stream:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 
 from moorage.store.database import FIRST_REVISION, Row, checksum_of
 from moorage.store.disk import Disk
@@ -34,7 +35,9 @@ class SqliteStore(MemoryStore):
     def __init__(self, disk: Disk, history: History) -> None:
         super().__init__(disk.items, history)
         self._pending: dict[str, list[asyncio.Future[None]]] = {}
-        self._queue: SimpleQueue[Write | None] = SimpleQueue()
+        self._begun: list[Write] = []
+        """Writes of this turn of the event loop, which are handed to the writer together: each hand-over costs."""
+        self._queue: SimpleQueue[list[Write] | None] = SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._closed = False
         self._finished: asyncio.Future[None] = self._loop.create_future()
@@ -56,6 +59,7 @@ class SqliteStore(MemoryStore):
         """Finish what was begun and release everything."""
         if not self._closed:
             self._closed = True
+            self._hand_over()
             self._queue.put(None)
         await asyncio.shield(self._finished)
 
@@ -80,12 +84,20 @@ class SqliteStore(MemoryStore):
         self._pending[key] = []
         for write in along:
             self._pending[write.key] = []
-        self._queue.put(Write(key, value, previous, done, along))
+        if not self._begun:
+            self._loop.call_soon(self._hand_over)
+        self._begun.append(Write(key, value, previous, done, along))
         return await done
+
+    def _hand_over(self) -> None:
+        if self._begun:
+            self._queue.put(self._begun)
+            self._begun = []
 
     def _write_batches(self, disk: Disk, revision: int) -> None:
         """The writer thread: commit the changes that have come in while the last batch was being committed."""
-        while writes := self._gathered():
+        waiting: deque[Write] = deque()
+        while writes := self._gathered(waiting):
             try:
                 revision = self._commit(disk.commit, writes, revision)
             except StoreFull as error:
@@ -118,22 +130,21 @@ class SqliteStore(MemoryStore):
     def _refuse(self, writes: Sequence[Write], error: StoreUnavailable) -> None:
         self._loop.call_soon_threadsafe(self._fail, writes, type(error), str(error))
 
-    def _gathered(self) -> Sequence[Write]:
+    def _gathered(self, waiting: deque[Write]) -> Sequence[Write]:
+        """The next writes to commit together, of all that are waiting; none when the store is closed."""
+        while not waiting or not self._queue.empty():
+            more = self._queue.get()
+            if more is None:
+                self._queue.put(None)
+                break
+            waiting += more
         writes: list[Write] = []
         size = 0
-        write = self._queue.get()
-        while write is not None:
+        while waiting and len(writes) < MAX_BATCH and size < MAX_BATCH_BYTES:
+            write = waiting.popleft()
             writes.append(write)
             writes += write.along
             size += sum(len(each.value or b"") for each in (write, *write.along))
-            if len(writes) >= MAX_BATCH or size >= MAX_BATCH_BYTES:
-                return writes
-            try:
-                write = self._queue.get_nowait()
-            except Empty:
-                return writes
-        if writes:
-            self._queue.put(None)
         return writes
 
     def _apply(self, writes: Sequence[Write], revision: int) -> None:

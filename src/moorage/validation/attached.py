@@ -32,7 +32,9 @@ from moorage.api.rules import (
     volume_rules,
 )
 from moorage.api.volume import PersistentVolume, PersistentVolumeSpec
+from moorage.api.workload import DaemonSet
 from moorage.features import ALL_ON
+from moorage.match.nativecover import native_daemon_cover
 from moorage.validation import admission_errors
 from moorage.validation.field import OMITTED, FieldError, invalid
 from moorage.validation.rules import Breaches
@@ -86,6 +88,14 @@ def attached_advice(item: Object, advise: Callable[[Object], Breaches]) -> Breac
     if rules is not None:
         for path, message in advise(_as_pod(rules)):
             yield _in_annotation(path).replace("metadata", kind.pod_metadata, 1), message
+
+
+def is_uncovered_daemon(item: Object) -> bool:
+    """Whether the stock controller of DaemonSets would not see that the rules of one tolerate a node's taints."""
+    if not isinstance(item, DaemonSet):
+        return False
+    rules = rules_of(item.spec.template.metadata.annotations)
+    return rules is not None and rules.cover == () and bool(native_daemon_cover(rules.tolerations))
 
 
 def judged_tolerations(spec: PodSpec, annotations: Annotations) -> TolerationList:

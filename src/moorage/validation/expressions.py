@@ -10,6 +10,8 @@ from moorage.match.expressions import MAX_BYTES, MAX_COST, Expression, NodeExpre
 from moorage.validation.field import FieldError, forbidden, invalid, too_long
 
 MAX_EXPRESSIONS = 100
+MAX_REFUSED = 10
+"""How many expressions of a specification are refused one by one: the others are not compiled then."""
 MAX_TOTAL_COST = 10_000_000
 """What the estimated costs of all expressions of a pod, of a pod template or of another specification may add up to."""
 
@@ -28,19 +30,29 @@ class ExpressionBudget:
         self.path = path
         self._sources = sources or []
         self.has_too_many = len(self._sources) > MAX_EXPRESSIONS
+        self._refused = 0
+        self._compiled: dict[tuple[Compile, str], Expression] = {}
 
     def check(self, path: str, source: str, compile_expression: Compile) -> Iterator[FieldError]:
         """What is wrong with one of the expressions."""
-        if self.has_too_many:
+        if self.has_too_many or self._refused >= MAX_REFUSED:
             return
         if _is_long(source):
             yield too_long(path, MAX_BYTES)
             return
-        compiled = compile_expression(source)
+        compiled = self._compile(compile_expression, source)
         if compiled.problem:
+            self._refused += 1
             yield invalid(path, source, compiled.refusal)
         elif compiled.cost > MAX_COST:
             yield forbidden(self.path, "too complex, exceeds cost limit")
+
+    def _compile(self, compile_expression: Compile, source: str) -> Expression:
+        """Once for all questions: the programs of all expressions together may not fit into the cache."""
+        key = compile_expression, source
+        if key not in self._compiled:
+            self._compiled[key] = compile_expression(source)
+        return self._compiled[key]
 
     def errors(self) -> Iterator[FieldError]:
         """What is wrong with all of them together."""
@@ -49,7 +61,10 @@ class ExpressionBudget:
                 self.path, f"{len(self._sources)} expressions, which is more than the limit of {MAX_EXPRESSIONS}"
             )
             return
-        compiled = [compile_expression(source) for compile_expression, source in self._sources if not _is_long(source)]
+        if self._refused >= MAX_REFUSED:
+            yield forbidden(self.path, f"{self._refused} expressions are invalid, and no further ones were checked")
+            return
+        compiled = [self._compile(*each) for each in self._sources if not _is_long(each[1])]
         # One that costs too much is refused for that.
         total = sum(expression.cost for expression in compiled if expression.cost <= MAX_COST)
         if total > MAX_TOTAL_COST:

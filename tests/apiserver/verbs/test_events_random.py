@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import random
-import re
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from moorage.apiserver.base.recipes import Recipes
-from moorage.apiserver.run import APIServer
 from moorage.client.clock import ManualClock, timestamp
-from tests.apiserver.asked import Asked
-from tests.plane import api_server
+from tests.apiserver.verbs.twins import START, twins
 
 Data = dict[str, Any]
 EVENTS = "/api/v1/namespaces/team/events"
-START = datetime(2026, 1, 1, tzinfo=UTC)
-OWN = re.compile(rb'^{"metadata":{"resourceVersion":"\d+"|"uid":"(?!00000000)[^"]*"')
 MESSAGES = (
     "Container created",
     "f:count",
@@ -84,44 +77,14 @@ class Events:
         event[place] = value
 
 
-class Twin:
-    """A server of its own, asked without the UIDs, generated names and revisions of its objects."""
-
-    def __init__(self, server: APIServer) -> None:
-        self._ask = Asked(server.transport("tests"))
-
-    async def __call__(self, method: str, path: str, sent: Data | None) -> tuple[int, bytes]:
-        answer = await self._ask(method, path, sent)
-        return answer.status, re.sub(rb'"web-[a-z0-9]{5}"', b'""', OWN.sub(b"", answer.body))
-
-
 @pytest.mark.seeded
 @pytest.mark.parametrize("seed", range(2))
 async def test_a_recipe_makes_of_an_event_what_the_long_way_makes_of_it(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock, replayed, get = ManualClock(START), 0, Recipes.get
+    clock = ManualClock(START)
     events = Events(seed, clock)
-
-    def counted(self: Recipes, sort: Any) -> Any:
-        nonlocal replayed
-        found: Any = get(self, sort)
-        replayed += found is not None
-        return found
-
-    async with (
-        api_server(tmp_path / "fast", clock=clock) as fast_server,
-        api_server(tmp_path / "slow", clock=clock) as slow_server,
-    ):
-        fast, slow = Twin(fast_server), Twin(slow_server)
-
-        async def both(method: str, path: str, sent: Data | None) -> int:
-            monkeypatch.setattr(Recipes, "get", counted)
-            outcome = await fast(method, path, sent)
-            monkeypatch.setattr(Recipes, "get", lambda *_: None)
-            assert await slow(method, path, sent) == outcome, (method, path, sent)
-            return outcome[0]
-
+    async with twins(tmp_path, monkeypatch, clock) as both:
         await both("POST", "/api/v1/namespaces", {"metadata": {"name": "team"}})
         for _ in range(800):
             clock.advance(events.random.choice((0, 0, 0, 1)))
@@ -131,8 +94,8 @@ async def test_a_recipe_makes_of_an_event_what_the_long_way_makes_of_it(
                 await both("GET", f"{EVENTS}/{event['metadata']['name']}", None)
                 if events.random.random() < 0.5:
                     await both("DELETE", f"{EVENTS}/{event['metadata']['name']}", None)
-        taken = replayed
+        taken = both.replayed
         await both("DELETE", "/api/v1/namespaces/team", None)
         for _ in range(20):
             await both("POST", EVENTS, events.event())
-    assert taken == replayed > 50
+    assert taken == both.replayed > 50

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import msgspec
@@ -10,6 +11,9 @@ import pytest
 
 from moorage.apiserver.base.offload import MAX_VALUES, holds_more
 from moorage.apiserver.http.messages import warning_headers
+from moorage.apiserver.verbs.admission import Admission
+from moorage.cel.env import Env
+from moorage.cel.program import Program
 from tests.apiserver.asked import APPLY, JSON, JSON_PATCH, MERGE, PROTOBUF, YAML, Asked, Data
 from tests.apiserver.request.wire_bytes import body, field
 
@@ -131,3 +135,47 @@ def test_values_are_counted_wherever_they_are() -> None:
     data = {"a": [1, 2, {"b": None}], "c": "text"}
     assert holds_more(data, 6)
     assert not holds_more(data, 7)
+
+
+@pytest.mark.parametrize("length", [100, 3000])
+async def test_what_takes_long_to_compile_is_judged_in_a_thread(
+    ask: Asked, monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    threads: list[bool] = []
+    compile_ = Env.compile
+
+    def compiled(self: Env, text: str, *, lenient: bool = False) -> Program:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return compile_(self, text, lenient=lenient)
+
+    monkeypatch.setattr(Env, "compile", compiled)
+    unique = f"{length} > 0 && '{'a' * length}' != "
+    selectors = [{"cel": {"expression": f"{unique}'{number}'"}} for number in range(10)]
+    exactly = {"deviceClassName": "gpu", "selectors": selectors}
+    claim = {"metadata": {"name": "x"}, "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}}
+    assert (await ask("POST", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims", claim)).status == 201
+    assert (len(threads), threads.count(True) <= 2, any(threads)) == (10, length > 100, True)
+
+
+async def test_few_requests_have_a_very_large_object_in_hand_and_all_get_their_turn(
+    ask: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (await ask("POST", MAPS, config_map(20_000))).status == 201
+    in_hand: list[int] = []
+    held = 0
+    judge = Admission.judge
+
+    async def counting(*args: Any, **how: Any) -> Any:
+        nonlocal held
+        held += 1
+        in_hand.append(held)
+        try:
+            return await judge(*args, **how)
+        finally:
+            held -= 1
+
+    monkeypatch.setattr(Admission, "judge", counting)
+    patches = [ask("PATCH", f"{MAPS}/large", {"data": {f"k{number}": "w"}}, MERGE) for number in range(20)]
+    assert {answer.status for answer in await asyncio.gather(*patches)} == {200}
+    assert max(in_hand) <= 2
+    assert len(in_hand) < 60

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from moorage.api.meta import Data
 from moorage.client import Client
@@ -60,6 +63,32 @@ async def test_what_has_another_owner_stays_and_forgets_the_one_that_is_gone(tmp
             return [each["name"] for each in data["metadata"]["ownerReferences"]] == ["second"]
 
         await becomes(client, "ConfigMap", "owned", has_one)
+
+
+async def test_an_object_with_a_thousand_owners_does_not_keep_others_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn, looked = 0, Counter[int]()
+    original = GarbageCollector._is_there  # noqa: SLF001
+
+    async def is_there(self: GarbageCollector, *asked: Any) -> bool:
+        looked[turn] += 1
+        return await original(self, *asked)
+
+    async def count_turns() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(GarbageCollector, "_is_there", is_there)
+    counting = asyncio.create_task(count_turns())
+    async with cluster(tmp_path, GarbageCollector) as client:
+        owners = [{"metadata": {"name": f"owner-{number}", "uid": f"uid-{number}"}} for number in range(1000)]
+        await make(client, "owned", *owners)
+        await gone(client, "ConfigMap", "owned")
+    counting.cancel()
+    assert (sum(looked.values()), max(looked.values()) <= 32) == (1000, True)
 
 
 async def test_in_the_foreground_the_owner_goes_last(tmp_path: Path) -> None:

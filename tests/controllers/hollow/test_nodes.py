@@ -210,7 +210,7 @@ async def test_a_node_that_is_up_is_not_written_again(tmp_path: Path) -> None:
 
 async def test_a_node_says_when_it_becomes_ready_or_not_and_when_it_is_cordoned(tmp_path: Path) -> None:
     async with cluster(tmp_path, HollowNodes) as client:
-        await ensure_nodes(client, 1)
+        await create(client, bare("node-1"))
         made = await becomes(client, "Node", "node-1", is_ready)
         others = [each for each in made["status"]["conditions"] if each["type"] != "Ready"]
         for status in ("False", "True"):

@@ -17,6 +17,7 @@ from moorage.client.informer import Key
 from moorage.controllers.hollow.addresses import Addresses
 from moorage.controllers.hollow.admission import Need, need_of, refusals
 from moorage.controllers.hollow.containerevents import ContainerEvents
+from moorage.controllers.hollow.nodeleases import MOST_PER_SECOND, SHORTEST_TURN, turn_of
 from moorage.controllers.hollow.overrides import mistakes
 from moorage.controllers.hollow.podlifecycle import PodAction, next_action
 from moorage.controllers.hollow.preemption import Guest, NoRoom, victims
@@ -142,6 +143,15 @@ def test_wishes_that_cannot_be_understood_are_counted(told: dict[str, str], coun
     assert len(mistakes(typed(running(told)))) == count
 
 
+@pytest.mark.parametrize("count", [1, 300, 1000, 5000, 10_000, 100_000])
+def test_however_many_nodes_there_are_their_renewals_are_bounded(count: int) -> None:
+    turn = turn_of(count)
+    assert turn >= SHORTEST_TURN
+    assert count / turn <= MOST_PER_SECOND
+    if count <= 5000:  # as Kubernetes has it: a renewal that fails can be tried again before the node counts as lost
+        assert turn <= 30
+
+
 def test_a_pod_takes_the_most_that_it_needs_at_a_time() -> None:
     def container(name: str, cpu: str, **more: str) -> Data:
         return {"name": name, "resources": {"requests": {"cpu": cpu}}, **more}
@@ -246,4 +256,17 @@ async def test_a_wave_of_pods_is_told_of_in_parts_and_not_without_end() -> None:
     pods.clear()
     await asyncio.sleep(0)
     assert len(told.reasons) == 3 * 2000
+    telling.cancel()
+
+
+async def test_events_tell_of_a_hundred_containers_of_a_pod() -> None:
+    clock = ManualClock(START)
+    told = Told(clock)
+    containers = [{"name": f"c{number}", "image": "pause"} for number in range(2000)]
+    web = typed({**pod("web", containers=containers), "metadata": {"name": "web", "namespace": "default", "uid": "1"}})
+    announcements = ContainerEvents(lambda *_: web, told, clock)
+    announcements.started(web, START)
+    telling = asyncio.create_task(announcements.run())
+    await asyncio.sleep(0)
+    assert len(told.reasons) == 300
     telling.cancel()

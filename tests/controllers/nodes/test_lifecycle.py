@@ -58,9 +58,9 @@ async def report(client: Client, clock: ManualClock, name: str, type_: str = "Re
     await client.patch(NODE, "", name, patch, subresource="status", form=STRATEGIC)
 
 
-async def renew(client: Client, clock: ManualClock, name: str, *, first: bool = False) -> None:
+async def renew(client: Client, clock: ManualClock, name: str, *, first: bool = False, seconds: int = 40) -> None:
     """A lease that a kubelet holds."""
-    spec = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": timestamp(clock.now(), micro=True)}
+    spec = {"holderIdentity": name, "leaseDurationSeconds": seconds, "renewTime": timestamp(clock.now(), micro=True)}
     if first:
         await client.create(LEASE, {"metadata": {"name": name}, "spec": spec}, "kube-node-lease")
     else:
@@ -185,6 +185,38 @@ async def test_a_lease_alone_keeps_a_node_alive(tmp_path: Path) -> None:
             await leases.caught_up(revision["resourceVersion"])
         assert condition(await read(client, "Node", "a"), "Ready")["status"] == "True"
         clock.advance(51)
+        await has_taints(client, "a", "unreachable:NoSchedule")
+
+
+async def test_a_node_is_not_lost_before_its_lease_has_run_out(tmp_path: Path) -> None:
+    clock = clock_of_today()
+    async with api_server(tmp_path) as server, running(server, clock, NodeLifecycle) as controllers:
+        client = server.client("test")
+        await create(client, node("a"))
+        await has_taints(client, "a")
+        await renew(client, clock, "a", first=True, seconds=400)
+        renewed = await read(client, "Lease", "a", "kube-node-lease", LEASE.api_version)
+        await controllers.context.informers.kind(LEASE).caught_up(renewed["metadata"]["resourceVersion"])
+        for seconds in (200, 200):
+            clock.advance(seconds)
+            await report(client, clock, "a", "DiskPressure")
+            await has_taints(client, "a", "disk-pressure:NoSchedule")
+            await report(client, clock, "a", "DiskPressure", "False")
+            await has_taints(client, "a")
+        clock.advance(12)
+        await has_taints(client, "a", "unreachable:NoSchedule")
+
+
+async def test_no_lease_keeps_a_silent_node_for_longer_than_an_hour(tmp_path: Path) -> None:
+    clock = clock_of_today()
+    async with api_server(tmp_path) as server, running(server, clock, NodeLifecycle) as controllers:
+        client = server.client("test")
+        await create(client, node("a"))
+        await has_taints(client, "a")
+        await renew(client, clock, "a", first=True, seconds=2**31 - 1)
+        renewed = await read(client, "Lease", "a", "kube-node-lease", LEASE.api_version)
+        await controllers.context.informers.kind(LEASE).caught_up(renewed["metadata"]["resourceVersion"])
+        clock.advance(3612)
         await has_taints(client, "a", "unreachable:NoSchedule")
 
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from moorage.api.kinds import Kind
 from moorage.api.meta import Data
+from moorage.client import Client
 from moorage.controllers.storage.ephemeralvolumes import EphemeralVolumes
 from tests.controllers.small_cluster import becomes, cluster, gone, remove
 from tests.controllers.waiting import eventually, read, read_all
@@ -81,3 +85,22 @@ async def test_a_pod_without_ephemeral_volumes_gets_no_claims(tmp_path: Path) ->
         await claim(client, "web-data")
         await gone(client, "PersistentVolumeClaim", "plain-data")
         assert len(await read_all(client, "PersistentVolumeClaim")) == 1
+
+
+async def test_a_pod_is_read_once_for_all_its_volumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[str] = []
+    get = Client.get
+
+    async def counting(self: Client, kind: Kind, namespace: str, name: str, **more: Any) -> bytes:
+        reads.append(kind.kind)
+        return await get(self, kind, namespace, name, **more)
+
+    async with cluster(tmp_path, EphemeralVolumes) as client:
+        monkeypatch.setattr(Client, "get", counting)
+        await create(client, with_scratch("web", *(f"v{number}" for number in range(50))))
+
+        async def made() -> bool:
+            return len(await read_all(client, "PersistentVolumeClaim")) == 50
+
+        await eventually(made)
+        assert reads.count("Pod") == 1

@@ -227,6 +227,20 @@ async def test_a_job_that_vanishes_is_no_longer_active(tmp_path: Path) -> None:
         assert first in (await here.event("MissingJob"))["message"]
 
 
+async def test_active_jobs_without_a_name_are_dropped(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        await create(here.client, cron_job(concurrencyPolicy="Forbid"))
+        nameless = {"status": {"active": [{"kind": "Job"}]}}
+        await change(here.client, CRON[0], CRON[1], nameless, "batch/v1", subresource="status")
+        here.clock.advance(30)
+        (first,) = await here.jobs(1)
+
+        def is_active(data: Data) -> bool:
+            return [each.get("name") for each in data["status"].get("active") or ()] == [first]
+
+        await becomes(here.client, *CRON, is_active, "batch/v1")
+
+
 async def test_a_controller_that_forgot_does_not_start_a_job_twice(tmp_path: Path) -> None:
     async with world(tmp_path) as here:
         await create(here.client, cron_job())

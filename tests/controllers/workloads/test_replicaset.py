@@ -20,7 +20,7 @@ from moorage.client.clock import ManualClock, timestamp
 from moorage.controllers.workloads.replicaset import ReplicaSetController, ReplicationControllers, least_missed
 from tests.controllers.kubelet import kubelet
 from tests.controllers.small_cluster import becomes, change, cluster
-from tests.controllers.waiting import eventually, read, read_all
+from tests.controllers.waiting import eventually, read, read_all, settle
 from tests.plane import create, pod
 
 _SETS = "apps/v1"
@@ -360,3 +360,21 @@ async def test_fifty_sets_do_not_disturb_each_other(tmp_path: Path) -> None:
         await eventually(all_there)
         assert len(await names(client)) == 100
         assert (await read(client, "ReplicaSet", "set-7", api_version=_SETS))["status"]["fullyLabeledReplicas"] == 2
+
+
+async def test_pods_that_kubelets_reject_are_replaced_later_each_time(tmp_path: Path) -> None:
+    clock = ManualClock(datetime.now(UTC))
+    async with cluster(tmp_path, ReplicaSetController, clock=clock) as client:
+        await create(client, replica_set(replicas=1))
+        await until(client, "web", lambda status: status.get("replicas") == 1)
+        (first,) = await names(client)
+        rejected = {"status": {"phase": "Failed", "reason": "OutOfcpu", "message": "Pod was rejected: no room"}}
+        await change(client, "Pod", first, rejected, subresource="status")
+        await settle()
+        assert await names(client) == {first}
+        clock.advance(3)
+
+        async def replaced() -> bool:
+            return len(await names(client)) == 2
+
+        await eventually(replaced)

@@ -20,7 +20,7 @@ from moorage.controllers.workloads import statefulset
 from moorage.controllers.workloads.statefulset import StatefulSets
 from tests.controllers.kubelet import Kubelet, kubelet
 from tests.controllers.small_cluster import becomes, change, cluster, gone, remove
-from tests.controllers.waiting import eventually, read, read_all, started
+from tests.controllers.waiting import eventually, read, read_all, settle, started
 from tests.plane import api_server, create
 
 SET = ("StatefulSet", "web")
@@ -276,6 +276,27 @@ async def test_failed_evicted_and_deleted_pods_are_replaced_by_name(tmp_path: Pa
         await remove(client, "Pod", "web-1")
         await becomes(client, "Pod", "web-1", lambda data: data["metadata"]["uid"] != old["metadata"]["uid"])
         await settled(client, 2)
+
+
+async def test_pods_that_kubelets_reject_are_replaced_later_each_time(tmp_path: Path) -> None:
+    clock = ManualClock(datetime.now(UTC))
+    rejected = {"status": {"phase": "Failed", "reason": "OutOfcpu", "message": "Pod was rejected: no room"}}
+    async with cluster(tmp_path, StatefulSets, clock=clock) as client:
+        await create(client, stateful_set(1))
+
+        async def reject(after: str) -> str:
+            new = await becomes(client, "Pod", "web-0", lambda data: data["metadata"]["uid"] != after)
+            await change(client, "Pod", "web-0", rejected, subresource="status")
+            await settle()
+            return str(new["metadata"]["uid"])
+
+        last = await reject(await reject(""))
+        for seconds in (1, 2, 4, 8):
+            clock.advance(seconds * 0.9)
+            await settle()
+            assert (await read(client, "Pod", "web-0"))["metadata"]["uid"] == last
+            clock.advance(seconds * 0.1 + 0.01)
+            last = await reject(last)
 
 
 async def test_matching_orphans_are_adopted_and_others_released(tmp_path: Path) -> None:

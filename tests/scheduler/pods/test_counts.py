@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 
+from moorage.api.decode import convert
 from moorage.api.labels import EVERYTHING, NOTHING, parse
+from moorage.api.node import Node
 from moorage.features import NONE_ON
 from moorage.scheduler.pods import counts
 from moorage.scheduler.pods.counts import PodCounts, holders, pod_counts
@@ -15,6 +18,7 @@ from moorage.scheduler.pods.terms import Pick
 from moorage.scheduler.table.nodes import NodeTable
 from moorage.scheduler.table.shape import PodInfo, Shapes
 from tests.scheduler.plugin_on_table import exists, far, near, pod, pods, term, weighted
+from tests.seeds import seed
 
 SHAPES = Shapes(NONE_ON)
 WEB = Pick.of(["default"], parse("app=web"))
@@ -163,6 +167,32 @@ def test_a_table_that_grows_keeps_the_holders_of_a_term() -> None:
         table.add_pod(SHAPES.info(pod({}, node=f"node-{number}", affinity=affinity)))
         (one,) = held.anti_affinity.of("default", {"app": "web"})
         assert len(one.rows(table.size)[0]) == number + 1
+
+
+@pytest.mark.seeded
+def test_the_nodes_near_the_holders_of_a_term_are_known_as_pods_and_nodes_change() -> None:
+    chance = random.Random(seed(1_818))
+    table = NodeTable()
+    held = holders(table)
+    affinity = far(term("zone", {"matchLabels": {"app": "web"}}))
+    there: list[PodInfo] = []
+    zones = {f"n{number}": "" for number in range(80)}
+    for step in range(400):
+        name = chance.choice(list(zones))
+        if there and chance.random() < 0.4:
+            table.remove_pod(there.pop(chance.randrange(len(there))))
+        elif chance.random() < 0.5:
+            there.append(SHAPES.info(pod({}, node=name, affinity=affinity)))
+            table.add_pod(there[-1])
+        else:
+            zones[name] = chance.choice(["", "a", "b", "c", "d", f"alone-{step}"])
+            labels = {"zone": zones[name]} if zones[name] else {}
+            table.set_node(convert({"metadata": {"name": name, "labels": labels}}, Node))
+        near_them = {zones[info.node_name] for info in there} - {""}
+        for one in held.anti_affinity.of("default", {"app": "web"}):
+            mask = one.near(table)
+            found = {name for name in zones if name in table.rows and mask[table.rows[name]]}
+            assert found == {name for name, zone in zones.items() if zone in near_them}
 
 
 def test_preferences_of_one_node_are_added_up() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeVar
 
 from moorage.apiserver.base.shares import Seats
+from moorage.pace import Pace, set_rest
 
 FLOW: ContextVar[str] = ContextVar("flow", default="")
 """The flow of the request that is being served."""
@@ -23,8 +25,13 @@ MAX_VALUES, MAX_METADATA = 50_000, 500_000
 fields name all of them again.
 """
 
+VERY_LARGE = 256 << 10
+_IN_HAND = Seats(4, 1_000_000)
+_HAS_TURN: ContextVar[bool] = ContextVar("has_turn", default=False)
 _THREADS = 2
-_POOL = ThreadPoolExecutor(_THREADS, thread_name_prefix="large-objects")
+_REST = 3.0
+"""Seconds of rest for each second that expressions are compiled, while others are busy."""
+_POOL = ThreadPoolExecutor(_THREADS, "large-objects", lambda: set_rest(Pace(_REST).keep))
 _SEATS = Seats(_THREADS, 1_000_000)
 
 
@@ -50,6 +57,23 @@ async def offload(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kw
     # When the work ends, not when somebody ceases to wait for it: it goes on all the same.
     job.add_done_callback(leave)
     return await result
+
+
+@asynccontextmanager
+async def in_hand(size: int) -> AsyncIterator[None]:
+    """Wait for a turn to work on an object of `size` bytes, if it is very large: data takes ten times as much.
+
+    Of all requests four have a turn, and of one user half of those that are left.
+    """
+    if size < VERY_LARGE or _HAS_TURN.get():
+        yield
+        return
+    async with _IN_HAND.turn(FLOW.get()):
+        before = _HAS_TURN.set(True)
+        try:
+            yield
+        finally:
+            _HAS_TURN.reset(before)
 
 
 def offloaded() -> int:

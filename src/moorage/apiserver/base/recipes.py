@@ -10,6 +10,7 @@ from moorage.bounded import Bounded
 from moorage.registry.schema import is_canonical_time
 
 _RECIPES, _SEEN = 256, 1024
+_TEXTS, _TEXT_BYTES, _ENTRY = 256, 4 << 20, 1 << 10
 _is_fraction = re.compile(rb"\d{6}Z").fullmatch
 _WORD = rb"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 
@@ -63,6 +64,14 @@ class CopiedFields:
         # Printable ASCII without quotes and backslashes is the same text in JSON, however it is written.
         names = b"|".join(map(re.escape, self._checks))
         self._field = re.compile(rb'"(%b)([ !#-\[\]-~]+)(?=\\?")' % names)
+        self._known: Bounded[bytes, SplitText] = Bounded(_TEXTS, _TEXT_BYTES)
+
+    def split_again(self, text: bytes) -> SplitText | None:
+        """The same as `split`, for a text that many objects have in common: that of a template, or of one second."""
+        split = self._known.get(text)
+        if split is None and (split := self.split(text)) is not None:
+            self._known.put(text, split, _ENTRY + 4 * len(text))
+        return split
 
     def split(self, text: bytes) -> SplitText | None:
         """A text split at the values of these fields; None when one of them is not valid."""

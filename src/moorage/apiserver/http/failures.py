@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from moorage.api.kinds import Kind
+from moorage.api.meta import Data
 from moorage.apiserver.http.messages import Reason, Refused, status
 from moorage.validation.field import FieldError
 
-_MOST_ERRORS = 500
+_MOST_ERRORS, _MOST_TEXT = 500, 64 << 10
+"""How many errors are listed, and after how many characters of them no more."""
 
 
 def _details(kind: Kind, name: str, **more: Any) -> dict[str, Any]:
@@ -48,16 +50,27 @@ def invalid(kind: Kind, name: str, errors: Sequence[FieldError]) -> Refused:
 
 
 def invalid_as(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> Refused:
-    """Validation failed. At most 500 errors are listed; of the others only the number."""
-    first = errors[:_MOST_ERRORS]
-    bodies = list(dict.fromkeys(str(error) for error in first))
-    if len(errors) > len(first):
-        bodies.append(f"and {len(errors) - len(first)} more")
+    """Validation failed. As many errors are listed as fit; of the others only the number."""
+    causes = list(_causes(errors))
+    bodies = list(dict.fromkeys(f"{cause['field']}: {cause['message']}" for cause in causes))
+    if len(errors) > len(causes):
+        bodies.append(f"and {len(errors) - len(causes)} more")
     listed = bodies[0] if len(bodies) == 1 else f"[{', '.join(bodies)}]"
     what = f"{kind}.{group}" if group else kind
-    causes = [{"reason": error.type.reason, "message": error.body, "field": error.field} for error in first]
     details = {"name": name, "group": group, "kind": kind, "causes": causes}
     return Refused(status(422, Reason.INVALID, f'{what} "{name}" is invalid: {listed}', details))
+
+
+def _causes(errors: Sequence[FieldError]) -> Iterator[Data]:
+    """The first errors, as many as may be listed: 500, and of long ones only the beginnings and fewer."""
+    length = 0
+    for error in errors[:_MOST_ERRORS]:
+        if length > _MOST_TEXT:
+            return
+        text = error.body
+        text = text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
+        length += len(text)
+        yield {"reason": error.type.reason, "message": text, "field": error.field}
 
 
 def forbidden(kind: Kind, name: str, why: str) -> Refused:

@@ -152,6 +152,8 @@ def _parameters(raw: bytes) -> dict[str, list[str]]:
 
 
 _READS = frozenset(("GET", "HEAD", "OPTIONS"))
+_STAYS = asyncio.Event()
+"""A component of this process does not disconnect."""
 _WATCH_AT = {"api": 2, "apis": 3}
 """The index of the segment `watch` in the old form of a watch: /api/v1/watch/pods."""
 
@@ -174,7 +176,7 @@ class Request:
     """The client's certificate (DER); TLS has verified that the cluster's authority issued it."""
     address: str = "127.0.0.1"
     """Where it came from; components of this process are on this machine."""
-    disconnected: asyncio.Event = field(default_factory=asyncio.Event)
+    disconnected: asyncio.Event = _STAYS
     """Set when the client has disconnected."""
     keep_alive: bool = True
     chunked: bool = True

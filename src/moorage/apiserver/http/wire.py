@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from http import HTTPStatus
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import httptools
 
@@ -27,6 +27,8 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
 SLICE = 4 << 10
 """How many bytes are parsed at a time: a client that pipelines thousands of requests must not fill the memory."""
+LONGEST_KNOWN = 2 << 10
+"""How long a head is at most that a connection remembers."""
 GZIP_FROM = 128 << 10
 """Bodies longer than this are compressed for clients that accept it, as in Kubernetes."""
 BATCH, PACKED_BATCH = 64 << 10, 256 << 10
@@ -44,6 +46,17 @@ class ReadStage(Enum):
     OVER = "nothing more is read from this client"
 
 
+class KnownHead(NamedTuple):
+    """The head of a request, as bytes and as it was parsed."""
+
+    raw: bytes
+    method: str
+    target: Target
+    headers: Headers
+    length: int
+    """How long the body is that follows."""
+
+
 Admit = Callable[[Request], Response | None]
 """Asked about a request whose head is complete, before its body is read: None, or the response that refuses it."""
 
@@ -52,8 +65,8 @@ class Reader:
     """Parses bytes into requests, or into an error response, after which nothing more is read."""
 
     __slots__ = (
-        "_admit", "_body", "_chunked", "_count", "_fed", "_headers", "_limits", "_parser", "_request", "_rest", "_size",
-        "_target", "awaits_continue", "messages", "stage",
+        "_admit", "_body", "_chunked", "_count", "_fed", "_headers", "_known", "_limits", "_parsed", "_parser",
+        "_request", "_rest", "_size", "_target", "awaits_continue", "messages", "stage",
     )  # fmt: skip
 
     def __init__(self, limits: Limits, admit: Admit) -> None:
@@ -66,6 +79,8 @@ class Reader:
         self._request: Request | None = None
         """The request whose body is being read."""
         self._parser = httptools.HttpRequestParser(self)
+        self._known: KnownHead | None = None
+        """The head of the last request: clients send the same one many times."""
         self._rest = b""
         self._body: bytes | bytearray = b""
         self._begin()
@@ -97,8 +112,37 @@ class Reader:
         if self._rest or self.messages or len(data) > SLICE:
             self._rest = self._rest + data if self._rest else data
             self.advance()
+        elif self.stage is ReadStage.IDLE:
+            if not self._feed_known(data):
+                self._parse(data)
+                self._learn(data)
         else:
             self._parse(data)
+
+    def _feed_known(self, data: bytes) -> bool:
+        """Take a whole request whose head is that of the last one, to the byte: it is parsed to the same."""
+        known = self._known
+        if known is None or len(data) != len(known.raw) + known.length or not data.startswith(known.raw):
+            return False
+        raw, method, target, headers, _ = known
+        request = Request(method, target.path, target.segments, target.query, headers, data[len(raw) :])
+        if refusal := self._admit(request):
+            self._end(refusal)
+        else:
+            self.messages.append(request)
+        return True
+
+    def _learn(self, data: bytes) -> None:
+        """Remember the head of a request that has arrived at once, alone, and after which the connection goes on."""
+        if self.stage is not ReadStage.IDLE or len(self.messages) != 1:
+            return
+        request = self.messages[0]
+        if not isinstance(request, Request) or "transfer-encoding" in request.headers or "expect" in request.headers:
+            return
+        head = data[: len(data) - len(request.body)]
+        # The first empty line ends the head: so what follows is the body, and no more than that.
+        if len(head) <= LONGEST_KNOWN and head.find(b"\r\n\r\n") == len(head) - 4:
+            self._known = KnownHead(head, request.method, self._parsed, request.headers, len(request.body))
 
     def advance(self) -> None:
         """Parse the backlog up to the next message."""
@@ -199,7 +243,7 @@ class Reader:
 
     def _admitted(self) -> Request:
         try:
-            target = Target(self._target)
+            target = self._parsed = Target(self._target)
         except TargetError as error:
             self._refuse(status(400, Reason.BAD_REQUEST, str(error)))
         method = self._parser.get_method().decode("ascii")

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from moorage.api import kinds
 from moorage.api.decode import DecodeError
 from moorage.api.kinds import Kind
 from moorage.api.meta import Data
 from moorage.apiserver.base.objects import decoded, key, prefix
-from moorage.apiserver.base.offload import offload
+from moorage.apiserver.base.offload import LARGE, offload
 from moorage.apiserver.http.failures import bad_request, forbidden, invalid, not_found
 from moorage.apiserver.http.messages import Refused
 from moorage.apiserver.verbs.comparedkeys import ComparedKeys, Sort
 from moorage.bounded import Bounded
 from moorage.features import Gates
+from moorage.match.deferral import NotReady, deferring
 from moorage.match.operators import COMPARISONS
 from moorage.registry.judge import MAX_ADVISED, judge, limit
 from moorage.registry.metadata import MetadataError
@@ -27,6 +29,7 @@ from moorage.registry.strategy import Strategy
 from moorage.registry.table import strategy_of
 from moorage.store.protocol import Item, Store
 
+T = TypeVar("T")
 _NAMESPACE = kinds.row("v1", "Namespace")
 _COMPARED = frozenset(("Node", "ResourceSlice", "DeviceTaintRule"))
 """The kinds whose taints and labels others compare."""
@@ -110,10 +113,9 @@ class Admission:
     ) -> list[str]:
         """The warnings about an object of `size` bytes; Refused with all its errors (422), or what forbids it (403)."""
         strategy = strategy_of(kind)
-        # A pod may hold expressions, and to compile those takes longer than anything else of the same size.
-        weight = 4 * size if kind.pod_spec else size
         try:
-            errors, warned = await offload(weight, judge, strategy, new, old, state, self.gates, subresource)
+            ask = partial(judge, strategy, new, old, state, self.gates, subresource)
+            errors, warned = await _worked_out(size, ask)
             if not errors:
                 limit(strategy, new, old, state, subresource)
         except _REFUSALS as error:
@@ -138,6 +140,17 @@ class Admission:
                 if compared.values.value(value) is None and what not in said:
                     said.add(what)
                     yield f'{path}: "{value}" is not {what}, and {sort.value} compare {name} with {compared.name}'
+
+
+async def _worked_out(size: int, ask: Callable[[], T]) -> T:
+    """An answer about an object of `size` bytes, from a thread when it is large or has expressions that take long."""
+    if size < LARGE:
+        try:
+            with deferring():
+                return ask()
+        except NotReady:
+            pass
+    return await offload(LARGE, ask)
 
 
 def _comparable(data: Data) -> Iterator[tuple[str, Sort, str, str]]:

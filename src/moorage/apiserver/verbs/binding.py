@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
@@ -12,7 +13,7 @@ from moorage.api.meta import Data, Object, Wire
 from moorage.apiserver.base.objects import key
 from moorage.apiserver.http.failures import bad_request, conflict, not_found
 from moorage.apiserver.http.messages import Refused, Request, Response
-from moorage.apiserver.request.bodies import parsed
+from moorage.apiserver.request.bodies import check_small, media_type, parsed
 from moorage.apiserver.request.routes import Route
 from moorage.apiserver.verbs import answers
 from moorage.apiserver.verbs.backend import Backend
@@ -57,15 +58,24 @@ class _Pod(NamedTuple):
 
 _Parts = dict[str, msgspec.Raw]
 _parts = msgspec.json.Decoder(_Parts).decode
+_binding = msgspec.json.Decoder(Binding).decode
 _head, _place = msgspec.json.Decoder(_Head).decode, msgspec.json.Decoder(_Place).decode
+
+
+async def _parsed(request: Request) -> Binding:
+    check_small(request)
+    if media_type(request) == "application/json":
+        with suppress(msgspec.DecodeError, UnicodeError):  # the error is found when the body is read as any other
+            return _binding(request.body)
+    try:
+        return convert(await parsed(request), Binding)
+    except DecodeError as error:
+        raise bad_request(f"the body must be a Binding: {error}") from None
 
 
 async def _read(route: Route, request: Request) -> Binding:
     """The binding in a request; Refused when it is not valid, or not about the pod that the path names."""
-    try:
-        binding = convert(await parsed(request), Binding)
-    except DecodeError as error:
-        raise bad_request(f"the body must be a Binding: {error}") from None
+    binding = await _parsed(request)
     if route.name and binding.metadata.name not in ("", route.name):
         raise bad_request("name in URL does not match name in Binding object")
     if not route.name and not binding.metadata.name:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import msgspec
 
@@ -11,21 +10,12 @@ from moorage.api import kinds
 from moorage.api.meta import Data
 from moorage.apiserver.base.objects import key
 from moorage.apiserver.base.offload import offload
-from moorage.apiserver.base.recipes import (
-    CopiedFields,
-    SplitText,
-    arrangement,
-    is_name,
-    is_number,
-    is_sentence,
-    is_time,
-    is_uid,
-)
 from moorage.apiserver.http.failures import already_exists
 from moorage.apiserver.http.messages import Request, Response
 from moorage.apiserver.patch import managed
 from moorage.apiserver.patch.managed import manager_name
-from moorage.apiserver.request.bodies import media_type, read_object
+from moorage.apiserver.request.bodies import read_object
+from moorage.apiserver.request.newtexts import ADDED, NewText, new_text
 from moorage.apiserver.request.routes import Route
 from moorage.apiserver.verbs import answers
 from moorage.apiserver.verbs.backend import Backend
@@ -41,18 +31,6 @@ _NAMES = 8
 """How many names are generated, each of which may be taken, before the object is refused."""
 _POD = kinds.row("v1", "Pod")
 _POD_STRATEGY = strategy_of(_POD)
-_EVENT = kinds.row("v1", "Event")
-_EVENT_STRATEGY = strategy_of(_EVENT)
-_LONGEST_EVENT = 4096
-_EVENT_FIELDS = CopiedFields(
-    {
-        **dict.fromkeys(("name", "host", "reportingInstance"), is_name),
-        **dict.fromkeys(("firstTimestamp", "lastTimestamp"), is_time),
-        "uid": is_uid,
-        "resourceVersion": is_number,
-        "message": is_sentence,
-    }
-)
 
 
 async def create(backend: Backend, route: Route, request: Request) -> Response:
@@ -60,9 +38,9 @@ async def create(backend: Backend, route: Route, request: Request) -> Response:
     pod = new_pod(route, request) if route.kind is _POD else None
     if pod is not None:
         return await _create_pod(backend, route, request, pod)
-    event = await _new_event(backend, route, request) if route.kind is _EVENT else None
-    if event is not None:
-        return await _create_event(backend, route, request, event)
+    text = new_text(route, request)
+    if text is not None:
+        return await _create_text(backend, route, request, text)
     data, warnings = await read_object(route, request)
     return await create_object(backend, route, request, data, warnings)
 
@@ -93,82 +71,33 @@ async def _create_pod(backend: Backend, route: Route, request: Request, pod: New
     raise already_exists(route.kind, taken)
 
 
-class _EventMetadata(msgspec.Struct, forbid_unknown_fields=True):
-    name: str
-    namespace: str = ""
-
-
-class _EventBody(msgspec.Struct):
-    metadata: _EventMetadata
-
-
-class _StoredMetadata(msgspec.Struct, rename="camel"):
-    uid: str
-    creation_timestamp: str
-
-
-class _StoredEvent(msgspec.Struct):
-    metadata: _StoredMetadata
-
-
-_event_body = msgspec.json.Decoder(_EventBody).decode
-_stored_event = msgspec.json.Decoder(_StoredEvent).decode
-
-
-class NewEvent(NamedTuple):
-    """An event that is to be created, and what its stored form depends on."""
-
-    name: str
-    body: SplitText
-    context: Hashable
-    added: bytes
-    """What the server may add to it, quoted."""
-
-    def values(self, uid: str, moment: str) -> list[bytes]:
-        """All values that are copied into the stored form."""
-        return [uid.encode(), moment.encode(), *self.body.values]
-
-    def sort(self, values: Sequence[bytes]) -> Hashable:
-        """What events have in common that differ only in their values."""
-        return self.context, self.body.rest, arrangement(values, ())
-
-
-async def _new_event(backend: Backend, route: Route, request: Request) -> NewEvent | None:
-    """The event in a request; None when it cannot be stored by a recipe: it has labels or an eventTime, say."""
-    body = request.body
-    if len(body) > _LONGEST_EVENT or b'"eventTime"' in body or "dryRun" in request.query:
-        return None
-    if media_type(request) not in ("", "application/json"):
-        return None
-    try:
-        name = _event_body(body).metadata.name
-    except (msgspec.DecodeError, UnicodeError):
-        return None  # the error is found when the body is read as any other
-    split = _EVENT_FIELDS.split(body)
-    if split is None or not name:
-        return None
+async def _create_text(backend: Backend, route: Route, request: Request, text: NewText) -> Response:
+    """Store a new object: by a recipe, when others that differ only in their values have come before."""
     manager = manager_name(request.parameter("fieldManager"), request.headers.get("user-agent"))
-    around = await backend.admission.around(_EVENT_STRATEGY, route.namespace)
+    around = await backend.admission.around(text.strategy, route.namespace)
     context = (around, route.namespace, manager, request.parameter("fieldValidation"))
-    return NewEvent(name, split, context, f'"{manager}" "{route.namespace}"'.encode())
-
-
-async def _create_event(backend: Backend, route: Route, request: Request, event: NewEvent) -> Response:
-    """Store a new event: by a recipe, when events that differ only in their values have come before."""
-    values = event.values(new_uid(), timestamp(backend.now()))
-    recipes = backend.recipes.get(event.sort(values))
+    values = text.values(new_uid(), timestamp(backend.now()))
+    recipes = backend.recipes.get(text.sort(context, values))
     if recipes is None:
         new, warnings = await _store_new(backend, route, request, *await read_object(route, request))
         if not warnings:
-            known = _stored_event(new.value).metadata
-            values = event.values(known.uid, known.creation_timestamp)
-            rest = (*event.body.rest, event.added)
-            backend.recipes.learn(event.sort(values), (new.value,), rest, values)
+            values = text.stored_values(new.value)
+            rest = (*text.body.rest, f'"{manager}" "{route.namespace}" {ADDED}'.encode())
+            backend.recipes.learn(text.sort(context, values), (new.value,), rest, values)
         return answers.stored(route, request, new, warnings, 201)
-    item = await _put(backend, route, request, event.name, recipes[0].text(values))
+    warnings = await _label_warnings(backend, route, text)
+    item = await _put(backend, route, request, text.name, recipes[0].text(values))
     if item is None:
-        raise already_exists(route.kind, event.name)
-    return answers.stored(route, request, item, (), 201)
+        raise already_exists(route.kind, text.name)
+    return answers.stored(route, request, item, warnings, 201)
+
+
+async def _label_warnings(backend: Backend, route: Route, text: NewText) -> list[str]:
+    """What is said of labels, which other objects decide about: no recipe knows it."""
+    if not text.labels:
+        return []
+    data = {"kind": route.kind.kind, "metadata": {"labels": text.labels}}
+    return [warning async for warning in backend.admission.comparison_warnings(data, None)]
 
 
 async def _store_new(

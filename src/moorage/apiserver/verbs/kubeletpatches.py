@@ -9,7 +9,7 @@ import msgspec
 
 from moorage.api import kinds
 from moorage.api.kinds import Kind
-from moorage.apiserver.base.objects import key
+from moorage.apiserver.base.objects import exactly, key
 from moorage.apiserver.base.recipes import (
     CopiedFields,
     arrangement,
@@ -112,7 +112,7 @@ class KubeletPatch(NamedTuple):
         managed, patched = (recipe.text(self.values) for recipe in recipes)
         metadata = b"%b%b%b}" % (self.head, _MANAGED, managed)
         changed = {**self.parts, "metadata": msgspec.Raw(metadata), self.part.name: msgspec.Raw(patched)}
-        new = self.item._replace(value=msgspec.json.encode(changed))
+        new = self.item._replace(value=exactly(msgspec.json.encode(changed)))
         write = StoredWrite(route.kind, route.namespace, route.subresource, new, self.item)
         try:
             stored = await store_charged(backend, write)
@@ -163,8 +163,9 @@ def _of(part: PatchedPart, item: Item, patch: bytes, moment: str, request: Reque
         return None
     values, ordered, rest = [moment.encode()], [moment.encode()], []
     others = [_common(bytes(raw)) for name, raw in parts.items() if name not in ("metadata", part.name)]
-    for text in (managed[:-1], bytes(parts.get(part.name, b"")), patch, *others):
-        split = part.fields.split(text)
+    split_again = part.fields.split_again
+    stored = map(split_again, (managed[:-1], bytes(parts.get(part.name, b"")), *others))
+    for split in (part.fields.split(patch), *stored):
         if split is None:
             return None
         values += split.values

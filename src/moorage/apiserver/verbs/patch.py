@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
 import msgspec
 
+from moorage.api.kinds import Kind
 from moorage.api.meta import Data
 from moorage.apiserver.base.objects import key
 from moorage.apiserver.base.offload import YAML_COST, offload
@@ -21,6 +25,7 @@ from moorage.apiserver.verbs.read import convert_out
 from moorage.apiserver.verbs.update import change, check_name
 from moorage.apiserver.verbs.writing import managed_write, patch_refused
 from moorage.client.clock import timestamp
+from moorage.registry.schema import has_field
 
 JSON_PATCH, MERGE_PATCH = "application/json-patch+json", "application/merge-patch+json"
 STRATEGIC_PATCH, APPLY_PATCH = "application/strategic-merge-patch+json", "application/apply-patch+yaml"
@@ -91,7 +96,7 @@ async def _apply(backend: Backend, route: Route, request: Request) -> Response:
     write = managed_write(route, request, timestamp(backend.now()))
     warnings = []
     if isinstance(config, dict):
-        warnings = await offload(size, check_fields, route.kind, request, config, repeated)
+        warnings = await offload(size, _check_applied, route.kind, request, config, repeated)
 
     def applied(data: Data | None) -> Data:
         try:
@@ -104,3 +109,29 @@ async def _apply(backend: Backend, route: Route, request: Request) -> Response:
     new = await offload(size, applied, None)
     # What admission adds gets no owner, so that applying the same again conflicts with nobody.
     return await create_object(backend, route, request, new, warnings, track=False)
+
+
+def _check_applied(kind: Kind, request: Request, config: Data, repeated: Sequence[str]) -> list[str]:
+    """The warnings about the fields of a configuration, which keeps what it sets to null."""
+    nulls = list(_nulls(config))
+    warnings = check_fields(kind, request, config, repeated)
+    _put_back(kind, config, nulls)
+    return warnings
+
+
+def _nulls(config: Data, *path: str) -> Iterator[tuple[str, ...]]:
+    """The paths of what a configuration sets to null: as an object it would not have it, applied it removes it."""
+    for name, value in config.items():
+        if value is None:
+            yield *path, name
+        elif isinstance(value, dict):
+            yield from _nulls(value, *path, name)
+
+
+def _put_back(kind: Kind, config: Data, nulls: Iterable[tuple[str, ...]]) -> None:
+    for path in nulls:
+        part: Any = config
+        for name in path[:-1]:
+            part = part.get(name) if isinstance(part, dict) else None
+        if isinstance(part, dict) and path[-1] not in part and has_field(kind, config, *path):
+            part[path[-1]] = None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from moorage.api.meta import Data
 from moorage.apiserver.base.objects import decode, key
-from moorage.apiserver.base.offload import offload
+from moorage.apiserver.base.offload import in_hand, offload
 from moorage.apiserver.http.failures import bad_request, conflict, invalid, not_found
 from moorage.apiserver.http.messages import Request, Response
 from moorage.apiserver.patch import managed
@@ -61,23 +61,33 @@ async def change(
 ) -> Response:
     """Edit an object that exists; from its new version again when another write was faster and none is expected."""
     where = key(route.kind, route.namespace, route.name)
-    for _ in range(ATTEMPTS):
-        item = await backend.store.get(where)
-        if item is None:
-            raise not_found(route.kind, route.name)
-        if expected and expected != str(item.revision):
-            raise conflict(route.kind, route.name)
-        size = len(request.body) + len(item.value)
-        new = await offload(size, edit, decode(item))
-        check_values(new, size)
-        try:
-            return await _store_change(backend, route, request, item, new, warnings, track=track)
-        except RevisionConflict:
-            if expected:
-                raise conflict(route.kind, route.name) from None
-        except KeyMissing:
-            raise not_found(route.kind, route.name) from None
+    item = await backend.store.get(where)
+    async with in_hand(len(request.body) + (len(item.value) if item else 0)):
+        for _ in range(ATTEMPTS):
+            if item is None:
+                raise not_found(route.kind, route.name)
+            if expected and expected != str(item.revision):
+                raise conflict(route.kind, route.name)
+            try:
+                return await _try_change(backend, route, request, item, edit, warnings, track=track)
+            except RevisionConflict as lost:
+                lost.__traceback__ = None  # it holds the object as it would have become
+                if expected:
+                    break
+            except KeyMissing:
+                raise not_found(route.kind, route.name) from None
+            item = await backend.store.get(where)
     raise conflict(route.kind, route.name)
+
+
+async def _try_change(
+    backend: Backend, route: Route, request: Request, item: Item, edit: ObjectEdit, warnings: Iterable[str], *,
+    track: bool,
+) -> Response:  # fmt: skip
+    size = len(request.body) + len(item.value)
+    new = await offload(size, edit, decode(item))
+    check_values(new, size)
+    return await _store_change(backend, route, request, item, new, warnings, track=track)
 
 
 async def _store_change(

@@ -22,6 +22,7 @@ from moorage.cel.evaluate import runtime
 from moorage.cel.evaluate.folds import Fold, shape
 from moorage.cel.library import Overload
 from moorage.cel.types import BOOL, Type, TypeKind
+from moorage.pace import with_rests
 
 Recover = Callable[..., Any]
 """Called with the exception and the variables' values when native code has raised something."""
@@ -64,9 +65,18 @@ def generate(checked: Checked, recover: Recover) -> Callable[..., Any]:
         raise NotNativeError from error
     scope = generator.globals
     scope["recover"] = recover
-    functions = [FunctionType(code, scope) for code in module.co_consts if isinstance(code, CodeType)]
-    scope.update({function.__name__: function for function in functions})
-    return functions[-1]
+    for code in module.co_consts:
+        if isinstance(code, CodeType):
+            # Each has only what it names, all of which was made before it: a function that is in its own globals would
+            # live on when nobody uses it any more.
+            scope[code.co_name] = FunctionType(code, {key: scope[key] for key in _names(code) if key in scope})
+    return cast("Callable[..., Any]", scope["evaluate"])
+
+
+def _names(code: CodeType) -> set[str]:
+    """What a function and those inside it read of their globals."""
+    inner = (_names(each) for each in code.co_consts if isinstance(each, CodeType))
+    return set(code.co_names).union(*inner)
 
 
 def sure(kind: Type) -> bool:
@@ -89,6 +99,7 @@ class Generator:
         self.folded: dict[int, Any] = {}
         self.functions: list[ast.stmt] = []
         self.used: set[str] = set()
+        self.loops = 0
 
     def emit(self, expr: Expr) -> ast.expr:
         """The Python expression for a node."""
@@ -330,14 +341,23 @@ class Generator:
             target = pyast.Tuple([pyast.Name(variable, STORE) for variable in bound], STORE)
             items = direct and kind.kind is TypeKind.MAP
             source = call(attribute(source, "items")) if items else call(self.hold(runtime.pairs), source)
+        self.loops += 1
+        loops = self.loops
         if fold.kind in ("all", "exists"):
             return self.quantifier(fold, bound, target, source)
         tests = [self.condition(fold.test)] if fold.test is not None else []
-        return _LOOPS[fold.kind](self, fold, ast.comprehension(target, source, tests, 0))
+        loop = ast.comprehension(target, source, tests, 0)
+        emitted = _LOOPS[fold.kind](self, fold, loop)
+        loop.iter = self.paced(source, loops)
+        return emitted
+
+    def paced(self, source: ast.expr, loops: int) -> ast.expr:
+        """What a loop goes through, with rests when there are more loops inside: a single one is short."""
+        return call(self.hold(with_rests), source) if self.loops > loops else source
 
     def quantifier(self, fold: Fold, bound: list[str], target: ast.expr, source: ast.expr) -> ast.expr:
         """`all` and `exists` as functions with a loop, which is more than twice as fast as a generator."""
-        outer, self.used = self.used, set()
+        outer, self.used, loops = self.used, set(), self.loops
         test = self.condition(fold.body)
         captured = sorted(self.used.difference(bound))
         self.used = outer.union(captured)
@@ -346,7 +366,7 @@ class Generator:
         body = [pyast.For(target, name("range"), [stop], []), pyast.Return(constant(not exists))]
         function = f"f{self.new()}"
         self.functions.append(pyast.function(function, ["range", *captured], [*body]))
-        return call(name(function), source, *map(name, captured))
+        return call(name(function), self.paced(source, loops), *map(name, captured))
 
     def loop_one(self, fold: Fold, loop: ast.comprehension) -> ast.expr:
         """`exists_one`."""

@@ -24,6 +24,7 @@ from moorage.cel.evaluate.runtime import (
 )
 from moorage.cel.types import TypeKind
 from moorage.cel.values import Optional
+from moorage.pace import with_rests
 
 Trace = dict[int, Any]
 """By node id, the value that the node gave last, or the EvalError."""
@@ -202,11 +203,11 @@ class Evaluator:
         self.fail(expr.range)
         self.locals = dict(self.locals)
         if expr.var2 is None:
-            for element in elements(container):
+            for element in with_rests(elements(container)):
                 self.locals[expr.var] = element
                 yield
         else:
-            for key, value in pairs(container):
+            for key, value in with_rests(pairs(container)):
                 self.locals[expr.var], self.locals[expr.var2] = key, value
                 yield
 

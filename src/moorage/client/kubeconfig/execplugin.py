@@ -164,14 +164,13 @@ async def _read_all(process: Process) -> bytes:
 
 
 async def _end(process: Process, *, with_children: bool) -> None:
-    """Kill a process that is still running."""
-    if process.returncode is not None:
-        return
-    with suppress(ProcessLookupError):
-        if with_children:
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
+    """Kill a process that is still running, and read the rest of what it has printed: until then its pipe is open."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            if with_children:
+                os.killpg(process.pid, signal.SIGKILL)
+            else:
+                process.kill()
     with suppress(TimeoutError):
         async with asyncio.timeout(_GOODBYE_TIME):
-            await process.wait()
+            await process.communicate()

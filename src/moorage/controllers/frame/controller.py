@@ -46,6 +46,11 @@ def resource_version(answer: bytes) -> str:
     return msgspec.json.decode(answer, type=Object).metadata.resource_version
 
 
+def attached_name(source: str) -> str:
+    """The source of the events of a controller beside another controller manager, whose own has the plain name."""
+    return f"moorage-{source}"
+
+
 class Controller:
     """Reconciles objects: brings the cluster nearer to what each of them specifies.
 
@@ -63,7 +68,8 @@ class Controller:
         self.context = context
         self.client = context.client
         self.clock = context.clock
-        self.recorder = context.recorder.named(self.component or self.name)
+        source = self.component or self.name
+        self.recorder = context.recorder.named(attached_name(source) if context.attached else source)
         self.queue: WorkQueue[Key] = WorkQueue(context.clock, self.retries)
 
     async def reconcile(self, key: Key) -> None:

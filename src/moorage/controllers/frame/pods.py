@@ -34,4 +34,7 @@ def ready_condition(pod: Pod) -> PodCondition | None:
 
 def controller_of(item: Object) -> OwnerReference | None:
     """The owner that controls an object."""
-    return next((each for each in item.metadata.owner_references if each.controller), None)
+    for reference in item.metadata.owner_references:
+        if reference.controller:
+            return reference
+    return None

@@ -22,6 +22,8 @@ class Need(NamedTuple):
 
     amounts: Amounts
     ports: tuple[HostPort, ...] = ()
+    taken: frozenset[HostPort] = frozenset()
+    """What it takes of host ports."""
 
 
 class Refusal(NamedTuple):
@@ -50,7 +52,8 @@ def refusals(pod: Pod, need: Need, node: Node, others: Collection[Need], gates: 
         node.metadata.labels, node.metadata.name
     ):
         yield _failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
-    if any(port.conflicts(taken) for port in need.ports for other in others for taken in other.ports):
+    needed = {each for port in need.ports for each in port.needed}
+    if needed and not all(needed.isdisjoint(other.taken) for other in others):
         yield _failed("NodePorts", "node(s) didn't have free ports for the requested pod ports")
     taints = [taint for taint in node.spec.taints if taint.effect == NO_EXECUTE]
     if taints and Tolerations(spec.tolerations, gates).first_untolerated(taints):
@@ -59,7 +62,8 @@ def refusals(pod: Pod, need: Need, node: Node, others: Collection[Need], gates: 
 
 def need_of(spec: PodSpec) -> Need:
     """What a pod takes."""
-    return Need(pod_requests(spec), host_ports(spec))
+    ports = host_ports(spec)
+    return Need(pod_requests(spec), ports, frozenset(each for port in ports for each in port.taken))
 
 
 def _shortages(asked_for: Amounts, node: Node, others: Collection[Need]) -> Iterator[Refusal]:

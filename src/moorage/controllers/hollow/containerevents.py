@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import datetime
+from itertools import islice
 from typing import NamedTuple
 
 from moorage.api.pod import Container, Pod
@@ -16,6 +17,8 @@ from moorage.controllers.hollow.overrides import is_missing
 
 _AT_ONCE, _PAUSE = 25, 1.0
 _WAITING = 2000
+_CONTAINERS = 100
+"""Of how many containers of a pod events tell."""
 _STEPS = (
     (NORMAL, "Pulled", 'Container image "{image}" already present on machine and can be accessed by the pod'),
     (NORMAL, "Created", "Container created"),
@@ -55,19 +58,25 @@ class ContainerEvents:
     async def run(self) -> None:
         """Record events, those that have waited longest first, for ever."""
         while True:
-            self._record(await self._starts.get())
+            recorded = self._record(await self._starts.get())
             for _ in range(min(_AT_ONCE - 1, self._starts.qsize())):
-                self._record(self._starts.get_nowait())
+                if recorded >= _CONTAINERS:
+                    await asyncio.sleep(0)
+                    recorded = 0
+                recorded += self._record(self._starts.get_nowait())
             await self._clock.sleep(_PAUSE)
 
-    def _record(self, start: _Start) -> None:
+    def _record(self, start: _Start) -> int:
+        """Record the events of one pod. Returns of how many containers they tell."""
         pod = self._pod(*start.pod)
         if pod is None or pod.metadata.uid != start.uid:
-            return
+            return 0
         recorder = self._recorder.named(self._recorder.source.component, pod.spec.node_name)
-        for part, container in _parts(pod):
+        parts = list(islice(_parts(pod), _CONTAINERS))
+        for part, container in parts:
             for type_, reason, text in _VAIN_STEPS if is_missing(container.image) else _STEPS:
                 recorder.event(pod, type_, reason, text.format(image=container.image), part=part, at=start.moment)
+        return len(parts)
 
 
 def _parts(pod: Pod) -> Iterable[tuple[str, Container]]:

@@ -29,6 +29,7 @@ from moorage.controllers.hollow.containerevents import ContainerEvents
 from moorage.controllers.hollow.nodeleases import NodeLeases
 from moorage.controllers.hollow.nodestatus import (
     NODE,
+    NODE_NETWORK,
     internal_address,
     lost_resources,
     missing_labels,
@@ -41,10 +42,10 @@ from moorage.features import Gates
 from moorage.match.deferral import NotReady, deferring
 from moorage.match.evaluations import Parked
 
-_IN_FLIGHT = 16
+_IN_FLIGHT = 32
 _PATIENCE = 0.3
 """For how many seconds each batch of writes lets more urgent work go first."""
-_NODE_NETWORK, _POD_NETWORK = "172.16.0.0/12", "10.128.0.0/9"
+_POD_NETWORK = "10.128.0.0/9"
 
 
 class HollowNodes(Controller):
@@ -71,7 +72,7 @@ class HollowNodes(Controller):
             "kubelet_admission_rejections_total", "Pods that hollow kubelets have rejected.", ("reason",),
             registry=context.registry,
         )  # fmt: skip
-        self._leases = NodeLeases(self.client, self.clock)
+        self._leases = NodeLeases(self.client, self.clock, self._nodes.__len__)
         self._container_events = ContainerEvents(self._pods.get, self.recorder, self.clock)
         self._parked = Parked(self.queue.add)
         """The pods whose expressions take long to be evaluated."""
@@ -81,7 +82,7 @@ class HollowNodes(Controller):
         """Resources that were removed from the capacity of nodes, and are still allocatable."""
         self._guests: dict[str, dict[Key, Need | None]] = {}
         """The pods of each node, and what they take once they are admitted."""
-        self._node_addresses, self._pod_addresses = Addresses(_NODE_NETWORK), Addresses(_POD_NETWORK)
+        self._node_addresses, self._pod_addresses = Addresses(NODE_NETWORK), Addresses(_POD_NETWORK)
         self._actions: dict[PodAction, Callable[[Pod, datetime], Awaitable[None]]] = {
             PodAction.ADMIT: self._admit,
             PodAction.REPORT: self._report,

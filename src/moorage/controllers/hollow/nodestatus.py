@@ -11,17 +11,20 @@ from datetime import datetime
 from functools import cache
 from importlib.metadata import version
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 
 from moorage.api import kinds
-from moorage.api.meta import Data
+from moorage.api.meta import Data, ObjectMeta
 from moorage.api.node import Node
 from moorage.api.wellknown import LABEL_ARCH, LABEL_HOSTNAME, LABEL_INSTANCE_TYPE, LABEL_OS, LABEL_REGION, LABEL_ZONE
 from moorage.client import Client, Exists
-from moorage.client.clock import timestamp
+from moorage.client.clock import Clock, timestamp
+from moorage.controllers.hollow.addresses import Addresses
 
 NODE = kinds.row("v1", "Node")
+NODE_NETWORK = "172.16.0.0/12"
 _KUBERNETES = "v1.36.0"
 _CAPACITY = {"cpu": "16", "memory": "64Gi", "ephemeral-storage": "100Gi", "pods": "110"}
 _INSTANCE_TYPE = "hollow-16"
@@ -34,25 +37,37 @@ _CONDITIONS = (
     ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
 )
 _TURNS = {"True": "NodeReady", "False": "NodeNotReady"}
-_AT_ONCE = 32
+_AT_ONCE = 64
+_read_node = msgspec.json.Decoder(Node).decode
 
 
-async def ensure_nodes(client: Client, count: int) -> None:
-    """Create nodes `node-1`, `node-2` and so on; those that exist are left as they are."""
-    for first in range(1, count + 1, _AT_ONCE):
-        numbers = range(first, min(first + _AT_ONCE, count + 1))
-        await asyncio.gather(*(_ensure_node(client, number) for number in numbers))
+async def ensure_nodes(client: Client, count: int, clock: Clock | None = None) -> None:
+    """Create nodes `node-1`, `node-2` and so on, as kubelets register them; those that exist are left as they are."""
+    names, addresses = set[str](), Addresses(NODE_NETWORK)
+    for raw in (await client.list(NODE)).items:
+        node = _read_node(raw)
+        names.add(node.metadata.name)
+        if address := internal_address(node):
+            addresses.hold(("", node.metadata.name), address)
+    now = (clock or Clock()).now
+    missing = [number for number in range(1, count + 1) if f"node-{number}" not in names]
+    for first in range(0, len(missing), _AT_ONCE):
+        numbers = missing[first : first + _AT_ONCE]
+        await asyncio.gather(*(_register(client, number, addresses, now()) for number in numbers))
 
 
-async def _ensure_node(client: Client, number: int) -> None:
+async def _register(client: Client, number: int, addresses: Addresses, now: datetime) -> None:
     name = f"node-{number}"
     places = {
         LABEL_REGION: _REGION,
         LABEL_ZONE: f"{_REGION}-{_ZONES[(number - 1) % len(_ZONES)]}",
         LABEL_INSTANCE_TYPE: _INSTANCE_TYPE,
     }
+    labels = _labels(name) | places
+    machine = Node(metadata=ObjectMeta(name=name, uid=str(uuid4()), labels=labels))
+    status = missing_status(machine, addresses.of(("", name)), now)
     with suppress(Exists):
-        await client.create(NODE, {"metadata": {"name": name, "labels": _labels(name) | places}})
+        await client.create(NODE, {"metadata": {"name": name, "labels": labels}, "status": status})
 
 
 def internal_address(node: Node) -> str:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from moorage.api import kinds
+from moorage.api.cluster import Namespace
 from moorage.api.meaning import tolerations_of_result
 from moorage.api.node import Taint
 from moorage.api.pod import Pod, Toleration
@@ -36,6 +37,7 @@ from moorage.match.deferral import NotReady, deferring
 from moorage.match.evaluations import Parked
 from moorage.match.reasons import EXPLAINED_COST, Complaint
 from moorage.match.tolerations import NO_EXECUTE, Tolerations
+from moorage.registry.pod.attached import rules_refusal
 
 _CAUSE = EvictionCause(
     subsystem="device_taint_eviction_controller",
@@ -103,6 +105,8 @@ class DeviceTaintEviction(EvictingController):
         self._slices.on_change(self._slice_changed)
         self._slices.on_batch(self._settle_pools)
         self._rules.on_change(self._rule_changed)
+        self._namespaces = context.informers.of(Namespace)
+        self._namespaces.on_change(self._namespace_changed)
 
     async def reconcile(self, key: Key) -> None:
         """Judge a pod, or write the status of a rule."""
@@ -127,6 +131,17 @@ class DeviceTaintEviction(EvictingController):
     def _claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         if old is None or new is None or old.status != new.status or _rules(old) != _rules(new):
             self._judge_users(each for each in (old, new) if each is not None)
+
+    def _namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
+        is_asked = self.context.rule_namespaces is not None
+        if is_asked and new is not None and (old is None or old.metadata.labels != new.metadata.labels):
+            self._judge_users(each for each in self._claims if each.metadata.namespace == new.metadata.name)
+
+    def _allows_rules(self, claim: ResourceClaim) -> bool:
+        """Whether its namespace allows the rules of a claim. One that has not been seen yet is asked when it is."""
+        name = claim.metadata.namespace
+        namespace = self._namespaces.get("", name)
+        return namespace is None or not rules_refusal(namespace, name, (), self.context.rule_namespaces)
 
     def _slice_changed(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
         self._stale_pools.update(_pool(each) for each in (old, new) if each is not None)
@@ -201,7 +216,7 @@ class DeviceTaintEviction(EvictingController):
         counts_from, exposures = self._evictions.counts_from(pod), []
         held = ((claim, each) for claim in self._claims_of(pod) for each in _devices_of(claim))
         for claim, result in held:
-            tolerations = tolerations_of_result(claim, result)
+            tolerations = tolerations_of_result(claim, result, rules_count=self._allows_rules(claim))
             if self.context.attached and tolerations == result.tolerations:
                 continue
             for taint, since, rule in self._taints_on(result):

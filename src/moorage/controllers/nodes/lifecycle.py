@@ -66,9 +66,13 @@ class NodeLifecycle(Controller):
 
     name = "node-lifecycle-controller"
     component = "node-controller"
-    workers = 8
+    workers = 32
     patience, first_patience = 50.0, 60.0
     """Seconds without a heartbeat after which a node is unreachable, and for a new node until its first status."""
+    after_lease = 10.0
+    """Seconds after the end of its lease, when that lasts longer, as those of many hollow nodes do."""
+    longest_lease = 3600.0
+    """No lease counts as longer, whatever its node says."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -119,7 +123,8 @@ class NodeLifecycle(Controller):
         if old is None:
             self._event(new, "RegisteredNode", f"Registered Node {new.metadata.name} in Controller")
         if old is None or _heartbeat(old) != _heartbeat(new):
-            self._heartbeats.beat(new.metadata.name, self.patience if _ready(new) else self.first_patience)
+            lease = self._leases.get(_LEASES, new.metadata.name)
+            self._heartbeats.beat(new.metadata.name, self._patience(lease) if _ready(new) else self.first_patience)
         self._zones.see(new, ready=_ready(new) == TRUE)
         if old is None or new.metadata.name in self._settling:
             self._settling.see(new.metadata.name)
@@ -130,7 +135,11 @@ class NodeLifecycle(Controller):
         if new is None or new.metadata.namespace != _LEASES or new.metadata.name not in self._heartbeats:
             return
         if old is None or old.spec.renew_time != new.spec.renew_time:
-            self._heartbeats.again(new.metadata.name)
+            self._heartbeats.beat(new.metadata.name, self._patience(new))
+
+    def _patience(self, lease: Lease | None) -> float:
+        seconds = lease.spec.lease_duration_seconds if lease is not None else None
+        return max(self.patience, min(seconds or 0, self.longest_lease) + self.after_lease)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         if new is None or (old is not None and old.spec.node_name == new.spec.node_name):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -81,30 +81,62 @@ def follow(
     wake: Callable[[Key], None],
 ) -> None:
     """Enqueue an owner when one of its children changes, or an orphan appears that it may adopt."""
-    kind = owners.kind.kind
-    owners.index(_NAMESPACE, lambda owner: [owner.metadata.namespace])
+    followers = _FOLLOWERS.get(children)
+    if followers is None:
+        followers = _FOLLOWERS[children] = _Followers()
+        children.on_change(followers.changed)
+    followers.by_kind[owners.kind.kind] = _Follower(owners, selector, wake)
 
-    def wake_named(namespace: str, reference: OwnerReference) -> None:
-        owner = owners.get(namespace, reference.name) if reference.kind == kind else None
+
+class _Follower(Generic[T]):
+    """The owners of one kind."""
+
+    def __init__(
+        self, owners: Informer[T], selector: Callable[[T], LabelSelector | None], wake: Callable[[Key], None]
+    ) -> None:
+        self._owners = owners
+        self._selector = selector
+        self._wake = wake
+        owners.index(_NAMESPACE, lambda owner: [owner.metadata.namespace])
+
+    def wake_named(self, namespace: str, reference: OwnerReference) -> None:
+        owner = self._owners.get(namespace, reference.name)
         if owner is not None and owner.metadata.uid == reference.uid:
-            wake((namespace, reference.name))
+            self._wake((namespace, reference.name))
 
-    def changed(old: Object | None, new: Object | None) -> None:
+    def wake_matching(self, namespace: str, labels: Mapping[str, str]) -> None:
+        for owner in self._owners.by(_NAMESPACE, namespace):
+            if selector_of(self._selector(owner)).matches(labels):
+                self._wake((namespace, owner.metadata.name))
+
+
+class _Followers:
+    """Those who follow the children in one informer, by the kind of the owner. Most children concern one of them."""
+
+    def __init__(self) -> None:
+        self.by_kind: dict[str, _Follower[Any]] = {}
+
+    def changed(self, old: Object | None, new: Object | None) -> None:
         before = controller_of(old) if old is not None else None
         after = controller_of(new) if new is not None else None
         if old is not None and before is not None and (after is None or after.uid != before.uid):
-            wake_named(old.metadata.namespace, before)
+            self._wake_named(old.metadata.namespace, before)
         if new is None:
             return
         namespace, labels = new.metadata.namespace, new.metadata.labels
         if after is not None:
-            wake_named(namespace, after)
+            self._wake_named(namespace, after)
         elif labels and (old is None or before is not None or old.metadata.labels != labels):
-            for owner in owners.by(_NAMESPACE, namespace):
-                if selector_of(selector(owner)).matches(labels):
-                    wake((namespace, owner.metadata.name))
+            for follower in self.by_kind.values():
+                follower.wake_matching(namespace, labels)
 
-    children.on_change(changed)
+    def _wake_named(self, namespace: str, reference: OwnerReference) -> None:
+        follower = self.by_kind.get(reference.kind)
+        if follower is not None:
+            follower.wake_named(namespace, reference)
+
+
+_FOLLOWERS: WeakKeyDictionary[Informer[Any], _Followers] = WeakKeyDictionary()
 
 
 async def claim(

@@ -52,11 +52,11 @@ class EphemeralVolumes(Controller):
         pod = self._pods.get(*key)
         if pod is None or pod.metadata.deletion_timestamp is not None:
             return
-        for use in claims_of(pod):
-            if not use.ephemeral:
-                continue
+        missing = [use for use in claims_of(pod) if use.ephemeral]
+        templates = await self._templates(pod) if any(self._claim_of(pod, use) is None for use in missing) else {}
+        for use in missing:
             try:
-                await self._make(pod, use)
+                await self._make(pod, use, templates.get(use.volume))
             except (ClaimNotCreated, ApiError) as error:
                 self.recorder.event(pod, WARNING, "FailedBinding", f"ephemeral volume {use.volume}: {error}")
                 raise
@@ -66,11 +66,12 @@ class EphemeralVolumes(Controller):
         if not isinstance(error, ClaimNotCreated):
             super().failed(key, error)
 
-    async def _make(self, pod: Pod, use: ClaimUse) -> None:
-        namespace = pod.metadata.namespace
-        claim = self._claims.get(namespace, use.claim)
+    def _claim_of(self, pod: Pod, use: ClaimUse) -> PersistentVolumeClaim | None:
+        return self._claims.get(pod.metadata.namespace, use.claim)
+
+    async def _make(self, pod: Pod, use: ClaimUse, template: Data | None) -> None:
+        namespace, claim = pod.metadata.namespace, self._claim_of(pod, use)
         if claim is None:
-            template = await self._template(pod, use)
             if template is None:
                 return
             try:
@@ -83,17 +84,16 @@ class EphemeralVolumes(Controller):
         if claim is not None and (problem := not_made_for(pod, claim)):
             raise ClaimNotCreated(problem)
 
-    async def _template(self, pod: Pod, use: ClaimUse) -> Data | None:
-        """The claim template of a volume as stored; None when the pod is gone."""
+    async def _templates(self, pod: Pod) -> dict[str, Data]:
+        """The claim templates of volumes as stored, by the names of the volumes; none when the pod is gone."""
         try:
             data: Data = msgspec.json.decode(await self.client.get(POD, pod.metadata.namespace, pod.metadata.name))
         except Missing:
-            return None
+            return {}
         if data["metadata"]["uid"] != pod.metadata.uid:
-            return None
-        volume = next(each for each in data["spec"]["volumes"] if each["name"] == use.volume)
-        template: Data = volume["ephemeral"]["volumeClaimTemplate"]
-        return template
+            return {}
+        volumes = (each for each in data["spec"]["volumes"] if each.get("ephemeral"))
+        return {each["name"]: each["ephemeral"]["volumeClaimTemplate"] for each in volumes}
 
 
 def _claim(pod: Pod, use: ClaimUse, template: Data) -> Data:

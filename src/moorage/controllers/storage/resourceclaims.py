@@ -55,7 +55,11 @@ def is_done(pod: Pod) -> bool:
 
 
 def _index_by_claim(pods: Informer[Pod]) -> None:
-    pods.index(_USERS, lambda pod: [f"{pod.metadata.namespace}/{name}" for name in claims_of(pod)])
+    pods.index(_USERS, lambda pod: _claim_keys(pod) if pod.spec.resource_claims else ())
+
+
+def _claim_keys(pod: Pod) -> list[str]:
+    return [f"{pod.metadata.namespace}/{name}" for name in claims_of(pod)]
 
 
 class PodClaims(Controller):
@@ -70,7 +74,7 @@ class PodClaims(Controller):
         self._pods = context.informers.of(Pod)
         self._claims = context.informers.of(ResourceClaim)
         _index_by_claim(self._pods)
-        self._pods.index(_WAITING, _templates_of)
+        self._pods.index(_WAITING, lambda pod: _templates_of(pod) if pod.spec.resource_claims else ())
         index_by_owner(self._claims)
         self._pods.on_change(self._pod_changed)
         self._claims.on_change(self._claim_changed)

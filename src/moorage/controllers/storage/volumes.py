@@ -21,7 +21,11 @@ USERS = "claims"
 
 def index_by_claim(pods: Informer[Pod]) -> None:
     """Keep pods by the claims they use."""
-    pods.index(USERS, lambda pod: [f"{pod.metadata.namespace}/{use.claim}" for use in claims_of(pod)])
+    pods.index(USERS, lambda pod: _claim_keys(pod) if pod.spec.volumes else ())
+
+
+def _claim_keys(pod: Pod) -> list[str]:
+    return [f"{pod.metadata.namespace}/{use.claim}" for use in claims_of(pod)]
 
 
 def mismatch(volume: PersistentVolume, claim: PersistentVolumeClaim) -> str:

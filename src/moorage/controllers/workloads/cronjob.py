@@ -107,11 +107,15 @@ class CronJobs(Controller):
                 status.succeeded(job.status.completion_time)
         uids = {job.metadata.uid for job in jobs}
         for reference in [each for each in status.active if each["uid"] not in uids]:
-            try:
-                await self.client.get(_JOB, owner.metadata.namespace, reference["name"])
-            except Missing:
+            if not await self._is_there(owner, reference["name"]):
                 status.remove(reference["uid"])
                 self._event(owner, NORMAL, "MissingJob", f"Active job went missing: {reference['name']}")
+
+    async def _is_there(self, owner: CronJob, name: str) -> bool:
+        try:
+            return bool(name and await self.client.get(_JOB, owner.metadata.namespace, name))
+        except Missing:
+            return False
 
     async def _delete_old(self, owner: CronJob, jobs: Sequence[Job]) -> None:
         """Delete the oldest Jobs that have ended, beyond the history limits."""
@@ -220,8 +224,8 @@ class _Status:
     """The status of a CronJob, and what has changed in it."""
 
     def __init__(self, owner: CronJob) -> None:
-        self._known = owner.status
-        self.active: list[Data] = [msgspec.to_builtins(each) for each in owner.status.active]
+        self._owner, self._known = owner, owner.status
+        self.active = _references(owner)
         self.last_scheduled = owner.status.last_schedule_time
         self.last_succeeded = owner.status.last_successful_time
 
@@ -244,13 +248,18 @@ class _Status:
 
     def changes(self) -> Data:
         changed: Data = {}
-        if self.active != [msgspec.to_builtins(each) for each in self._known.active]:
+        if self.active != _references(self._owner):
             changed["active"] = self.active or None
         if self.last_scheduled is not None and self.last_scheduled != self._known.last_schedule_time:
             changed["lastScheduleTime"] = timestamp(self.last_scheduled)
         if self.last_succeeded is not None and self.last_succeeded != self._known.last_successful_time:
             changed["lastSuccessfulTime"] = timestamp(self.last_succeeded)
         return changed
+
+
+def _references(owner: CronJob) -> list[Data]:
+    """The active Jobs that a status names; somebody else may have written it without names."""
+    return [{"name": "", "uid": "", **msgspec.to_builtins(each)} for each in owner.status.active]
 
 
 def _job(owner: CronJob, template: Data, name: str, time: datetime) -> Data:

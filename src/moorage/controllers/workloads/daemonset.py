@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import NamedTuple
 
 from moorage.api.meta import Data
 from moorage.api.node import Node
@@ -20,6 +19,7 @@ from moorage.controllers.frame.controller import Context
 from moorage.controllers.frame.pods import is_ending, is_finished, ready_condition
 from moorage.controllers.owners.podcontrol import seconds_to_availability
 from moorage.controllers.owners.podowner import PodOwner, in_batches, is_available
+from moorage.controllers.owners.replacements import ReplacementBackoff
 from moorage.controllers.owners.revisions import Revisions
 from moorage.controllers.workloads import daemonupdate
 from moorage.controllers.workloads.daemonplacement import (
@@ -39,13 +39,6 @@ _BURST = 250
 _PATIENCE_PER_NODE, _LONGEST_PATIENCE = 0.0002, 1.0
 _REPLACEMENTS = Backoff(first=1.0, last=900.0)
 """How long a pod that failed on a node is left alone before it is replaced."""
-
-
-class _Failures(NamedTuple):
-    """How often in a row pods have failed on a node, and when the last one was replaced."""
-
-    in_a_row: int
-    replaced: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +70,11 @@ class DaemonSets(PodOwner[DaemonSet]):
         self._placements: dict[str, tuple[Data, DaemonPlacement]] = {}
         self._parked = Parked(self.queue.add)
         """The DaemonSets whose expressions take long to be evaluated."""
-        self._failures: dict[tuple[str, int], dict[str, _Failures]] = {}
+        self._replacements = ReplacementBackoff(_REPLACEMENTS, self.clock.now)
+        self.owners.on_change(self._replacements.forget)
         self.owners.on_change(self._forget)
 
     def _forget(self, old: DaemonSet | None, new: DaemonSet | None) -> None:
-        if old is not None and (new is None or new.metadata.generation != old.metadata.generation):
-            self._failures.pop((old.metadata.uid, old.metadata.generation), None)
         if old is not None and new is None:
             self._placements.pop(old.metadata.uid, None)
             self._parked.forget((old.metadata.namespace, old.metadata.name))
@@ -182,18 +174,9 @@ class DaemonSets(PodOwner[DaemonSet]):
 
     def _may_replace(self, owner: DaemonSet, node: str) -> bool:
         """Whether a failed pod may be replaced now: with back-off, or controller and kubelet would fight."""
-        now = self.clock.now()
-        failures = self._failures.setdefault((owner.metadata.uid, owner.metadata.generation), {})
-        last = failures.get(node)
-        count, passed = (last.in_a_row, (now - last.replaced).total_seconds()) if last else (0, 0.0)
-        if passed > 2 * _REPLACEMENTS.last:
-            count = 0
-        if count and passed < _REPLACEMENTS.delay(count):
-            key = (owner.metadata.namespace, owner.metadata.name)
-            self.queue.add_after(key, _REPLACEMENTS.delay(count) - passed)
-            return False
-        failures[node] = _Failures(count + 1, now)
-        return True
+        if wait := self._replacements.seconds_to_wait(owner, node):
+            self.queue.add_after((owner.metadata.namespace, owner.metadata.name), wait)
+        return not wait
 
     async def _change(
         self, work: _Work, pods: dict[str, list[Pod]], surplus: list[Pod], missing: list[str]

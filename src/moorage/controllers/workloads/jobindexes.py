@@ -34,7 +34,8 @@ class Indexes:
         intervals = []
         for part in filter(None, text.split(",")):
             first, _, last = part.partition("-")
-            begin, end = lenient_int64(first), lenient_int64(last or first)
+            begin = _read(first)
+            end = _read(last) if last else begin
             if begin is not None and end is not None and 0 <= begin < completions:
                 intervals.append((begin, min(end, completions - 1)))
         return cls(intervals)
@@ -74,6 +75,11 @@ class Indexes:
 
     def __str__(self) -> str:
         return ",".join(_text(first, last) for first, last in self._intervals)
+
+
+def _read(text: str) -> int | None:
+    """A number; most are short, and read without the care that others need."""
+    return int(text) if len(text) < 10 and text.isascii() and text.isdigit() else lenient_int64(text)
 
 
 def _text(first: int, last: int) -> str:

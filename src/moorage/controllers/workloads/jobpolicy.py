@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import NamedTuple
 
 from moorage.api.pod import ContainerStatus, Pod
@@ -19,6 +20,8 @@ class Failure(NamedTuple):
     why_job_fails: str = ""
 
 
+_PARSED = 64
+"""How many texts of success rules are kept parsed: a Job has 20 at most, of 64 KiB each."""
 _COUNTED, _IGNORED = Failure(), Failure(counts=False)
 
 
@@ -65,6 +68,9 @@ def _exit_code(container: ContainerStatus, rule: OnExitCodes) -> int | None:
     return ended.exit_code if (ended.exit_code in rule.values) == (rule.operator == "In") else None
 
 
+_parsed = lru_cache(maxsize=_PARSED)(Indexes.parse)
+
+
 def success_rule(job: Job, succeeded: Indexes) -> int | None:
     """The number of the first rule of the success policy that is fulfilled."""
     policy, completions = job.spec.success_policy, job.spec.completions or 0
@@ -74,7 +80,9 @@ def success_rule(job: Job, succeeded: Indexes) -> int | None:
             if count is not None and len(succeeded) >= count:
                 return number
             continue
-        indexes = Indexes.parse(rule.succeeded_indexes, completions)
+        if not succeeded:
+            continue
+        indexes = _parsed(rule.succeeded_indexes, completions)
         common = len(indexes & succeeded)
         if len(indexes) and (common == len(indexes) or (count is not None and common >= count)):
             return number

@@ -32,6 +32,7 @@ from moorage.controllers.owners.podcontrol import (
     is_terminating,
     seconds_to_availability,
 )
+from moorage.controllers.owners.replacements import REJECTIONS, is_rejected
 from moorage.controllers.owners.replicas import desired_replicas
 
 REPLICA_FAILURE = "ReplicaFailure"
@@ -97,6 +98,9 @@ class ReplicaSetController(Controller):
 
     async def _scale(self, owner: Owner, pods: Sequence[Pod]) -> ApiError | None:
         surplus = len(pods) - desired_replicas(owner)
+        if surplus < 0 and (wait := self._seconds_after_rejections(owner)) > 0:
+            self.queue.add_after((owner.metadata.namespace, owner.metadata.name), wait)
+            return None
         try:
             if surplus < 0:
                 await self._create(owner, min(-surplus, _BURST))
@@ -105,6 +109,15 @@ class ReplicaSetController(Controller):
         except ApiError as error:
             return error
         return None
+
+    def _seconds_after_rejections(self, owner: Owner) -> float:
+        """How long to wait before pods are replaced that kubelets have rejected: each time twice as long."""
+        owned = self._pods.by(OWNER, owner.metadata.uid)
+        created = {pod.metadata.creation_timestamp for pod in owned if is_rejected(pod)} - {None}
+        newest = max(filter(None, created), default=None)
+        if newest is None:
+            return 0.0
+        return REJECTIONS.delay(len(created)) - (self.clock.now() - newest).total_seconds()
 
     async def _create(self, owner: Owner, count: int) -> None:
         metadata = owner.metadata

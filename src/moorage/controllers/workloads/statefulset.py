@@ -16,6 +16,7 @@ from moorage.controllers.frame.controller import Context
 from moorage.controllers.frame.pods import POD, is_ending, is_finished, ready_condition
 from moorage.controllers.owners.podcontrol import EventMessages, seconds_to_availability
 from moorage.controllers.owners.podowner import PodOwner, in_batches, is_available
+from moorage.controllers.owners.replacements import REJECTIONS, ReplacementBackoff, is_rejected
 from moorage.controllers.owners.replicas import desired_replicas, scaled
 from moorage.controllers.owners.revisions import Revisions
 from moorage.controllers.workloads.statefulclaims import ClaimEnding, StatefulClaims, claim_name
@@ -100,6 +101,8 @@ class StatefulSets(PodOwner[StatefulSet]):
         self._revisions = Revisions(context, _HASH)
         self._claims = StatefulClaims(context, self.recorder)
         context.informers.of(PersistentVolumeClaim).on_change(self._claim_changed)
+        self._replacements = ReplacementBackoff(REJECTIONS, self.clock.now)
+        self.owners.on_change(self._replacements.forget)
 
     def is_member(self, owner: StatefulSet, pod: Pod) -> bool:
         """Whether a pod has the name of one of a set's."""
@@ -165,7 +168,7 @@ class StatefulSets(PodOwner[StatefulSet]):
             await self._create(work, number)
             return False
         if is_finished(pod):
-            if not is_ending(pod):
+            if not is_ending(pod) and self._may_replace(owner, pod):
                 await self.pod_control.delete(owner, pod)
             return False
         if pod.status.phase == "Pending":
@@ -176,6 +179,13 @@ class StatefulSets(PodOwner[StatefulSet]):
         await self._claims.retain(owner, pod, is_surplus=False)
         await self._identify(pod, number)
         return True
+
+    def _may_replace(self, owner: StatefulSet, pod: Pod) -> bool:
+        """Whether a pod that has ended may be replaced now: with back-off when kubelets reject it again and again."""
+        wait = self._replacements.seconds_to_wait(owner, pod.metadata.name) if is_rejected(pod) else 0.0
+        if wait:
+            self.queue.add_after((owner.metadata.namespace, owner.metadata.name), wait)
+        return not wait
 
     async def _create(self, work: _Work, number: int) -> None:
         owner, name = work.owner, f"{work.owner.metadata.name}-{number}"

@@ -95,7 +95,7 @@ class PlanAnswers:
         """In which of these rows a device may be lacking because a taint of it cannot be compared."""
         wants = [want for _, want in self._wants if want.unclear]
         found: set[int] = set()
-        for number in np.unique(self._group_at[rows]).tolist() if wants else ():
+        for number in np.flatnonzero(np.bincount(self._group_at[rows])).tolist() if wants else ():
             offers = (offer for view in self.groups[number] for offer in view.offers)
             if any(offer.taints in want.unclear for offer in offers for want in wants):
                 found.add(number)

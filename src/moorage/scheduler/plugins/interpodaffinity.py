@@ -48,6 +48,8 @@ class _AffinityFiltering:
     position: int = -1
     allowed: dict[str, _Allowed] = field(default_factory=dict)
     """By the reason that is given when a value is not allowed."""
+    unwanted: list[Held] = field(default_factory=list)
+    """The terms of pods that are there that keep the pod away."""
 
 
 class InterPodAffinity(Plugin):
@@ -135,26 +137,32 @@ class InterPodAffinity(Plugin):
         terms = self._terms(cycle.pod)
         if terms.error:
             return Reject(f"parsing pod: {terms.error}")
-        if not terms.affinity and not terms.anti_affinity and not self._about(self._holders.anti_affinity, cycle.pod):
+        if terms.affinity or terms.anti_affinity:
+            cycle.data[self.name] = _AffinityFiltering(terms)
+            return None
+        unwanted = self._about(self._holders.anti_affinity, cycle.pod)
+        if not unwanted:
             return SKIP
-        cycle.data[self.name] = _AffinityFiltering(terms)
+        cycle.data[self.name] = _AffinityFiltering(terms, self.handle.table.position, unwanted=unwanted)
         return None
 
     def filter(self, cycle: Cycle, rows: Rows) -> Mask:
         """Affinity and anti-affinity of the pod hold, and the anti-affinity of the pods that are there."""
         mask: Mask = self.handle.table.alive[rows]
-        for allowed in self._allowed(cycle).values():
-            mask = mask & self._holds(allowed, rows)
+        for _, holds in self._reasons(cycle, rows):
+            mask = mask & holds
         return mask
 
-    def _holds(self, allowed: _Allowed, rows: Rows) -> Mask:
-        table = self.handle.table
-        mask: Mask = table.alive[rows]
-        for key, values in allowed.items():
-            mask = mask & values[table.labels(key).codes[rows]]
-        return mask
+    def _reasons(self, cycle: Cycle, rows: Rows) -> Iterator[tuple[str, Mask]]:
+        """Each reason why a row may be rejected, and where it is not."""
+        table, state = self.handle.table, self._state(cycle)
+        for reason, allowed in state.allowed.items():
+            for key, values in allowed.items():
+                yield reason, values[table.labels(key).codes[rows]]
+        for held in state.unwanted:
+            yield UNWANTED, ~held.near(table)[rows]
 
-    def _allowed(self, cycle: Cycle) -> dict[str, _Allowed]:
+    def _state(self, cycle: Cycle) -> _AffinityFiltering:
         """What the terms say, as the table is now."""
         state: _AffinityFiltering = cycle.data[self.name]
         if state.position != self.handle.table.position:
@@ -162,11 +170,9 @@ class InterPodAffinity(Plugin):
             far: _Allowed = {}
             for term in state.terms.anti_affinity:
                 _both(far, term.topology_key, ~self._occupied(term.topology_key, self._counts.of((term.pick,))))
-            unwanted: _Allowed = {}
-            for held in self._about(self._holders.anti_affinity, cycle.pod):
-                _both(unwanted, held.topology_key, ~self._held(held))
-            state.allowed = {NOT_NEAR: self._near(cycle.pod, state.terms), NOT_FAR: far, UNWANTED: unwanted}
-        return state.allowed
+            state.unwanted = self._about(self._holders.anti_affinity, cycle.pod)
+            state.allowed = {NOT_NEAR: self._near(cycle.pod, state.terms), NOT_FAR: far}
+        return state
 
     def _near(self, info: PodInfo, terms: PodTerms) -> _Allowed:
         """The topology values with a pod that all terms match; all of them for the first pod of a group."""
@@ -200,11 +206,14 @@ class InterPodAffinity(Plugin):
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Rejection]:
         """The first reason of each node. Removing pods can help against anti-affinity only."""
         self._wait(cycle.pod)
-        for reason, allowed in self._allowed(cycle).items():
-            mask = self._holds(allowed, rows)
-            if not mask.all():
-                yield Rejection(reason, rows[~mask], _RESOLVABLE[reason])
-            rows = rows[mask]
+        wrong = {reason: np.zeros(len(rows), np.bool_) for reason in _RESOLVABLE}
+        for reason, holds in self._reasons(cycle, rows):
+            wrong[reason] |= ~holds
+        told = np.zeros(len(rows), np.bool_)
+        for reason, mask in wrong.items():
+            if (mask & ~told).any():
+                yield Rejection(reason, rows[mask & ~told], _RESOLVABLE[reason])
+            told |= mask
 
     def tell(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Told]:
         """Each term that does not hold, and the value of its topology key."""

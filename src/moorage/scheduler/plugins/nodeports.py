@@ -27,17 +27,26 @@ class NodePorts(Plugin):
         """All host ports are free."""
         table = self.handle.table
         mask = np.ones(table.size, np.bool_)
-        for row, used in table.ports.items():
-            mask[row] = not any(port.conflicts(taken) for port in cycle.shape.ports for taken in used)
+        taken: set[int] = set()
+        for port in cycle.shape.ports:
+            taken.update(*(table.port_rows.get(each, ()) for each in port.needed))
+            if len(taken) == len(table.ports):
+                break
+        mask[list(taken)] = False
         return mask[rows]
 
     def tell(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Told]:
         """Which port is taken, and by whom."""
         table = self.handle.table
         for row in rows.tolist():
-            holders = [info for info in table.pods[row].values() if info.shape.ports]
+            holders = {
+                taken: info
+                for info in reversed(table.pods[row].values())
+                for port in info.shape.ports
+                for taken in port.taken
+            }
             for port in dict.fromkeys(cycle.shape.ports):
-                taken = [info for info in holders if any(port.conflicts(other) for other in info.shape.ports)]
-                if taken:
-                    reason = f"is taken by pod {'/'.join(taken[0].key)}"
+                taken_by = [holders[each] for each in port.needed if each in holders]
+                if taken_by:
+                    reason = f"is taken by pod {'/'.join(taken_by[0].key)}"
                     yield Told(port, f"port {port.port}/{port.protocol}", reason, np.array([row], np.intp))

@@ -12,7 +12,7 @@ from moorage.api.decode import convert
 from moorage.api.meta import Wire
 from moorage.api.requests import PODS, amount_text
 from moorage.scheduler.explaining import alike
-from moorage.scheduler.framework import MAX_SCORE, Cycle, Handle, Plugin, Rejection, Told
+from moorage.scheduler.framework import MAX_SCORE, Cycle, Demand, Handle, Plugin, Rejection, Told
 from moorage.scheduler.plugins.resourceusage import (
     DEFAULT_RESOURCES,
     ResourceQuestions,
@@ -21,11 +21,13 @@ from moorage.scheduler.plugins.resourceusage import (
     Usage,
     weights_of,
 )
+from moorage.scheduler.table.distinct import distinct
 from moorage.scheduler.table.nodes import Mask, Rows, Scores
 from moorage.scheduler.table.shape import Shape
 
 UsageScore = Callable[[Usage], Scores]
 
+_FULL = "Too many pods"
 _MOST_NAMED = 100
 """How many resources are named that there is not enough of, unless others are the reason on some nodes."""
 
@@ -81,6 +83,11 @@ class NodeResourcesFit(Plugin):
             if value and name != PODS and not (ignored and _is_extended(name)):
                 yield name, value
 
+    def demands(self, shape: Shape) -> tuple[Demand, ...]:
+        """Room for one more pod, and for what it asks for."""
+        asked = (Demand(name, value, f"Insufficient {name}") for name, value in self._asked(shape))
+        return (Demand(PODS, 1, _FULL), *asked)
+
     def filter(self, cycle: Cycle, rows: Rows) -> Mask:
         """Everything fits, and one more pod does."""
         return self._fitting.answer(cycle.shape, self.handle.table.requested, rows, self._fits)
@@ -101,7 +108,7 @@ class NodeResourcesFit(Plugin):
         table = self.handle.table
         pods = table.resources[PODS]
         if len(full := rows[table.requested[pods][rows] >= table.allocatable[pods][rows]]):
-            yield Rejection("Too many pods", full, resolvable=True)
+            yield Rejection(_FULL, full, resolvable=True)
         named, count = np.isin(rows, full), 0
         for name, value in self._asked(cycle.shape):
             if count >= _MOST_NAMED and named.all():
@@ -122,7 +129,8 @@ class NodeResourcesFit(Plugin):
             line = table.line_of(name)
             room, used = table.allocatable[line][rows], table.requested[line][rows]
             short = room - used < value
-            codes = np.unique(np.stack([room[short], used[short]]), axis=1, return_inverse=True)[1].ravel()
+            rooms, uses = distinct(room[short]), distinct(used[short])
+            codes = rooms.codes * (len(uses.first) + 1) + uses.codes
             for same in alike(codes, rows[short]):
                 all_of_it, taken = int(table.allocatable[line][same[0]]), int(table.requested[line][same[0]])
                 if name == PODS:

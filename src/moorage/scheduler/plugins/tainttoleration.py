@@ -15,6 +15,7 @@ from moorage.api.node import Taint
 from moorage.match.expressions import TaintExpression
 from moorage.match.reasons import EXPLAINED_COST, Complaint, Lack
 from moorage.match.tolerations import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE
+from moorage.pace import with_rests
 from moorage.scheduler.explaining import KeptWords, Words, alike, briefly, by_frequency, kinds_of
 from moorage.scheduler.framework import Cycle, Explained, Handle, Plugin, Rejection, Scope, Told, normalized
 from moorage.scheduler.plugins.nodeunschedulable import UNSCHEDULABLE
@@ -54,7 +55,7 @@ class TaintToleration(Plugin):
 
             def untolerated(taints: _Taints) -> int:
                 start = time.perf_counter()
-                taint = tolerations.first_untolerated(taints)
+                taint = tolerations.first_untolerated(with_rests(taints))
                 if wildcards:
                     self.handle.wildcard_seconds(time.perf_counter() - start)
                 if taint is None:
@@ -62,7 +63,7 @@ class TaintToleration(Plugin):
                 parse_error(tolerations, taint)
                 return 2 * (taints.index(taint) + 1) - bool(tolerations.verdict(taint).error)
 
-            answers = self._tolerated[cycle.shape] = Answers(column, untolerated, np.int64, tolerations.cost)
+            answers = self._tolerated[cycle.shape] = Answers(column, untolerated, np.int64, tolerations.cost, len)
         return answers
 
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Rejection]:
@@ -113,13 +114,13 @@ class TaintToleration(Plugin):
             tolerations, parse_error = cycle.shape.tolerations, self.handle.parse_error
 
             def unwanted(taints: _Taints) -> int:
-                number = tolerations.untolerated_preferred(taints)
-                for taint in taints if number else ():
+                number = tolerations.untolerated_preferred(with_rests(taints))
+                for taint in with_rests(taints) if number else ():
                     if taint.effect == PREFER_NO_SCHEDULE:
                         parse_error(tolerations, taint)
                 return number
 
-            answers = self._unwanted[cycle.shape] = Answers(column, unwanted, np.int64, tolerations.cost)
+            answers = self._unwanted[cycle.shape] = Answers(column, unwanted, np.int64, tolerations.cost, len)
         return answers[rows].astype(np.int64, copy=False)
 
     def normalize(self, cycle: Cycle, scores: Scores) -> Scores:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from moorage.api.labels import Labels
 from moorage.scheduler.pods.terms import Label, Pick, TermsOfPods
 from moorage.scheduler.table.columns import Codes
-from moorage.scheduler.table.nodes import NodeTable, PodObserver
+from moorage.scheduler.table.nodes import Mask, NodeTable, PodObserver
 from moorage.scheduler.table.shape import PodInfo
 
 Counts = NDArray[np.int32]
@@ -196,17 +196,21 @@ class PodCounts:
 class Held:
     """A term, and the rows with pods that hold it."""
 
-    __slots__ = ("_all", "_rows", "pick", "topology_key")
+    __slots__ = ("_all", "_near", "_places", "_rows", "pick", "topology_key")
 
     def __init__(self, pick: Pick, topology_key: str) -> None:
         self.pick = pick
         self.topology_key = topology_key
         self._rows: dict[int, int] = {}
         self._all: NDArray[np.int64] | None = None
+        self._near: Mask | None = None
+        self._places = -1
 
     def change(self, row: int, by: int) -> bool:
         """A pod with this term comes or goes; the amount is what its term weighs. Whether any is left."""
         amount = self._rows.get(row, 0) + by
+        if bool(amount) != (row in self._rows):
+            self._near = None
         if amount:
             self._rows[row] = amount
         else:
@@ -227,9 +231,19 @@ class Held:
         rows = self._all.nonzero()[0]
         return rows, self._all[rows]
 
+    def near(self, table: NodeTable) -> Mask:
+        """The rows that share their value of the topology key with one of these; kept until one comes or goes."""
+        if self._near is None or self._places != table.places:
+            column = table.labels(self.topology_key)
+            values = np.zeros(len(column.values), np.bool_)
+            values[column.codes[self.rows(table.size)[0]]] = True
+            values[0] = False
+            self._near, self._places = values[column.codes], table.places
+        return self._near
+
     def table_grown(self) -> None:
-        """Drop the array, which has too few rows now."""
-        self._all = None
+        """Drop the arrays, which have too few rows now."""
+        self._all = self._near = None
 
 
 class Holders:

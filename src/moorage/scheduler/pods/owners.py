@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from moorage.api.cluster import Service
 from moorage.api.labels import NOTHING, LabelMatcher, Requirement, SelectorError, from_struct
@@ -58,7 +58,7 @@ class PodOwners:
         return None, ""
 
 
-def _labels_of(service: Service) -> Iterable[str]:
+def _labels_of(service: Service) -> Sequence[str]:
     """A service is found by one of the labels that it selects."""
     label = next(iter((service.spec.selector or {}).items()), None)
     return [_place(service.metadata.namespace, *label)] if label else ()

@@ -76,7 +76,7 @@ class Spread:
             if constraint.honors_taints:
                 mask = mask & self._untainted(table)
             self.counted.append(mask)
-            self.values.append(np.unique(column[mask]).astype(np.intp))
+            self.values.append(np.flatnonzero(np.bincount(column[mask])))
         self._made_for = now
 
     def _selected(self, table: NodeTable) -> Mask:
@@ -95,7 +95,11 @@ class Spread:
         tolerations = self._tolerations
         if self._tolerated is None or self._tolerated.column is not table.taints:
             self._tolerated = Answers(
-                table.taints, lambda taints: tolerations.first_untolerated(taints) is None, np.bool_, tolerations.cost
+                table.taints,
+                lambda taints: tolerations.first_untolerated(taints) is None,
+                np.bool_,
+                tolerations.cost,
+                len,
             )
         return self._tolerated[ALL].astype(np.bool_, copy=False)
 

@@ -50,10 +50,17 @@ class Column(Generic[V]):
 class Answers(Generic[V]):
     """What a function says of each value of a column, asked once a value and kept."""
 
-    def __init__(self, column: Column[V], answer: Callable[[V], int], dtype: type[np.generic], cost: int = 1) -> None:
-        """`cost` is what the answer for one value can cost."""
+    def __init__(
+        self,
+        column: Column[V],
+        answer: Callable[[V], int],
+        dtype: type[np.generic],
+        cost: int = 1,
+        parts: Callable[[V], int] = lambda _: 1,
+    ) -> None:
+        """`cost` is what the answer for one value can cost, or for each of its parts if it has several."""
         self.column = column
-        self._cost = cost
+        self._cost, self._parts = cost, parts
         self._answer = answer
         self._known = np.zeros(0, dtype)
 
@@ -69,7 +76,7 @@ class Answers(Generic[V]):
         known, more = self._known, list[int]()
         try:
             for value in self.column.values[len(known) :]:
-                spend(self._cost, self._fill)
+                spend(self._cost * self._parts(value), self._fill)
                 more.append(self._answer(value))
                 pause()
         except NotReady:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Protocol
 
 import numpy as np
@@ -44,6 +45,32 @@ class PodObserver(Protocol):
         """The table has more rows now."""
 
 
+class RowLog:
+    """The rows that something has happened to, the last of them at least."""
+
+    __slots__ = ("_first", "_rows")
+
+    def __init__(self) -> None:
+        self._rows: list[int] = []
+        self._first = 0
+
+    @property
+    def position(self) -> int:
+        """How much has happened so far."""
+        return self._first + len(self._rows)
+
+    def note(self, row: int) -> None:
+        """Something has happened to a row."""
+        self._rows.append(row)
+        if len(self._rows) > LOG_MAX:
+            self._first += len(self._rows) - LOG_MAX // 2
+            del self._rows[: -(LOG_MAX // 2)]
+
+    def since(self, position: int) -> list[int] | None:
+        """The rows that were noted after a position, perhaps some twice; None when that is no longer known."""
+        return None if position < self._first else self._rows[position - self._first :]
+
+
 class NodeTable:
     """One row a node. Rows of nodes that are gone are used again; `alive` tells which rows count.
 
@@ -66,7 +93,9 @@ class NodeTable:
         self.pods: list[dict[str, PodInfo]] = [{} for _ in range(FIRST_SIZE)]
         """The pods of each row, by uid."""
         self.ports: dict[int, dict[HostPort, int]] = {}
-        """The host ports in use, of the rows that have any."""
+        """What is taken of host ports, of the rows that have any, and how often."""
+        self.port_rows: dict[HostPort, set[int]] = {}
+        """The rows where a host port is taken."""
         self.images: dict[str, dict[int, int]] = {}
         """The size of each image in the rows that have it."""
         self.rows: dict[str, int] = {}
@@ -87,19 +116,23 @@ class NodeTable:
         self._beyond: dict[tuple[bool, int, int], int] = {}
         """Sums that are larger than their places in `requested` and `scored` say."""
         self.free_rows = list(range(FIRST_SIZE - 1, -1, -1))
-        self._log: list[int] = []
-        self._log_start = 0
+        self._log = RowLog()
+        self.starts = RowLog()
+        """The rows where a pod has started: nothing that plugins read has changed, but how long the pod has run."""
 
     @property
     def position(self) -> int:
         """How much has been changed so far."""
-        return self._log_start + len(self._log)
+        return self._log.position
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether no sum of what pods ask for is beyond all bounds."""
+        return not self._beyond
 
     def changed_since(self, position: int) -> list[int] | None:
         """The rows that were changed after a position, perhaps some twice; None when that is no longer known."""
-        if position < self._log_start:
-            return None
-        return self._log[position - self._log_start :]
+        return self._log.since(position)
 
     def see_node(self, node: Node) -> None:
         """A node has changed in nothing that placement depends on."""
@@ -109,10 +142,7 @@ class NodeTable:
 
     def touch(self, row: int) -> None:
         """Note that a row has changed."""
-        self._log.append(row)
-        if len(self._log) > LOG_MAX:
-            self._log_start += len(self._log) - LOG_MAX // 2
-            del self._log[: -(LOG_MAX // 2)]
+        self._log.note(row)
 
     def set_node(self, node: Node) -> int:
         """Add a node, or change what is known of it. Returns its row."""
@@ -252,6 +282,8 @@ class NodeTable:
         same = old.shape is info.shape and old.key == info.key and old.pod.metadata.labels == info.pod.metadata.labels
         if same and old.pod.metadata.deletion_timestamp == info.pod.metadata.deletion_timestamp:
             self.pods[row][info.uid] = info
+            if old.pod.status.start_time != info.pod.status.start_time:
+                self.starts.note(row)
             return None
         self.remove_pod(old)
         return self.add_pod(info)
@@ -282,10 +314,15 @@ class NodeTable:
 
     def _count_ports(self, row: int, ports: Iterable[HostPort], sign: int) -> None:
         used = self.ports.setdefault(row, {})
-        for port in ports:
-            used[port] = used.get(port, 0) + sign
-            if not used[port]:
-                del used[port]
+        for taken in chain.from_iterable([port.taken for port in ports]):
+            used[taken] = used.get(taken, 0) + sign
+            if used[taken]:
+                self.port_rows.setdefault(taken, set()).add(row)
+                continue
+            del used[taken]
+            self.port_rows[taken].discard(row)
+            if not self.port_rows[taken]:
+                del self.port_rows[taken]
         if not used:
             del self.ports[row]
 

@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 from moorage.api.node import Node
 from moorage.match.deferral import one_by_one
 from moorage.scheduler.table.columns import Answers
+from moorage.scheduler.table.distinct import distinct
 from moorage.scheduler.table.nodes import NodeTable, Rows
 
 _LARGEST = 2**62
 MATCHES, UNCLEAR = 1, 2
 """Answers of a selector; 0 is no match. Unclear is one that cannot be evaluated, which is no match either."""
 _FEW = 1024
+_Labels = tuple[tuple[str, str], ...]
 Ask = Callable[[Mapping[str, str], str], int]
 """The answer for a node's labels and name."""
 
@@ -43,7 +45,7 @@ class RowSelection:
         self._reads_name = reads_name
         self._cost = cost
         self._answers: Answers[str | None] | None = None
-        self._known: dict[tuple[str | None, ...], int] = {}
+        self._known: dict[_Labels, int] = {}
         self._nodes: dict[str, tuple[Mapping[str, str], int]] = {}
         """The labels of each node when it was asked about, and the answer."""
 
@@ -89,28 +91,28 @@ class RowSelection:
         return self._answers[rows].astype(np.int64, copy=False)
 
     def _by_values(self, rows: Rows, keys: list[str]) -> NDArray[np.int64]:
-        columns = [self._table.labels(key) for key in keys]
-        codes = [column.codes[rows] for column in columns]
-        combined, span = np.zeros(len(codes[0]), np.int64), 1
-        for column, numbers in zip(columns, codes, strict=True):
+        named = ((key, self._table.labels(key)) for key in keys)
+        # Of a label that no node has, nothing depends.
+        columns = [(key, column, column.codes[rows]) for key, column in named if len(column.values) > 1]
+        combined, span = np.zeros(len(self._table.alive[rows]), np.int64), 1
+        for _, column, codes in columns:
             span *= len(column.values)
             if span > _LARGEST:
                 # So many combinations are thinkable that their numbers would run over; there are only as many as rows.
-                combined = np.unique(combined, return_inverse=True)[1].astype(np.int64)
+                combined = distinct(combined).codes
                 span = (len(combined) + 1) * len(column.values)
-            combined = combined * len(column.values) + numbers
-        _, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
-        combinations = [
-            tuple([column.values[numbers[at]] for column, numbers in zip(columns, codes, strict=True)]) for at in first
+            combined = combined * len(column.values) + codes
+        first, inverse = distinct(combined)
+        combinations: list[_Labels] = [
+            tuple(
+                [(key, value) for key, column, numbers in columns if (value := column.values[numbers[at]]) is not None]
+            )
+            for at in first
         ]
-        missing = [values for values in combinations if values not in self._known]
+        missing = [labels for labels in combinations if labels not in self._known]
         if missing:
-            self._ask_combinations(keys, missing)
-        return np.array([self._known[values] for values in combinations], np.int64)[inverse]
+            one_by_one(missing, self._ask_about, self._cost)
+        return np.array([self._known[labels] for labels in combinations], np.int64)[inverse]
 
-    def _ask_combinations(self, keys: list[str], combinations: list[tuple[str | None, ...]]) -> None:
-        def ask(values: tuple[str | None, ...]) -> None:
-            labels = {key: value for key, value in zip(keys, values, strict=True) if value is not None}
-            self._known[values] = self._ask(labels, "")
-
-        one_by_one(combinations, ask, self._cost)
+    def _ask_about(self, labels: _Labels) -> None:
+        self._known[labels] = self._ask(dict(labels), "")

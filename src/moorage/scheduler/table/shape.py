@@ -11,12 +11,14 @@ from moorage.api.pod import Pod, PodSpec
 from moorage.api.requests import CPU, DEFAULT_MEMORY, DEFAULT_MILLI_CPU, MEMORY, host_ports, images_of, pod_requests
 from moorage.bounded import Bounded
 from moorage.features import Gates
-from moorage.match.deferral import NotReady
+from moorage.match.deferral import NotReady, spend
 from moorage.match.selector import Preferences, Selector, compile_pod_selector, compile_preferences
 from moorage.match.tolerations import Tolerations
 
 _MISSING = {CPU: DEFAULT_MILLI_CPU, MEMORY: DEFAULT_MEMORY}
 _SHAPES_MAX, _SHAPES_BYTES = 1024, 32 << 20
+_LABEL_COST = 40
+"""What it takes to compile a label of a nodeSelector: some microseconds."""
 FINISHED = ("Succeeded", "Failed")
 """The phases of pods that run no more and take no room."""
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -26,8 +28,8 @@ class Shape:
     """Everything about a pod's specification, worked out once for all pods that have the same."""
 
     __slots__ = (
-        "__weakref__", "_gates", "_rules", "attached", "has_claims", "images", "number", "ports", "requests", "scored",
-        "spec",
+        "__weakref__", "_gates", "_rules", "attached", "has_claims", "images", "number", "ports", "repels", "requests",
+        "scored", "spec",
     )  # fmt: skip
 
     def __init__(self, number: int, spec: PodSpec, gates: Gates, attached: Meaning | None = None) -> None:
@@ -44,6 +46,9 @@ class Shape:
         self._rules: _Rules | None = None
         self.has_claims = bool(spec.resource_claims) or any(volume.persistent_volume_claim for volume in spec.volumes)
         """Whether its pods use claims, of which each may have its own."""
+        anti_affinity = spec.affinity and spec.affinity.pod_anti_affinity
+        self.repels = bool(anti_affinity and anti_affinity.required_during_scheduling_ignored_during_execution)
+        """Whether its pods keep others away from where they are."""
         self.ports = host_ports(spec)
         self.images = images_of(spec)
 
@@ -65,6 +70,7 @@ class Shape:
     def _compiled(self) -> _Rules:
         """Made when a pod is first tried: of pods that are on their node already it is never asked."""
         try:
+            spend(_LABEL_COST * len(self.spec.node_selector), self._compiled)
             self._rules = _Rules(self.spec, self._gates)
         except NotReady:
             raise NotReady(self._compiled) from None
