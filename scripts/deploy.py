@@ -21,7 +21,8 @@ from moorage.tools.attach.manifests import (
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
 PLAIN = Installation()
-_HELM = Installation(namespace="{{ .Release.Namespace }}", image="{{ .Values.image }}")
+_HELM = Installation(namespace="{{ .Release.Namespace }}", image="{{ .Values.image }}",
+                     rule_namespaces="{{ .Values.ruleNamespaces }}")  # fmt: skip
 _OVERLAYS = {
     "webhook": ("../../base", "../../webhook"),
     "webhook-templates": ("../../base", "../../webhook-templates"),
@@ -64,6 +65,8 @@ _VALUES = """\
 image: {image}
 # Whether the chart makes its namespace; `helm install --create-namespace` does so too.
 createNamespace: false
+# Only pods in namespaces with these labels may have rules, such as team=a; empty for all.
+ruleNamespaces: ""
 webhook:
   enabled: true
   # Whether rules in the native fields of pod templates become annotations too, not only those of pods.

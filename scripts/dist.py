@@ -1,4 +1,4 @@
-"""Makes a release: sdist, wheel, kubectl plugin, bill of materials, notes and checksums, the same bytes each time."""
+"""Makes a release: packages, plugin, manifests, chart, bill of materials, notes and checksums, reproducibly."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from materials import bill
 
 ROOT = Path(__file__).parents[1]
 PLUGIN = "kubectl-moorage"
+_MANIFESTS = {"attach": (), "attach-no-webhook": ("--no-webhook",)}
+"""What is rendered for attach mode, and with which options."""
 _URL = "https://example.com/moorage"
 
 
@@ -39,6 +41,9 @@ def main() -> None:
         next(builder(str(ROOT)).build(directory=str(folder)))
     archive = folder / f"{PLUGIN}-{version}.tar.gz"
     archive.write_bytes(plugin(epoch))
+    (folder / f"{name}-chart-{version}.tgz").write_bytes(chart(epoch))
+    for kind, options in _MANIFESTS.items():
+        (folder / f"{name}-{kind}-{version}.yaml").write_text(manifests(version, *options))
     (folder / "krew.yaml").write_text(krew(version, archive))
     lock = (ROOT / "requirements.lock").read_text()
     materials = bill(name, version, lock, project["dependencies"], epoch)
@@ -58,10 +63,30 @@ def notes(changelog: str, version: str) -> str:
 
 def plugin(epoch: int) -> bytes:
     """The archive of the kubectl plugin."""
+    return _archive([(ROOT / "packaging" / PLUGIN, PLUGIN, 0o755), (ROOT / "LICENSE", "LICENSE", 0o644)], epoch)
+
+
+def chart(epoch: int) -> bytes:
+    """The archive of the Helm chart."""
+    folder = ROOT / "deploy" / "helm"
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    return _archive([(file, str(file.relative_to(folder)), 0o644) for file in files], epoch)
+
+
+def manifests(version: str, *options: str) -> str:
+    """What `kubectl apply` installs for attach mode."""
+    image = os.environ.get("IMAGE") or f"moorage:{version}"
+    line = [sys.executable, "-m", "moorage", "attach", "manifests", "--image", image, *options]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    return subprocess.run(line, env=env, check=True, capture_output=True, text=True).stdout
+
+
+def _archive(files: list[tuple[Path, str, int]], epoch: int) -> bytes:
+    """A compressed archive of files, each by a name and with a mode."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for file, mode in ((ROOT / "packaging" / PLUGIN, 0o755), (ROOT / "LICENSE", 0o644)):
-            entry = tarfile.TarInfo(file.name)
+        for file, name, mode in files:
+            entry = tarfile.TarInfo(name)
             entry.size, entry.mode, entry.mtime = file.stat().st_size, mode, epoch
             archive.addfile(entry, io.BytesIO(file.read_bytes()))
     return gzip.compress(content.getvalue(), mtime=epoch)

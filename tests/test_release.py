@@ -21,12 +21,14 @@ from typing import Any
 import pytest
 import yaml
 
+from moorage.tools.attach.manifests import Installation, all_objects
+
 Data = dict[str, Any]
 ROOT = Path(__file__).parents[1]
 PROJECT: Data = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 VERSION: str = PROJECT["version"]
 URL = "https://downloads.example.com/moorage"
-_TREE = ("src", "docs", "examples", "packaging", "scripts")
+_TREE = ("deploy", "src", "docs", "examples", "packaging", "scripts")
 
 
 def built(tree: Path, folder: Path, **env: str) -> Path:
@@ -108,6 +110,19 @@ def test_the_bill_of_materials_names_every_pinned_package_and_what_needs_it(rele
     }
     assert {each["purl"] for each in bill["components"]} == set().union(*graph.values())
     assert all(each["licenses"][0]["license"]["name"] for each in bill["components"] if "properties" not in each)
+
+
+def test_the_release_has_what_installs_attach_mode(release: Path, tree: Path, tmp_path: Path) -> None:
+    image = "registry.example.com/moorage@sha256:0123"
+    pinned = built(tree, tmp_path / "pinned", IMAGE=image)
+    told = {"attach": Installation(image=image), "attach-no-webhook": Installation(image=image, webhook=False)}
+    for kind, installation in told.items():
+        text = (pinned / f"moorage-{kind}-{VERSION}.yaml").read_text()
+        assert list(yaml.safe_load_all(text)) == all_objects(installation)
+    with tarfile.open(release / f"moorage-chart-{VERSION}.tgz") as files:
+        files.extractall(tmp_path / "chart", filter="data")
+    there = {file.name for file in (tmp_path / "chart" / "moorage").iterdir()}
+    assert there == {"Chart.yaml", "templates", "values.yaml"}
 
 
 def test_the_kubectl_plugin_of_the_release_calls_moorage(release: Path, tmp_path: Path) -> None:

@@ -81,6 +81,7 @@ def check(ended: Ended, sentence: str) -> None:
 def table() -> Iterator[tuple[str, str]]:
     """Command lines, and a part of the sentence that each is answered with."""
     yield "nope", "No such command 'nope' (see 'moorage --help')"
+    yield "wy", "No such command 'wy'. Did you mean 'why'? (see 'moorage --help')"
     yield "--frobnicate", "No such option '--frobnicate' (see 'moorage --help')"
     yield "cel nope", "No such command 'nope' (see 'moorage cel --help')"
     for command in COMMANDS:

@@ -198,6 +198,8 @@ def _environment(folder: Path) -> dict[str, str]:
 
 def test_ctrl_c_in_the_middle_leaves_nothing(cluster: _Cluster, kubeconfig: str, tmp_path: Path) -> None:
     cluster.refused = {"pods": 0}
+    # A shell has those that it starts in the background ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     command = [sys.executable, "-m", "moorage", "snapshot", "--context", "here", "-o", str(tmp_path / "c.gz")]
     with subprocess.Popen(command, env=_environment(tmp_path), stderr=subprocess.PIPE, text=True) as process:
         assert cluster.blocked.wait(60)

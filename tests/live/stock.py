@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -11,7 +11,7 @@ from pathlib import Path
 from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.apiserver.run import APIServer
-from moorage.client import Missing
+from moorage.client import Client, Missing
 from moorage.client.clock import Clock
 from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Context, Controller
@@ -63,19 +63,28 @@ class StockTaintEviction(Controller):
 
 @asynccontextmanager
 async def stock_cluster(
-    directory: Path, clock: Clock | None = None, plugins: tuple[str, ...] = ()
+    directory: Path,
+    clock: Clock | None = None,
+    plugins: tuple[str, ...] = (),
+    clients: Callable[[APIServer, str], Client] = APIServer.client,
 ) -> AsyncIterator[APIServer]:
-    """All gates off, and nobody who reads rules in annotations but for hollow kubelets."""
+    """All gates off, and nobody who reads rules in annotations but for hollow kubelets.
+
+    `clients` makes the client of each component, by its name.
+    """
     async with api_server(directory, NONE_ON, clock, plugins) as server:
         ours = (TaintEviction, DeviceTaintEviction)
-        makers = [*(each for each in CONTROLLERS if each not in ours), StockTaintEviction, HollowNodes]
-        controllers = prepare(server.client("kcm"), NONE_ON, makers, clock=clock)
-        scheduler = Scheduler(server.client("kube-scheduler"), NONE_ON, Configuration(), clock=clock)
+        makers = [*(each for each in CONTROLLERS if each not in ours), HollowNodes]
+        controllers = prepare(clients(server, "kube-controller-manager"), NONE_ON, makers, clock=clock)
+        evictor = prepare(clients(server, StockTaintEviction.name), NONE_ON, [StockTaintEviction], clock=clock)
+        scheduler = Scheduler(clients(server, "kube-scheduler"), NONE_ON, Configuration(), clock=clock)
         await controllers.start()
+        await evictor.start()
         scheduling = asyncio.create_task(scheduler.run())
         try:
             yield server
         finally:
             scheduling.cancel()
             await asyncio.gather(scheduling, return_exceptions=True)
+            await evictor.stop()
             await controllers.stop()

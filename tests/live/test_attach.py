@@ -4,48 +4,40 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import replace
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-import yaml
 
-from moorage.api import kinds, manifests
+from moorage.api import kinds
 from moorage.api.kinds import Kind
 from moorage.api.rules import COVER, TOLERATIONS
 from moorage.apiserver.run import APIServer
-from moorage.client import Client, Exists
+from moorage.client import Client
 from moorage.client.client import JSON_PATCH
 from moorage.client.clock import FastClock
-from moorage.client.https import HTTPSTransport
-from moorage.client.kubeconfig import load
-from moorage.demo.player import OwnHands, Player, Saw
-from moorage.demo.stories import STORIES, NotAdmitted
-from moorage.tools.attach.check import rights
+from moorage.tools.attach.manifests import NAME
 from moorage.tools.attach.run import AttachSettings, run_attached
-from moorage.tools.convert import all_to_annotations
-from tests.live.conftest import ROOT
+from tests.live.installed import as_account, install, without
 from tests.live.stock import stock_cluster
 from tests.plane import create, eventually, node, pod, read, read_all
 from tests.seeds import seed
 
 Data = dict[str, Any]
-EXAMPLES = ROOT / "examples"
-RBAC, ACCOUNT = kinds.row("rbac.authorization.k8s.io/v1", "ClusterRole"), kinds.row("v1", "ServiceAccount")
 NODE, POD = kinds.row("v1", "Node"), kinds.row("v1", "Pod")
 SLA = "example.com/sla"
 
 
 @asynccontextmanager
 async def attached(
-    server: APIServer, clock: FastClock | None = None, without: str = "", **told: Any
+    server: APIServer, clock: FastClock | None = None, objects: Iterable[Data] = (), **told: Any
 ) -> AsyncIterator[None]:
-    """Attach mode as a service account that may do exactly what `attach check` asks for, or all but for one purpose."""
-    client = await account(server, without)
+    """Attach mode as the service account that is installed, or as one with other rights."""
+    await install(server, objects)
+    client = await as_account(server, NAME)
     running = asyncio.create_task(run_attached(client, AttachSettings(**told), clock))
     try:
         yield
@@ -53,60 +45,6 @@ async def attached(
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
         await client.close()
-
-
-async def account(server: APIServer, without: str) -> Client:
-    person = server.client("administrator")
-    rules = [
-        {"apiGroups": [group], "resources": [resource], "verbs": verbs.split()}
-        for purpose, group, resource, verbs in rights(person)
-        if purpose != without
-    ]
-    subject = {"kind": "ServiceAccount", "name": "attach", "namespace": "default"}
-    reference = {"apiGroup": RBAC.group, "kind": "ClusterRole", "name": "attach"}
-    with suppress(Exists):
-        await person.create(ACCOUNT, {"metadata": {"name": "attach"}}, "default")
-        await person.create(RBAC, {"metadata": {"name": "attach"}, "rules": rules})
-        binding = {"metadata": {"name": "attach"}, "roleRef": reference, "subjects": [subject]}
-        await person.create(kinds.row(RBAC.api_version, "ClusterRoleBinding"), binding)
-    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    token = msgspec.json.decode(await person.post(ACCOUNT, "default", "attach", "token", asked))["status"]["token"]
-    config = yaml.safe_load(server.kubeconfig.read_text())
-    for user in config["users"]:
-        user["user"] = {"token": token}
-    file = server.kubeconfig.parent / "attach.kubeconfig"
-    file.write_text(yaml.safe_dump(config))
-    return Client(HTTPSTransport(load(file), "attach"))
-
-
-def converted(folder: Path, into: Path) -> Path:
-    """The manifests of all stories in the form that a stock API server takes."""
-    for story in STORIES:
-        documents = [document.data for document in manifests.read([str(folder / story.folder)])]
-        (into / story.folder).mkdir()
-        objects = all_to_annotations(documents, "moorage")
-        (into / story.folder / "manifests.json").write_bytes(b"\n".join(map(msgspec.json.encode, objects)))
-    return into
-
-
-async def test_every_story_comes_true_beside_a_stock_cluster(tmp_path: Path) -> None:
-    clock = FastClock()
-    (tmp_path / "examples").mkdir()
-    folder = converted(EXAMPLES, tmp_path / "examples")
-    async with stock_cluster(tmp_path / "data", clock) as server, attached(server, clock):
-        hands = OwnHands(server.client("person"), clock)
-        player = Player(hands, clock, folder)
-        wrong = []
-        for story in STORIES:
-            # A stock API server does not read annotations.
-            steps = tuple(step for step in story.steps if not isinstance(step, NotAdmitted))
-            wrong += [
-                f"{story.folder}: expected that {saw.expected}, but it is {saw.seen}"
-                async for saw in player.play(replace(story, steps=steps))
-                if isinstance(saw, Saw) and not saw.well
-            ]
-            await hands.clear(folder / story.folder)
-        assert wrong == []
 
 
 RULES = f"- {{key: {SLA}, operator: Gt, value: '950'}}"
@@ -278,7 +216,7 @@ async def test_a_namespace_limits_rules_as_it_limits_tolerations(tmp_path: Path)
 
 
 async def test_who_may_not_patch_pods_places_those_that_need_no_cover(tmp_path: Path) -> None:
-    async with stock_cluster(tmp_path) as server, attached(server, without="cover rules and write deadlines"):
+    async with stock_cluster(tmp_path) as server, attached(server, objects=without("pods", "patch")):
         here = Here(server)
         await here.node("free", sla("990", "NoSchedule"))
         await create(

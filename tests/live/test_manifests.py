@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +17,20 @@ import yaml
 
 from moorage.api import kinds
 from moorage.api.rules import COVER, TOLERATIONS
-from moorage.apiserver.run import APIServer
 from moorage.cel.env import kubernetes
 from moorage.cel.types import DYN
-from moorage.client import Client, Exists
+from moorage.client import Client
+from moorage.client.clock import timestamp
 from moorage.client.errors import Forbidden
-from moorage.client.https import HTTPSTransport
-from moorage.client.kubeconfig import load
+from moorage.client.rights import RightsMissing
 from moorage.features import NONE_ON
 from moorage.tools.attach.manifests import NAME, Installation, all_objects
+from moorage.tools.attach.removal import Removal, RemovalError
 from moorage.tools.attach.run import AttachSettings, run_attached
 from moorage.tools.attach.webhook.rewriting import WebhookSettings
 from moorage.tools.attach.webhook.server import SERVICE, serve_webhook
 from tests.live.conftest import ROOT
+from tests.live.installed import as_account, install, without
 from tests.live.stock import stock_cluster
 from tests.plane import api_server, create, eventually, node, pod, read, read_all
 
@@ -89,10 +91,11 @@ def test_helm_makes_what_the_command_prints(overlay: str) -> None:
     assert by_name(objects) == by_name(all_objects(told))
 
 
-def test_namespace_and_image_can_be_chosen_with_helm_as_with_the_command() -> None:
-    told = Installation("elsewhere", "registry.example.com/moorage@sha256:0123")
+def test_namespace_image_and_who_may_have_rules_can_be_chosen_with_helm_as_with_the_command() -> None:
+    told = Installation("elsewhere", "registry.example.com/moorage@sha256:0123", "team in (a,b),!guest")
     rendered = helm("template", "moorage", str(DEPLOY / "helm" / "moorage"), "-n", told.namespace, "--kube-version",
-                    "1.36.0", "--set", f"image={told.image}", "--set", "createNamespace=true")  # fmt: skip
+                    "1.36.0", "--set", f"image={told.image}", "--set", "createNamespace=true",
+                    "--set-literal", f"ruleNamespaces={told.rule_namespaces}")  # fmt: skip
     objects = [each for each in yaml.safe_load_all(rendered) if each is not None]
     assert by_name(objects) == by_name(all_objects(told))
 
@@ -147,30 +150,6 @@ def test_the_policy_lets_our_account_change_tolerations_and_our_annotations_alon
         assert condition.evaluate(OLD, OLD, {"userInfo": {"username": name}}) is is_ours
 
 
-async def install(server: APIServer) -> None:
-    """Create everything that this API server has; it has no webhook configurations and no policies."""
-    person = server.client("administrator")
-    for each in all_objects(Installation()):
-        if kinds.find(each["apiVersion"], each["kind"]):
-            try:
-                await create(person, each)
-            except Exists:
-                continue
-
-
-async def as_account(server: APIServer, name: str) -> Client:
-    """Whoever has the token of one of our service accounts."""
-    account = kinds.row("v1", "ServiceAccount")
-    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    answer = await server.client("administrator").post(account, "moorage-system", name, "token", asked)
-    config = yaml.safe_load(server.kubeconfig.read_text())
-    for user in config["users"]:
-        user["user"] = {"token": msgspec.json.decode(answer)["status"]["token"]}
-    file = server.kubeconfig.parent / f"{name}.kubeconfig"
-    file.write_text(yaml.safe_dump(config))
-    return Client(HTTPSTransport(load(file), name))
-
-
 async def test_attach_mode_needs_no_more_than_the_roles_that_are_installed(tmp_path: Path) -> None:
     async with stock_cluster(tmp_path) as server:
         await install(server)
@@ -199,6 +178,37 @@ async def test_attach_mode_needs_no_more_than_the_roles_that_are_installed(tmp_p
         await client.close()
 
 
+async def test_attach_mode_says_when_it_works_for_whom_it_waits_and_which_right_is_missing(tmp_path: Path) -> None:
+    async with api_server(tmp_path, NONE_ON) as server:
+        await install(server)
+        client, first, second = await as_account(server, NAME), list[str](), list[str]()
+
+        def started(said: list[str]) -> asyncio.Task[None]:
+            return asyncio.create_task(run_attached(client, AttachSettings(), leads=True, say=said.append))
+
+        async def both_work() -> bool:
+            return {"scheduler: at work", "evictors: at work"} <= set(first)
+
+        async def both_wait() -> bool:
+            return len(second) == 2
+
+        running = [started(first)]
+        await eventually(both_work)
+        running.append(started(second))
+        await eventually(both_wait)
+        assert all("waiting for the lease held by" in line for line in second)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        role = kinds.row("rbac.authorization.k8s.io/v1", "ClusterRole")
+        roles = {each["metadata"]["name"]: each for each in without("nodes", "list") if each["kind"] == "ClusterRole"}
+        await server.client("person").patch(role, "", NAME, {"rules": roles[NAME]["rules"]})
+        account = "system:serviceaccount:moorage-system:moorage"
+        with pytest.raises(RightsMissing, match=f'user "{account}" lacks rights that are required: list nodes'):
+            await run_attached(client, AttachSettings(), leads=True)
+        await client.close()
+
+
 async def test_the_webhook_needs_no_more_than_the_roles_that_are_installed(tmp_path: Path) -> None:
     async with api_server(tmp_path, NONE_ON) as server:
         await install(server)
@@ -213,3 +223,71 @@ async def test_the_webhook_needs_no_more_than_the_roles_that_are_installed(tmp_p
         serving.cancel()
         await asyncio.gather(serving, return_exceptions=True)
         await client.close()
+
+
+async def test_who_may_have_rules_is_told_to_everybody_who_asks() -> None:
+    told = Installation(rule_namespaces="team=a")
+    commands = [
+        each["spec"]["template"]["spec"]["containers"][0]["args"]
+        for each in all_objects(told)
+        if each["kind"] == "Deployment"
+    ]
+    assert [command[1] for command in commands] == ["run", "webhook"]
+    assert all("--rule-namespaces=team=a" in command for command in commands)
+
+
+async def everything(client: Client) -> set[tuple[str, str, str]]:
+    """What there is of the kinds that are installed."""
+    found = set()
+    for each in all_objects(Installation()):
+        if kind := kinds.find(each["apiVersion"], each["kind"]):
+            listed = await read_all(client, each["kind"], api_version=each["apiVersion"])
+            found |= {(kind.kind, one["metadata"].get("namespace", ""), one["metadata"]["name"]) for one in listed}
+    return found
+
+
+async def test_removing_attach_mode_deletes_what_was_installed_and_nothing_else(tmp_path: Path) -> None:
+    async with stock_cluster(tmp_path) as server:
+        person = server.client("person")
+        own = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "moorage", "namespace": "default"}}
+        await create(person, own)
+        before = await everything(person)
+        await install(server, programs=True)
+        cover = {"key": "a", "operator": "Exists", "effect": "NoExecute"}
+        kept = pod("kept", schedulerName="moorage", tolerations=[cover])
+        kept["metadata"]["annotations"] = {
+            TOLERATIONS: "[{key: a, operator: Gt, value: '5'}]",
+            COVER: msgspec.json.encode([cover]).decode(),
+        }
+        await create(person, kept)
+        said = [line async for line in Removal(person, "moorage-system").lines(60)]
+        assert said[0].startswith("default/kept: has a cover, 1 of its native tolerations")
+        assert "deleted Deployment moorage-system/moorage" in said
+        assert said[-1] == "deleted Namespace moorage-system"
+
+        async def is_as_before() -> bool:
+            return await everything(person) == before
+
+        await eventually(is_as_before)
+        assert (await read(person, "Pod", "kept"))["spec"]["tolerations"][0]["tolerationSeconds"] == 60
+        again = [line async for line in Removal(person, "moorage-system").lines()]
+        assert again == [said[0]]
+
+
+async def test_what_helm_installed_or_still_works_is_not_removed(tmp_path: Path) -> None:
+    async with api_server(tmp_path, NONE_ON) as server:
+        person = server.client("person")
+        await install(server, programs=True)
+        account = kinds.row("v1", "ServiceAccount")
+        notes = {"meta.helm.sh/release-name": "here", "meta.helm.sh/release-namespace": "moorage-system"}
+        await person.patch(account, "moorage-system", NAME, {"metadata": {"annotations": notes}})
+        with pytest.raises(RemovalError, match="first `helm uninstall here -n moorage-system`"):
+            assert [line async for line in Removal(person, "moorage-system").lines()] == []
+        now = timestamp(datetime.now(UTC), micro=True)
+        lease = {"holderIdentity": "somebody", "leaseDurationSeconds": 15, "renewTime": now, "acquireTime": now}
+        metadata = {"name": "moorage-scheduler", "namespace": "kube-system"}
+        await create(
+            person, {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": lease}
+        )
+        with pytest.raises(RemovalError, match="it holds moorage-scheduler: stop it first"):
+            assert [line async for line in Removal(person, "elsewhere").lines()] == []

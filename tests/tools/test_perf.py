@@ -331,7 +331,7 @@ async def test_every_operation_can_be_done(tmp_path: Path) -> None:
         {"opcode": "stopCollectingMetrics"},
         {"opcode": "sleep", "duration": "1ms"},
         {"opcode": "deletePods", "namespace": "waiting", "deletePodsPerSecond": 1000, "skipWaitToCompletion": True},
-        {**PODS, "count": 2, "steadyState": True, "duration": "300ms", "podTemplatePath": "urgent.yaml"},
+        {**PODS, "count": 2, "steadyState": True, "duration": "2s", "podTemplatePath": "urgent.yaml"},
         schedulerConfigPath="config.yaml",
         templates={
             "n.yaml": node, "named.yaml": named, "renewed.yaml": renewed,

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from moorage.api import manifests
 from moorage.api.decode import from_manifest
 from moorage.features import Gate
 from moorage.tools.cluster import Cluster, ClusterObject, read_cluster
 from moorage.tools.rollback import Rollback, RollbackFinding, RollbackStep
+from moorage.tools.rollbackpatches import patches
 
 Data = dict[str, Any]
 
@@ -283,3 +285,84 @@ def test_a_workload_of_a_kind_that_is_not_ours_is_edited_by_its_own_name(tmp_pat
     cluster = read_cluster(manifests.read([str(tmp_path)]))
     (finding,) = Rollback(cluster, Gate.WILDCARD).findings()
     assert (finding.step, finding.command) == (RollbackStep.TEMPLATES, "kubectl edit rollout web")
+
+
+def noted(item: Data, **annotations: str) -> Data:
+    """An object with rules in annotations."""
+    names = {name: f"moorage.dev/{name.replace('_', '-')}" for name in annotations}
+    item["metadata"]["annotations"] = {names[name]: text for name, text in annotations.items()}
+    return item
+
+
+FAMILY_RULES = "- {key: 's*', operator: Exists}\n- {key: other, operator: Exists}\n"
+VERSION_RULES = yaml.safe_dump({"required": {"nodeSelectorTerms": [SEMVER_TERM]}})
+
+
+def ruled_deployment(**annotations: str) -> Data:
+    template = {"spec": {"containers": [{"name": "app", "image": "app"}], "schedulerName": "moorage"}}
+    template["metadata"] = noted({"metadata": {}}, **annotations)["metadata"]
+    return manifest("Deployment", "web", "apps/v1", spec={"template": template})
+
+
+def test_rules_in_annotations_count_as_the_fields_that_they_stand_for() -> None:
+    objects = (
+        node("n1", taint("x"), kernel="6.1.0"),
+        noted(pod("runs", node_name="n1", phase="Running", schedulerName="moorage"), tolerations=FAMILY_RULES),
+        noted(pod("waits", schedulerName="moorage"), tolerations=FAMILY_RULES),
+        noted(pod("refused", node_name="n1", phase="Running"), tolerations="- {key: 's*', operator: Bad}"),
+        ruled_deployment(tolerations=FAMILY_RULES),
+        noted(
+            manifest(
+                "ResourceClaim", "gpu", "resource.k8s.io/v1",
+                spec={"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}},
+            ),
+            device_tolerations=FAMILY_RULES,
+        ),
+    )  # fmt: skip
+    assert broken(Gate.WILDCARD, *objects) == [
+        (RollbackStep.RULES, "Deployment default/web"),
+        (RollbackStep.CLAIMS, "ResourceClaim default/gpu"),
+        (RollbackStep.EVICTED, "Pod default/runs"),
+        (RollbackStep.PENDING, "Pod default/waits"),
+    ]
+    assert broken(Gate.SEMVER, *objects) == []
+
+
+def test_a_cover_is_no_toleration_of_the_pod() -> None:
+    covered = pod("runs", {"operator": "Exists", "effect": "NoExecute"}, node_name="n1", phase="Running")
+    noted(covered, tolerations=FAMILY_RULES, cover='[{"operator":"Exists","effect":"NoExecute"}]')
+    assert broken(Gate.WILDCARD, node("n1", taint("x")), covered) == [(RollbackStep.EVICTED, "Pod default/runs")]
+
+
+def test_a_volume_with_rules_in_annotations_is_changed() -> None:
+    volume = noted(manifest("PersistentVolume", "data", spec={}), node_affinity=VERSION_RULES)
+    assert broken(Gate.SEMVER, node("n1", kernel="6.1.0"), volume) == [(RollbackStep.VOLUMES, "PersistentVolume data")]
+
+
+def test_a_device_that_rules_in_annotations_let_a_claim_keep_is_lost_without_their_gate() -> None:
+    result = {"request": "gpu", "driver": "d", "pool": "p", "device": "one", "tolerations": [{"operator": "Exists"}]}
+    claim = manifest(
+        "ResourceClaim", "gpu", "resource.k8s.io/v1",
+        spec={"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}},
+        status={"allocation": {"devices": {"results": [result]}}},
+    )  # fmt: skip
+    device = {"name": "one", "taints": [taint("x")]}
+    inventory = manifest(
+        "ResourceSlice", "s", "resource.k8s.io/v1",
+        spec={"driver": "d", "pool": {"name": "p"}, "devices": [device]},
+    )  # fmt: skip
+    found = findings(Gate.WILDCARD, inventory, noted(claim, device_tolerations=FAMILY_RULES))
+    assert [each.name for each in found] == ["ResourceClaim default/gpu"]
+    assert "its device has the taint sla=x:NoExecute" in found[0].reason
+
+
+def test_a_patch_takes_rules_out_of_the_annotations_of_a_template() -> None:
+    affinity = yaml.safe_dump({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [CEL_TERM]}})
+    deployment = ruled_deployment(tolerations=FAMILY_RULES, node_affinity=affinity)
+    place = "/spec/template/metadata/annotations/moorage.dev~1"
+    (family,) = patches(findings(Gate.WILDCARD, deployment), Gate.WILDCARD)
+    assert family.operations[0] == {"op": "test", "path": f"{place}tolerations", "value": FAMILY_RULES}
+    assert yaml.safe_load(family.operations[1]["value"]) == [{"key": "other", "operator": "Exists"}]
+    (demand,) = patches(findings(Gate.CEL, deployment), Gate.CEL)
+    assert demand.operations[1] == {"op": "remove", "path": f"{place}node-affinity"}
+    assert (family.widens, demand.widens) == (False, True)

@@ -19,6 +19,8 @@ import pytest
 from cryptography import x509
 
 from moorage.api import kinds
+from moorage.api.labels import parse
+from moorage.api.meta import Object, ObjectMeta
 from moorage.api.rules import COVER, DEVICE_TOLERATIONS, NODE_AFFINITY, TOLERATIONS
 from moorage.apiserver.patch.jsonpatch import apply as apply_patch
 from moorage.cel.env import kubernetes
@@ -26,6 +28,7 @@ from moorage.cel.types import DYN
 from moorage.client import Client
 from moorage.client.transport import Answer
 from moorage.features import NONE_ON
+from moorage.registry.pod.tolerations import WHITELIST
 from moorage.tools.attach.webhook.certificates import SECRET, WebhookCertificates
 from moorage.tools.attach.webhook.conditions import claims_conditions, pods_conditions, volumes_conditions
 from moorage.tools.attach.webhook.review import ReviewError, mutate, validate
@@ -313,6 +316,31 @@ def test_only_objects_with_rules_are_sent() -> None:
         assert not sends(conditions, annotated, annotated)
     leaving = {**ruled(), "metadata": {**ruled()["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
     assert not sends(pods_conditions(), leaving, plain())
+
+
+def within(labels: Data, annotations: Data | None = None) -> Object:
+    return Object(metadata=ObjectMeta(name="here", labels=labels, annotations=annotations or {}))
+
+
+def test_a_namespace_limits_the_rules_that_are_written_in_it() -> None:
+    told = WebhookSettings(rule_namespaces=parse("rules=yes"))
+    claim: Data = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
+    claim["metadata"] = {"name": "a", "annotations": {DEVICE_TOLERATIONS: "[{operator: Exists}]"}}
+    for item, what in (
+        (ruled(), "pods"),
+        (deployment(ruled()), "deployments.apps"),
+        (claim, "resourceclaims.resource"),
+    ):
+        assert answered(validate(review(item), told, within({"rules": "yes"})))["allowed"]
+        refused = answered(validate(review(item), told, within({})))
+        assert refused["status"]["reason"] == "Forbidden"
+        assert refused["status"]["message"].startswith(what)
+        assert "rules in annotations are not allowed in namespace here" in refused["status"]["message"]
+        assert answered(validate(review(item, item), told, within({})))["allowed"], "what is stored stays writable"
+    assert answered(validate(review(plain(), ruled()), told, within({})))["allowed"] is False, "rules are only added to"
+    narrow = '[{"key": "example.com/sla", "operator": "Gt", "value": "960"}]'
+    refused = answered(validate(review(ruled()), HERE, within({}, {WHITELIST: narrow})))
+    assert "rules conflict with the whitelist of namespace here" in refused["status"]["message"]
 
 
 class Registering:

@@ -2,29 +2,53 @@
 
 from __future__ import annotations
 
+import os
+from importlib import import_module
+from typing import Any
+
 import click
 
-from moorage.cli.attach import attach
-from moorage.cli.capacity import capacity
-from moorage.cli.cel import cel
-from moorage.cli.components import controllers, scheduler
-from moorage.cli.convert import convert
-from moorage.cli.demo import demo
-from moorage.cli.lint import lint
 from moorage.cli.options import Commands
-from moorage.cli.perf import perf
-from moorage.cli.rollback import rollback
-from moorage.cli.simulate import simulate
-from moorage.cli.snapshot import snapshot
-from moorage.cli.store import store
-from moorage.cli.ui import ui
-from moorage.cli.up import apiserver, up
-from moorage.cli.why import why
+from moorage.garbage import raise_thresholds
+
+# NumPy starts threads for linear algebra when it is imported, and nothing here needs any.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+MODULES = {
+    "why": "why", "simulate": "simulate", "capacity": "capacity", "lint": "lint", "cel": "cel", "rollback": "rollback",
+    "convert": "convert", "attach": "attach", "perf": "perf", "demo": "demo", "up": "up", "ui": "ui", "apiserver": "up",
+    "scheduler": "components", "controllers": "components", "store": "store", "snapshot": "snapshot",
+}  # fmt: skip
+"""The module of each command: only that of the one which is given is imported."""
 
 
-@click.group(cls=Commands, context_settings=CONTEXT)
+class _Root(Commands):
+    def main(self, *args: Any, **extra: Any) -> Any:
+        # What imports leave behind stays: looking for garbage meanwhile is in vain.
+        raise_thresholds()
+        return super().main(*args, **extra)
+
+    def list_commands(self, _: click.Context) -> list[str]:
+        return sorted(MODULES)
+
+    def get_command(self, _: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in MODULES:
+            return None
+        command: click.Command = getattr(import_module(f"moorage.cli.{MODULES[cmd_name]}"), cmd_name)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:
+            # What was meant is looked for among commands that are imported, and none is.
+            raise click.NoSuchCommand(error.command_name, possibilities=MODULES, ctx=ctx) from None
+
+
+@click.group(cls=_Root, context_settings=CONTEXT)
 @click.version_option(package_name="moorage", message="moorage %(version)s")
 def main() -> None:
     """Decide where Kubernetes pods may run: by thresholds, versions, families of keys and expressions.
@@ -47,25 +71,6 @@ def main() -> None:
 
     Shell completion: eval "$(_MOORAGE_COMPLETE=bash_source moorage)" (or zsh_source, fish_source).
     """
-
-
-main.add_command(why)
-main.add_command(simulate)
-main.add_command(capacity)
-main.add_command(lint)
-main.add_command(cel)
-main.add_command(rollback)
-main.add_command(convert)
-main.add_command(attach)
-main.add_command(perf)
-main.add_command(demo)
-main.add_command(up)
-main.add_command(ui)
-main.add_command(apiserver)
-main.add_command(scheduler)
-main.add_command(controllers)
-main.add_command(store)
-main.add_command(snapshot)
 
 
 def kubectl_plugin() -> None:

@@ -32,6 +32,9 @@ T = TypeVar("T")
 _scheduler_name = click.option("--scheduler-name", default="moorage", show_default=True,
                                help="The schedulerName of the pods that Moorage places.")  # fmt: skip
 
+_namespace = click.option("--namespace", default="moorage-system", show_default=True,
+                          help="Where everything is installed.")  # fmt: skip
+
 
 @click.group(cls=Commands)
 def attach() -> None:
@@ -75,12 +78,12 @@ def run(kubeconfig: ChosenContext, leader_elect: bool, metrics_port: int | None,
 
     settings = AttachSettings(**told)
 
+    def say(text: str) -> None:
+        click.echo(f"Moorage's {text}. Ctrl-C stops it.")
+
     async def work(client: Client) -> None:
-        click.echo(
-            f"Moorage is attached: it places pods with schedulerName {settings.scheduler_name}. Ctrl-C stops it."
-        )
         async with _watched(metrics_port, bind) as metrics:
-            await _until_stopped(run_attached(client, settings, leads=leader_elect, metrics=metrics))
+            await _until_stopped(run_attached(client, settings, leads=leader_elect, metrics=metrics, say=say))
 
     _ask(kubeconfig, work)
 
@@ -123,43 +126,42 @@ def check(kubeconfig: ChosenContext, scheduler_name: str) -> None:
 @attach.command()
 @kubeconfig_options
 @_scheduler_name
-def status(kubeconfig: ChosenContext, scheduler_name: str) -> None:
-    """Say who places and evicts, and how many pods are under rules."""
-    from moorage.tools.attach.covers import leaders, ruled_pods, states
+@_namespace
+def status(kubeconfig: ChosenContext, scheduler_name: str, namespace: str) -> None:
+    """Say who places and evicts, whether the webhook answers, which pods are under rules, and the last evictions.
 
-    async def ask(client: Client) -> list[str]:
-        pods = await ruled_pods(client)
-        lines = [f"{name}: {holder or 'held by nobody'}" for name, holder in (await leaders(client)).items()]
-        lines.append(f"pods under rules: {len(pods)}")
-        return [*lines, *(f"  {count} {state}" for state, count in sorted(states(pods, scheduler_name).items()))]
+    Whether the webhook answers is tried out with a pod that is not created (dryRun).
+    """
+    from moorage.tools.attach.standing import standing
 
-    click.echo("\n".join(_ask(kubeconfig, ask)))
+    async def ask(client: Client) -> None:
+        async for line in standing(client, scheduler_name, namespace):
+            click.echo(line)
+
+    _ask(kubeconfig, ask)
 
 
 @attach.command()
 @kubeconfig_options
+@_namespace
 @click.option("--expire-cover", "seconds", type=click.IntRange(0), metavar="SECONDS",
               help="Let the native cover of each pod end after so many seconds; by default it stays.")  # fmt: skip
-def remove(kubeconfig: ChosenContext, seconds: int | None) -> None:
-    """Leave a cluster: list the pods whose native cover stays, or let it expire; pods keep running.
+def remove(kubeconfig: ChosenContext, namespace: str, seconds: int | None) -> None:
+    """Leave a cluster: list the pods that have a native cover, then delete all that was installed. Pods keep running.
 
-    Stop Moorage first. With --expire-cover, kube-controller-manager evicts by native tolerations after that time.
+    With --expire-cover, kube-controller-manager evicts by native tolerations after that time. What runs elsewhere with
+    `moorage attach run` is to be stopped before, and what Helm installed is to be uninstalled with it.
     """
-    from moorage.tools.attach.covers import expire_covers, forget_leases, leaders, ruled_pods
+    from moorage.tools.attach.removal import Removal, RemovalError
 
-    async def leave(client: Client) -> list[str]:
-        if held := [name for name, holder in (await leaders(client)).items() if holder]:
-            cannot_run(f"Moorage is still at work: it holds {' and '.join(held)}: stop it first")
-        covered = [each for each in await ruled_pods(client) if each.cover]
-        if seconds is None:
-            lines = [f"{each.name}: keeps {len(each.cover)} native tolerations of its cover" for each in covered]
-        else:
-            expired = [each async for each in expire_covers(client, covered, seconds)]
-            lines = [f"{each.name}: its cover ends after {seconds} s" for each in expired]
-        await forget_leases(client)
-        return lines or ["no pod has a cover"]
+    async def leave(client: Client) -> None:
+        try:
+            async for line in Removal(client, namespace).lines(seconds):
+                click.echo(line)
+        except RemovalError as error:
+            cannot_run(str(error))
 
-    click.echo("\n".join(_ask(kubeconfig, leave)))
+    _ask(kubeconfig, leave)
 
 
 @attach.command()
@@ -168,34 +170,38 @@ def remove(kubeconfig: ChosenContext, seconds: int | None) -> None:
 @_scheduler_name
 @click.option("--cover-native/--no-cover-native", "covers_native", default=True, show_default=True,
               help="Cover native Gt and Lt too; not needed when every component has their gate on.")  # fmt: skip
+@rule_namespaces
 @click.option("--templates", is_flag=True, help="Move rules into annotations in pod templates too, not only in pods.")
-@click.option("--namespace", default="moorage-system", show_default=True,
-              help="Where its Secret and its Service are.")  # fmt: skip
+@_namespace
 @click.option("--bind", default="127.0.0.1", show_default=True, help="The address to listen on: 0.0.0.0 in a pod.")
 @click.option("--port", type=click.IntRange(0, 65535), default=9443, show_default=True, help="0 picks a free one.")
-def webhook(kubeconfig: ChosenContext, namespace: str, bind: str, port: int, **told: Any) -> None:
+def webhook(kubeconfig: ChosenContext, namespace: str, bind: str, port: int, rule_namespaces: str, **told: Any) -> None:
     """Serve the admission webhook: validate rules, and give pods with rules their scheduler and their cover.
 
     It keeps its certificate in the Secret moorage-webhook-tls, renews it, and writes whom to trust into the webhook
     configurations named moorage; several may run at the same time.
     """
+    from moorage.api.labels import parse
     from moorage.tools.attach.webhook.rewriting import WebhookSettings
     from moorage.tools.attach.webhook.server import serve_webhook
+
+    settings = WebhookSettings(rule_namespaces=parse(rule_namespaces) if rule_namespaces else None, **told)
 
     def started(at: int) -> None:
         click.echo(f"Moorage's webhook answers at https://{bind}:{at}. Ctrl-C stops it.")
 
     async def work(client: Client) -> None:
-        serving = serve_webhook(client, WebhookSettings(**told), namespace, bind, port, started)
+        serving = serve_webhook(client, settings, namespace, bind, port, started)
         await _until_stopped(serving)
 
     _ask(kubeconfig, work)
 
 
 @attach.command()
-@click.option("--namespace", default="moorage-system", show_default=True, help="Where everything is installed.")
+@_namespace
 @click.option("--image", metavar="REFERENCE",
               help="The image, best pinned by digest: registry.example.com/moorage@sha256:…")  # fmt: skip
+@rule_namespaces
 @click.option("--webhook/--no-webhook", default=True, show_default=True, help="Install the admission webhook.")
 @click.option("--templates", is_flag=True, help="Let the webhook move rules into annotations in pod templates too.")
 @click.option("--monitoring", is_flag=True, help="Add a PodMonitor for the Prometheus operator.")
@@ -230,6 +236,7 @@ def _ask(kubeconfig: ChosenContext, work: Callable[[Client], Awaitable[T]]) -> T
     from moorage.client.https import HTTPSTransport
     from moorage.client.kubeconfig import KubeconfigError
     from moorage.client.leases import LeadershipLost
+    from moorage.client.rights import RightsMissing
 
     async def asking() -> T:
         client = Client(HTTPSTransport(kubeconfig.load(), "moorage-attach"))
@@ -240,5 +247,5 @@ def _ask(kubeconfig: ChosenContext, work: Callable[[Client], Awaitable[T]]) -> T
 
     try:
         return uvloop.run(asking())
-    except (ApiError, KubeconfigError, LeadershipLost, OSError) as error:
+    except (ApiError, KubeconfigError, LeadershipLost, RightsMissing, OSError) as error:
         cannot_run(str(error))

@@ -288,8 +288,10 @@ def _serve(component: Component, kubeconfig: ChosenContext, metrics_port: int | 
     from moorage.client.leases import LeadershipLost
     from moorage.client.rights import RightsMissing
     from moorage.garbage import collect_seldom
+    from moorage.match.expressions import load_engine
 
     config = kubeconfig.load()
+    load_engine()
     collect_seldom()
     try:
         uvloop.run(_run(component, config, metrics_port))

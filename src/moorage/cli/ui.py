@@ -31,6 +31,8 @@ def _own_file() -> Path:
 @kubeconfig_options
 @click.option("--port", type=click.IntRange(0, 65535), default=0,
               help="The loopback port to serve the page on; by default the last one, or a free one.")  # fmt: skip
+@click.option("--read-only/--no-read-only", default=True, show_default=True,
+              help="Whether rules can be tried out only, or saved too.")  # fmt: skip
 @click.option("--no-open", is_flag=True, help="Print the address, and do not open a browser.")
 @click.option("--url", "again", is_flag=True, help="Print a new address of the page that is served already, and end.")
 @click.option("--data-dir", "directory", type=click.Path(file_okay=False, path_type=Path), default=Path(".moorage"),
@@ -41,12 +43,13 @@ def _own_file() -> Path:
 @gates_option("--feature-gates", "gates", "Gates to answer with instead of those of the cluster",
               callback=lambda _, __, text: parse_gates(text) if text else None)  # fmt: skip
 def ui(
-    kubeconfig: ChosenContext, port: int, no_open: bool, again: bool, directory: Path, page_file: Path | None,
-    descriptor: int | None, stories: bool, gates: Gates | None,
+    kubeconfig: ChosenContext, port: int, read_only: bool, no_open: bool, again: bool, directory: Path,
+    page_file: Path | None, descriptor: int | None, stories: bool, gates: Gates | None,
 ) -> None:  # fmt: skip
     """Show a cluster in the browser: where every pod runs, and why it may not run elsewhere.
 
-    It reads with your own rights and changes nothing. An address opens one page; --url prints another one.
+    It reads with your own rights and changes nothing, unless --no-read-only lets rules be saved from it. An address
+    opens one page; --url prints another one.
 
     \b
     Examples:
@@ -64,11 +67,13 @@ def ui(
     connection = (*(("--kubeconfig", str(file)) if file else ()), *(("--context", context) if context else ()))
     if page_file is not None and descriptor is not None:
         handed = socket.socket(fileno=descriptor)
-        uvloop.run(_serve(config, connection, handed, page_file, gates, stories=stories, child=True))
+        served = _serve(config, connection, handed, page_file, gates, stories=stories, child=True, read_only=read_only)
+        uvloop.run(served)
         return
     own = _own_file()
     own.parent.mkdir(parents=True, exist_ok=True)
-    uvloop.run(_serve(config, connection, _listening(own, port), own, gates, opens=not no_open))
+    listening = _listening(own, port)
+    uvloop.run(_serve(config, connection, listening, own, gates, opens=not no_open, read_only=read_only))
 
 
 def _listening(file: Path, port: int) -> socket.socket:
@@ -112,7 +117,7 @@ def new_address(directory: Path) -> str:
 
 async def _serve(
     config: Kubeconfig, connection: tuple[str, ...], listening: socket.socket, file: Path, gates: Gates | None, *,
-    stories: bool = False, child: bool = False, opens: bool = False,
+    stories: bool = False, child: bool = False, opens: bool = False, read_only: bool = True,
 ) -> None:  # fmt: skip
     from moorage.client import Client
     from moorage.client.https import HTTPSTransport
@@ -126,7 +131,7 @@ async def _serve(
     gates = gates or await LiveReader(client).gates() or NONE_ON
     stage = StoryStage(client) if stories else None
     watcher = Scheduler(client, gates, Configuration(), quiet=True)
-    page = PageServer(watcher, name=config.url, file=file, stage=stage, connection=connection)
+    page = PageServer(watcher, name=config.url, file=file, stage=stage, connection=connection, read_only=read_only)
     await page.start(listening)
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()

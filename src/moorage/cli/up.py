@@ -141,6 +141,7 @@ def up(
                 "--feature-gates",
                 str(settings.scheduler_gates),
                 "--stories",
+                "--no-read-only",
             ),
         )
 
@@ -253,7 +254,9 @@ def _serve(start: Callable[[], Awaitable[Running]], gates: Mapping[str, Gates]) 
 
     from moorage.apiserver.run import CannotStart
     from moorage.garbage import collect_seldom
+    from moorage.match.expressions import load_engine
 
+    load_engine()
     collect_seldom()
     try:
         uvloop.run(_run(start, gates))

@@ -14,7 +14,7 @@ from moorage.features import Gates
 from moorage.tools.admission import ManifestAdmission
 from moorage.tools.cluster import Cluster, ClusterObject
 from moorage.validation.advice import ADVICE
-from moorage.validation.attached import attached_advice, attached_errors
+from moorage.validation.attached import attached_advice, attached_errors, is_uncovered_daemon
 from moorage.validation.rules import Breaches, Rule, RuleContext, RuleTable, Severity, context_of
 
 IGNORE_ANNOTATION = "lint.moorage.dev/ignore"
@@ -105,6 +105,17 @@ def _placed_by_others(item: ClusterObject, _: LintContext) -> Breaches:
         return
     if spec.scheduler_name in ("", "default-scheduler"):
         yield f"{kind.pod_spec}.schedulerName", "the pod has rules in annotations, and the default scheduler places it"
+
+
+@RULES.rule(
+    "attached-daemonset",
+    Severity.WARNING,
+    "the stock controller of DaemonSets judges nodes natively: where only rules tolerate a taint it creates no pod",
+    "let `moorage convert` add the cover, after which pods that the rules refuse wait on their node",
+)
+def _uncovered_daemons(item: ClusterObject, _: LintContext) -> Breaches:
+    if is_uncovered_daemon(item.object):
+        yield "spec.template.metadata.annotations", "the DaemonSet has rules in annotations, and no cover of them"
 
 
 def _of_object(rule: Rule[Object, RuleContext]) -> Rule[ClusterObject, LintContext]:

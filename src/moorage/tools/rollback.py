@@ -8,6 +8,7 @@ from enum import Enum
 
 from moorage.api import kinds
 from moorage.api.kinds import Kind
+from moorage.api.meaning import meant_object
 from moorage.api.meta import Object
 from moorage.api.node import Node, NodeSelector, Taint
 from moorage.api.placementrules import terms_of, tolerations_of
@@ -19,12 +20,14 @@ from moorage.api.resource import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
+from moorage.api.rules import TolerationList
 from moorage.api.volume import PersistentVolume
 from moorage.api.workload import Job
 from moorage.features import ALL_ON, Gate, Gates
 from moorage.match.selector import compile_pod_selector, compile_selector
 from moorage.match.tolerations import NO_EXECUTE, Tolerations
 from moorage.tools.cluster import Cluster, ClusterObject
+from moorage.validation.attached import judged_tolerations
 from moorage.validation.gates import gates_needed, term_gates, toleration_gates
 
 _ENDED = ("Succeeded", "Failed")
@@ -36,6 +39,7 @@ class RollbackStep(Enum):
     """The parts of the procedure, in the order in which they are to be done: pods last, what they are made of first."""
 
     TEMPLATES = "Change the workloads whose pods the API server would refuse"
+    RULES = "Change the workloads whose rules in annotations would match nothing"
     VOLUMES = "Change the volumes that no node could reach any more"
     CLAIMS = "Change the device claims that would lose their devices or get none"
     EVICTED = "Move the running pods that would be evicted"
@@ -69,32 +73,29 @@ class Rollback:
 
     def findings(self) -> list[RollbackFinding]:
         """Everything that would break, in the order of the procedure."""
-        using = [item for item in self.cluster.items if self.gate in gates_needed(item.object)]
-        findings = [finding for item in using for finding in self._of(item)]
+        meant = ((item, meant_object(item.object)) for item in self.cluster.items)
+        using = [(item, thing) for item, thing in meant if self.gate in gates_needed(thing)]
+        findings = [finding for item, thing in using for finding in self._of(item, thing)]
         order = list(RollbackStep)
         return sorted(findings, key=lambda finding: (order.index(finding.step), finding.name))
 
     def procedure(self) -> list[str]:
         """What to do once the findings are dealt with: each component in its turn, the scheduler first."""
         off = f"{self.gate.value}=false"
+        attached = any(meant_object(item.object) is not item.object for item in self.cluster.items)
         return [
             f"in the scheduler:        --scheduler-feature-gates GATES,{off}",
             f"then in the API server:  --apiserver-feature-gates GATES,{off}",
             f"then in the controllers: --controllers-feature-gates GATES,{off}",
+            *([f"or in attach mode:       moorage attach run --feature-gates {off}"] if attached else ()),
         ]
 
-    def _of(self, item: ClusterObject) -> Iterator[RollbackFinding]:
-        thing = item.object
-        kind = kinds.of(thing)
+    def _of(self, item: ClusterObject, thing: Object) -> Iterator[RollbackFinding]:
+        """The findings about an object; `thing` is it as it is meant."""
         if isinstance(thing, Pod):
             yield from self._of_pod(item, thing)
-        elif kind.pod_spec:
-            # An owned workload is changed through its owner, and a finished Job creates no more pods.
-            if not _is_owned(thing) and not _is_done(thing):
-                reason = "its template needs the gate: the API server refuses new pods, and updates and repairs stall"
-                # The template of a Job that runs cannot be changed.
-                command = _renew_job(item) if isinstance(thing, Job) else _edit(kind, item)
-                yield RollbackFinding(RollbackStep.TEMPLATES, item, reason, command)
+        elif kinds.of(thing).pod_spec:
+            yield from self._of_template(item)
         elif isinstance(thing, PersistentVolume):
             yield from self._of_volume(item, thing)
         elif isinstance(thing, ResourceSlice):
@@ -103,11 +104,29 @@ class Rollback:
         elif isinstance(thing, ResourceClaim | ResourceClaimTemplate):
             yield from self._of_claim(item, thing)
 
+    def _of_template(self, item: ClusterObject) -> Iterator[RollbackFinding]:
+        thing = item.object
+        # An owned workload is changed through its owner, and a finished Job creates no more pods.
+        if _is_owned(thing) or _is_done(thing):
+            return
+        if self.gate in gates_needed(thing):
+            step = RollbackStep.TEMPLATES
+            reason = "its template needs the gate: the API server refuses new pods, and updates and repairs stall"
+        else:
+            step = RollbackStep.RULES
+            reason = "rules in the annotations of its template need the gate: they match nothing without it"
+        # The template of a Job that runs cannot be changed.
+        command = _renew_job(item) if isinstance(thing, Job) else _edit(kinds.of(thing), item)
+        yield RollbackFinding(step, item, reason, command)
+
     def _of_pod(self, item: ClusterObject, pod: Pod) -> Iterator[RollbackFinding]:
         if pod.status.phase in _ENDED or pod.metadata.deletion_timestamp is not None:
             return
         if pod.spec.node_name:
-            step, reason = RollbackStep.EVICTED, self._evicted(pod)
+            judged = item.object
+            assert isinstance(judged, Pod)  # as `pod` is, which is what it means
+            tolerations = judged_tolerations(judged.spec, judged.metadata.annotations)
+            step, reason = RollbackStep.EVICTED, self._evicted(pod.spec.node_name, tolerations)
         else:
             step, reason = RollbackStep.PENDING, self._stuck(pod)
         if reason:
@@ -140,19 +159,19 @@ class Rollback:
             self.gate in toleration_gates(toleration) for toleration in tolerations
         )
 
-    def _evicted(self, pod: Pod) -> str:
+    def _evicted(self, node_name: str, tolerations: TolerationList) -> str:
         """Why a running pod would have to leave sooner than it must now; empty when nothing changes for it."""
-        node = self._nodes.get(pod.spec.node_name)
+        node = self._nodes.get(node_name)
         if node is None:
             return ""
-        now = Tolerations(pod.spec.tolerations, ALL_ON.for_eviction())
-        then = Tolerations(pod.spec.tolerations, self._off.for_eviction())
+        now = Tolerations(tolerations, ALL_ON.for_eviction())
+        then = Tolerations(tolerations, self._off.for_eviction())
         for taint in node.spec.taints:
             if taint.effect != NO_EXECUTE:
                 continue
             before, after = now.grace_seconds((taint,)), then.grace_seconds((taint,))
             if after is not None and (before is None or after < before):
-                where = f"node {pod.spec.node_name} has the taint {taint}"
+                where = f"node {node_name} has the taint {taint}"
                 return f"{where}, which it tolerates only with the gate: evicted {_when(after)}"
         return ""
 

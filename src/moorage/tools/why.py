@@ -19,6 +19,7 @@ from moorage.scheduler.asking import Asking, Inquiry
 from moorage.scheduler.config import Configuration
 from moorage.scheduler.explaining import alike
 from moorage.scheduler.framework import Told
+from moorage.scheduler.table.distinct import distinct
 from moorage.scheduler.table.shape import PodInfo
 from moorage.tools.cluster import Cluster, ClusterObject
 from moorage.tools.named import askable
@@ -277,7 +278,7 @@ class _Grouping:
         for rows in alike((texts if exact else kinds_)[refused], refused):
             example = (int(codes[rows[0]]) for codes in self._layers.values())
             refusals = tuple(known[number - 1] for number in example if number)
-            variants = len(np.unique(texts[rows]))
+            variants = len(distinct(texts[rows]).first)
             found.append(RefusedNodes(tuple(names[row] for row in rows.tolist()), refusals, variants))
         return sorted(found, key=lambda nodes: len(nodes.refusals))
 
@@ -287,7 +288,7 @@ def _combined(layers: Iterable[NDArray[np.int64]], *, as_kinds: bool) -> NDArray
     combined: NDArray[np.int64] = np.zeros(1, np.int64)
     for codes in layers:
         part = (codes > 0).astype(np.int64) if as_kinds else codes
-        combined = np.unique(combined * (int(part.max()) + 1) + part, return_inverse=True)[1].astype(np.int64)
+        combined = distinct(combined * (int(part.max()) + 1) + part).codes
     return combined
 
 

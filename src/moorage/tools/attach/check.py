@@ -16,15 +16,17 @@ from moorage.api.meaning import meaning
 from moorage.api.meta import Data, Object
 from moorage.api.pod import Pod
 from moorage.api.rules import POD_RULES
+from moorage.api.workload import DaemonSet
 from moorage.client import Client
 from moorage.client.errors import Forbidden
 from moorage.registry.pod.tolerations import WHITELIST
 from moorage.tools.attach.run import AttachSettings, attached_evictors, attached_scheduler
-from moorage.validation.attached import rule_errors
+from moorage.validation.attached import is_uncovered_daemon, rule_errors
 
 _POD, _NAMESPACE = kinds.row("v1", "Pod"), kinds.row("v1", "Namespace")
+_DAEMON_SET = kinds.row("apps/v1", "DaemonSet")
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-_OLDEST = (1, 27)
+_OLDEST = (1, 30)
 _ENABLED = re.compile(r'kubernetes_feature_enabled\{name="(\w+)",[^}]*\} (\d)')
 _GATES = ("TaintTolerationComparisonOperators", "DRADeviceTaints", "DRADeviceTaintRules")
 
@@ -50,7 +52,7 @@ _SEES_NATIVELY = (
 )
 _COMPANIONS = {
     "descheduler": "the descheduler's RemovePodsViolatingNodeTaints judges NoSchedule natively: it evicts pods that "
-    "their rules let stay, and they are placed again: exclude those taints or pods there",
+    "their rules let stay, and they are placed again: name those taints in its excludedTaints",
     "cluster-autoscaler": f"the cluster autoscaler {_SEES_NATIVELY}",
     "karpenter": f"Karpenter {_SEES_NATIVELY}",
 }
@@ -75,6 +77,13 @@ class AttachFact:
         return f"{self.outcome.value:<6}{self.text}"
 
 
+_NATIVE_SPELLINGS = AttachFact(
+    Outcome.MIND,
+    "kubectl's typed commands and stock API servers drop `expression` and `matchCELExpressions` in native fields, and "
+    "these refuse the other native spellings unless the webhook moves them: write rules as annotations",
+)
+
+
 async def check(client: Client, scheduler_name: str) -> list[AttachFact]:
     """Everything that is known about a cluster without changing it."""
     facts = [await _version(client), *await _rights(client), await _gates(client), await _device_rules(client)]
@@ -83,7 +92,22 @@ async def check(client: Client, scheduler_name: str) -> list[AttachFact]:
         namespaces = [msgspec.json.decode(each, type=Object) for each in (await client.list(_NAMESPACE)).items]
     except Forbidden:
         return facts
-    return [*facts, *_companions(pods), *_ruled(pods, scheduler_name), *_whitelists(namespaces)]
+    found = [*_companions(pods), *_ruled(pods, scheduler_name), *await _daemons(client), *_whitelists(namespaces)]
+    return [*facts, *found, _NATIVE_SPELLINGS]
+
+
+async def _daemons(client: Client) -> list[AttachFact]:
+    try:
+        listed = (await client.list(_DAEMON_SET)).items
+    except Forbidden:
+        return []
+    found = (msgspec.json.decode(each, type=DaemonSet) for each in listed)
+    what = "has rules and no cover, so its stock controller, which judges nodes natively, creates no pods by them"
+    return [
+        AttachFact(Outcome.MIND, f"DaemonSet {each.metadata.namespace}/{each.metadata.name} {what}: `moorage convert`")
+        for each in found
+        if is_uncovered_daemon(each)
+    ]
 
 
 async def _version(client: Client) -> AttachFact:
@@ -91,7 +115,7 @@ async def _version(client: Client) -> AttachFact:
     numbers = [int(re.sub(r"\D", "", str(data.get(name, ""))) or 0) for name in ("major", "minor")]
     version = data.get("gitVersion", "unknown")
     if tuple(numbers) < _OLDEST:
-        return AttachFact(Outcome.MIND, f"Kubernetes {version}: older than any that attach mode was tried with")
+        return AttachFact(Outcome.MIND, f"Kubernetes {version}: what `attach manifests` prints needs 1.30 or newer")
     return AttachFact(Outcome.WORKS, f"Kubernetes {version}")
 
 
@@ -160,9 +184,6 @@ def _ruled(pods: Iterable[Pod], scheduler_name: str) -> Iterator[AttachFact]:
         elif pod.spec.scheduler_name != scheduler_name:
             name = pod.spec.scheduler_name or "default-scheduler"
             yield AttachFact(Outcome.MIND, f"{where} has rules but schedulerName {name}: nobody places it by them")
-        if any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references):
-            text = "is of a DaemonSet, whose stock controller judges nodes natively: `moorage convert` covers that"
-            yield AttachFact(Outcome.MIND, f"{where} {text}")
 
 
 def _whitelists(namespaces: Iterable[Object]) -> Iterator[AttachFact]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 import msgspec
 from msgspec.structs import replace
@@ -15,13 +16,16 @@ from moorage.api.cluster import Lease
 from moorage.api.meaning import cover_places
 from moorage.api.meta import Data
 from moorage.api.pod import Pod, Toleration
+from moorage.api.resource import ResourceClaim
 from moorage.api.rules import COVER, POD_RULES, Rules, rules_of, text_of
 from moorage.client import Client, Missing
 from moorage.client.client import JSON_PATCH
+from moorage.client.clock import timestamp
 from moorage.match.tolerations import NO_EXECUTE
 from moorage.tools.attach.run import LEASES
 
 _POD, _LEASE = kinds.row("v1", "Pod"), kinds.row("coordination.k8s.io/v1", "Lease")
+_CLAIM = kinds.row("resource.k8s.io/v1", "ResourceClaim")
 LEASE_NAMESPACE = "kube-system"
 _EVICTION = "DisruptionTarget"
 
@@ -56,16 +60,54 @@ async def ruled_pods(client: Client) -> list[RuledPod]:
     return [RuledPod(pod, rules) for pod, rules in found if rules is not None]
 
 
-async def leaders(client: Client) -> dict[str, str]:
-    """Who places and who evicts, by the lease; empty when nobody does."""
-    holders = {}
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """Who holds one of the leases of attach mode."""
+
+    name: str
+    holder: str = ""
+    lapsed: str = ""
+    """Since when the holder has not renewed it, when that is too long ago; empty when it does."""
+
+    @property
+    def is_held(self) -> bool:
+        """Whether somebody is at work."""
+        return bool(self.holder) and not self.lapsed
+
+    def __str__(self) -> str:
+        if self.lapsed:
+            return f"{self.name}: held by nobody: {self.holder} renewed it last at {self.lapsed}"
+        return f"{self.name}: {self.holder or 'held by nobody'}"
+
+
+async def leaders(client: Client, now: datetime) -> list[Leader]:
+    """Who places and who evicts, by the leases."""
+    found = []
     for name in LEASES:
         try:
             lease = msgspec.json.decode(await client.get(_LEASE, LEASE_NAMESPACE, name), type=Lease)
-            holders[name] = lease.spec.holder_identity or ""
         except Missing:
-            holders[name] = ""
-    return holders
+            found.append(Leader(name))
+            continue
+        spec = lease.spec
+        renewed, lasts = spec.renew_time or now, timedelta(seconds=spec.lease_duration_seconds or 0)
+        lapsed = timestamp(renewed) if spec.holder_identity and renewed + lasts < now else ""
+        found.append(Leader(name, spec.holder_identity or "", lapsed))
+    return found
+
+
+async def covered_claims(client: Client) -> list[str]:
+    """The device claims in whose allocation is a cover."""
+    try:
+        claims = (await client.list(_CLAIM)).items
+    except Missing:
+        return []
+    found = (msgspec.json.decode(each, type=ResourceClaim) for each in claims)
+    return [
+        f"ResourceClaim {each.metadata.namespace}/{each.metadata.name}"
+        for each in found
+        if COVER in each.metadata.annotations and each.status.allocation is not None
+    ]
 
 
 def states(pods: Iterable[RuledPod], scheduler_name: str) -> Counter[str]:

@@ -13,7 +13,7 @@ from moorage.client import Client
 from moorage.client.transport import Answer
 from moorage.tools.attach.check import rights
 from moorage.tools.attach.covers import LEASE_NAMESPACE
-from moorage.tools.attach.run import LEASES
+from moorage.tools.attach.run import LABELS, LEASES
 from moorage.tools.attach.webhook.certificates import CONFIGURATION, SECRET
 from moorage.tools.attach.webhook.conditions import claims_conditions, pods_conditions, volumes_conditions
 from moorage.tools.attach.webhook.server import SERVICE
@@ -44,6 +44,8 @@ class Installation:
     namespace: str = "moorage-system"
     image: str = f"moorage:{version('moorage')}"
     """Pinned by digest where it matters: registry.example.com/moorage@sha256:…"""
+    rule_namespaces: str = ""
+    """The labels of the namespaces whose pods may have rules; empty for all."""
     webhook: bool = True
     templates: bool = False
     """Whether the webhook moves rules into annotations in pod templates too."""
@@ -83,7 +85,7 @@ def core_objects(told: Installation) -> list[Data]:
         _deployment(
             told,
             NAME,
-            ["attach", "run", "--bind=0.0.0.0", f"--metrics-port={HEALTH_PORT}"],
+            ["attach", "run", "--bind=0.0.0.0", f"--metrics-port={HEALTH_PORT}", _allowed(told)],
             {"name": "metrics", "containerPort": HEALTH_PORT},
             "HTTP",
             {"cpu": "100m", "memory": "160Mi"},
@@ -99,7 +101,7 @@ def webhook_objects(told: Installation) -> list[Data]:
     port = {"name": "https", "port": 443, "targetPort": "https"}
     return [
         _account(told, SERVICE),
-        _object(f"{_RBAC}/v1", "ClusterRole", SERVICE, rules=[published]),
+        _object(f"{_RBAC}/v1", "ClusterRole", SERVICE, rules=[published, _rule([""], ["namespaces"], "get")]),
         _binding(told, "ClusterRole", SERVICE),
         _object(f"{_RBAC}/v1", "Role", SERVICE, told.namespace, rules=[_rule([""], secrets, "create"), kept]),
         _binding(told, "Role", SERVICE, told.namespace),
@@ -112,6 +114,7 @@ def webhook_objects(told: Installation) -> list[Data]:
 def webhook_choices(told: Installation) -> list[Data]:
     """What of the webhook depends on whether it rewrites templates."""
     arguments = ["attach", "webhook", "--bind=0.0.0.0", f"--port={WEBHOOK_PORT}", f"--namespace={told.namespace}"]
+    arguments.append(_allowed(told))
     port = {"name": "https", "containerPort": WEBHOOK_PORT}
     arguments += ["--templates"] if told.templates else []
     return [
@@ -127,8 +130,12 @@ def monitoring_objects(told: Installation) -> list[Data]:
     return [_object("monitoring.coreos.com/v1", "PodMonitor", NAME, told.namespace, spec=spec)]
 
 
+def _allowed(told: Installation) -> str:
+    return f"--rule-namespaces={told.rule_namespaces}"
+
+
 def _labels(component: str = "") -> Data:
-    return {"app.kubernetes.io/name": NAME, **({"app.kubernetes.io/component": component} if component else {})}
+    return {**LABELS, **({"app.kubernetes.io/component": component} if component else {})}
 
 
 def _object(api_version: str, kind: str, name: str, namespace: str = "", **content: object) -> Data:

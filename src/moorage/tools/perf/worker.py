@@ -12,6 +12,7 @@ import uvloop
 
 from moorage.apiserver.run import CannotStart
 from moorage.garbage import collect_seldom
+from moorage.match.expressions import load_engine
 from moorage.tools.perf.cluster import Failed
 from moorage.tools.perf.measure import Measurement
 from moorage.tools.perf.objects import ObjectsError
@@ -56,6 +57,7 @@ def _send(message: Progress | Done | Broken) -> None:
 
 
 def _main(file: str, name: str) -> None:
+    load_engine()
     collect_seldom()
     try:
         _send(Done(uvloop.run(run(File(Path(file)).plan(name), _send))))

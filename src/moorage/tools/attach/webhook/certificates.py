@@ -26,6 +26,7 @@ from moorage.client.client import JSON_PATCH
 from moorage.client.errors import Conflict, Exists
 from moorage.client.transport import Answer
 from moorage.logs import Log
+from moorage.tools.attach.run import LABELS
 
 SECRET = "moorage-webhook-tls"
 CONFIGURATION = "moorage"
@@ -78,7 +79,7 @@ class WebhookCertificates:
                 return authority, server
             try:
                 if stored is None:
-                    metadata = {"name": SECRET, "namespace": self._namespace}
+                    metadata = {"name": SECRET, "namespace": self._namespace, "labels": LABELS}
                     secret = {"metadata": metadata, "type": "kubernetes.io/tls", "data": needed}
                     await self._client.create(_SECRETS, secret, self._namespace)
                 else:

@@ -13,8 +13,10 @@ from moorage.api.decode import DecodeError, convert
 from moorage.api.kinds import Kind
 from moorage.api.meta import Data, Object, Wire
 from moorage.api.rules import DEVICE_TOLERATIONS, POD_RULES, RulesError, rules_of
-from moorage.apiserver.http.failures import invalid
+from moorage.apiserver.http.failures import forbidden, invalid
+from moorage.apiserver.http.messages import Refused
 from moorage.features import ALL_ON
+from moorage.registry.pod.attached import rules_refusal
 from moorage.tools.attach.webhook.rewriting import WebhookSettings, patch, rewritten
 from moorage.validation.advice import ADVICE
 from moorage.validation.attached import attached_advice, attached_errors, attached_update_errors
@@ -41,7 +43,24 @@ class _Review(Wire):
     request: _Request
 
 
+class _Place(Wire):
+    namespace: str = ""
+
+
+class _PlacedReview(Wire):
+    request: _Place
+
+
 _read = msgspec.json.Decoder(_Review).decode
+_read_place = msgspec.json.Decoder(_PlacedReview).decode
+
+
+def namespace_of(body: bytes) -> str:
+    """The namespace that an AdmissionReview is about; empty when it is about none. Raises ReviewError."""
+    try:
+        return _read_place(body).request.namespace
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise ReviewError(f"the body is no AdmissionReview: {error}") from None
 
 
 def mutate(body: bytes, settings: WebhookSettings) -> bytes:
@@ -62,8 +81,11 @@ def mutate(body: bytes, settings: WebhookSettings) -> bytes:
     return _answer(request, {"allowed": True, "patchType": "JSONPatch", "patch": encoded})
 
 
-def validate(body: bytes, settings: WebhookSettings) -> bytes:
-    """The answer to an AdmissionReview: whether rules may be stored, and advice. Raises ReviewError."""
+def validate(body: bytes, settings: WebhookSettings, namespace: Object | None = None) -> bytes:
+    """The answer to an AdmissionReview: whether rules may be stored, and advice. Raises ReviewError.
+
+    `namespace` is the one that the object is in; None when it is in none.
+    """
     request, kind = _asked(body)
     data, old_data = request.object or {}, request.old_object
     try:
@@ -74,9 +96,9 @@ def validate(body: bytes, settings: WebhookSettings) -> bytes:
         return _answer(request, {"allowed": True})  # what is stored stays writable, whatever is wrong with it
     errors = attached_errors(item) + (attached_update_errors(item, old) if old is not None else [])
     if errors:
-        refused = invalid(kind, request.name, errors).response.body
-        assert isinstance(refused, bytes)  # not a stream
-        return _answer(request, {"allowed": False, "status": msgspec.json.decode(refused)})
+        return _refused(request, invalid(kind, request.name, errors))
+    if why := _not_allowed(kind, item, settings, namespace):
+        return _refused(request, forbidden(kind, request.name, why))
     warnings = [*_elsewhere(kind, item, settings.scheduler_name), *_advice(kind, item)]
     return _answer(request, {"allowed": True, **({"warnings": warnings[:_MAX_WARNINGS]} if warnings else {})})
 
@@ -96,6 +118,22 @@ def _asked(body: bytes) -> tuple[_Request, Kind]:
 def _answer(request: _Request, response: Data) -> bytes:
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
     return msgspec.json.encode({**review, "response": {"uid": request.uid, **response}})
+
+
+def _refused(request: _Request, refusal: Refused) -> bytes:
+    body = refusal.response.body
+    assert isinstance(body, bytes)  # not a stream
+    return _answer(request, {"allowed": False, "status": msgspec.json.decode(body)})
+
+
+def _not_allowed(kind: Kind, item: Object, settings: WebhookSettings, namespace: Object | None) -> str:
+    """Why its namespace does not allow the rules of an object; empty when it does, or when there are none."""
+    if namespace is None or not any(_rules(kind, item)):
+        return ""
+    metadata = kind.pod_metadata_of(item)
+    rules = rules_of(metadata.annotations) if metadata else None
+    tolerations = rules.tolerations if rules else ()
+    return rules_refusal(namespace, namespace.metadata.name, tolerations, settings.rule_namespaces)
 
 
 def _is_leaving(data: Data) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import msgspec
 
 from moorage.api.decode import convert
+from moorage.api.labels import LabelMatcher
 from moorage.api.meta import Data
 from moorage.api.pod import Toleration
 from moorage.api.rules import COVER, POD_RULES, Rules, TolerationList, rules_of, text_of
@@ -28,6 +29,8 @@ class WebhookSettings:
     scheduler_name: str = SCHEDULER_NAME
     covers_native: bool = True
     """Whether native comparisons get a cover: other components may have their gate off."""
+    rule_namespaces: LabelMatcher | None = None
+    """The labels of the namespaces whose objects may have rules; None is all."""
     templates: bool = False
     """Whether rules move out of the native fields of pod templates too."""
 

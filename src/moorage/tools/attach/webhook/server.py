@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
+import msgspec
+
+from moorage.api import kinds
+from moorage.api.meta import Object, ObjectMeta
 from moorage.apiserver.base.users import User
 from moorage.apiserver.http.limits import Limits
 from moorage.apiserver.http.listener import Server
 from moorage.apiserver.http.messages import Reason, Request, Response, status
-from moorage.client import ApiError, Client
+from moorage.client import ApiError, Client, Missing
 from moorage.client.clock import Clock
 from moorage.logs import Log
 from moorage.tools.attach.webhook.certificates import WebhookCertificates
-from moorage.tools.attach.webhook.review import ReviewError, mutate, validate
+from moorage.tools.attach.webhook.review import ReviewError, mutate, namespace_of, validate
 from moorage.tools.attach.webhook.rewriting import WebhookSettings
 
 SERVICE = "moorage-webhook"
@@ -22,7 +26,8 @@ LIMITS = Limits(body_size=8 << 20, connections=512, seats=32, queued=256, reques
 """A review holds an object twice; the API server waits for its answer for ten seconds at most."""
 _RENEW_SECONDS, _RETRY_SECONDS = 30.0, 2.0
 _CALLER = User("kube-apiserver")
-_REVIEWS: dict[str, Callable[[bytes, WebhookSettings], bytes]] = {"/mutate": mutate, "/validate": validate}
+_NAMESPACE = kinds.row("v1", "Namespace")
+_MUTATE, _VALIDATE = "/mutate", "/validate"
 _HEALTH = ("/healthz", "/readyz")
 
 _LOG = Log(__name__)
@@ -34,19 +39,35 @@ def service_names(namespace: str) -> tuple[str, ...]:
     return service, f"{service}.cluster.local", "localhost", "127.0.0.1"
 
 
-async def answer_review(request: Request, settings: WebhookSettings) -> Response:
+async def answer_review(request: Request, settings: WebhookSettings, client: Client) -> Response:
     """The answer to a request of the API server, or of a kubelet that asks for health."""
     if request.method == "GET" and request.path in _HEALTH:
         return Response(200, b"ok", (("Content-Type", "text/plain"),))
-    review = _REVIEWS.get(request.path)
-    if review is None:
-        return status(404, Reason.NOT_FOUND, f"nothing is served at {request.path}: reviews at {', '.join(_REVIEWS)}")
+    if request.path not in (_MUTATE, _VALIDATE):
+        message = f"nothing is served at {request.path}: reviews at {_MUTATE} and {_VALIDATE}"
+        return status(404, Reason.NOT_FOUND, message)
     if request.method != "POST":
         return status(405, Reason.METHOD_NOT_ALLOWED, "reviews are posted")
     try:
-        return Response(200, await asyncio.to_thread(review, request.body, settings))
+        if request.path == _MUTATE:
+            return Response(200, await asyncio.to_thread(mutate, request.body, settings))
+        namespace = await _namespace(client, namespace_of(request.body))
+        return Response(200, await asyncio.to_thread(validate, request.body, settings, namespace))
     except ReviewError as error:
         return status(400, Reason.BAD_REQUEST, str(error))
+    except ApiError as error:
+        message = f"what the namespace allows is not known: {error}"
+        return status(500, Reason.INTERNAL_ERROR, message)
+
+
+async def _namespace(client: Client, name: str) -> Object | None:
+    """The namespace of a name. One that is gone allows what one without labels does."""
+    if not name:
+        return None
+    try:
+        return msgspec.json.decode(await client.get(_NAMESPACE, "", name), type=Object)
+    except Missing:
+        return Object(metadata=ObjectMeta(name=name))
 
 
 async def serve_webhook(
@@ -63,8 +84,11 @@ async def serve_webhook(
     certificates = WebhookCertificates(client, namespace, service_names(namespace))
     while not await _renewed(certificates, clock):
         await clock.sleep(_RETRY_SECONDS)
-    server = Server(lambda request: answer_review(request, settings), lambda _: _CALLER, certificates.tls, bind, port,
-                    LIMITS)  # fmt: skip
+
+    def answer(request: Request) -> Awaitable[Response]:
+        return answer_review(request, settings, client)
+
+    server = Server(answer, lambda _: _CALLER, certificates.tls, bind, port, LIMITS)
     await server.start()
     started(server.port)
     try:

@@ -1,0 +1,125 @@
+"""How attach mode leaves a cluster: what `moorage attach manifests` prints is deleted; pods keep running."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+
+import msgspec
+
+from moorage.api import kinds
+from moorage.api.kinds import Kind
+from moorage.api.meta import Data, Object
+from moorage.api.rules import COVER
+from moorage.client import Client, Missing
+from moorage.client.clock import Clock
+from moorage.tools.attach.covers import (
+    RuledPod,
+    covered_claims,
+    expire_covers,
+    forget_leases,
+    leaders,
+    ruled_pods,
+)
+from moorage.tools.attach.manifests import Installation, all_objects
+from moorage.tools.attach.run import LABELS
+from moorage.tools.attach.webhook.certificates import SECRET
+
+_HELM, _HELM_NAMESPACE = "meta.helm.sh/release-name", "meta.helm.sh/release-namespace"
+_FIRST = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "Deployment")
+"""What must be gone before covers are touched: whoever would write them again, and who stands in the way of writes."""
+_NAMESPACE = "Namespace"
+_POLL_SECONDS, _POLLS = 1.0, 60
+
+
+class RemovalError(Exception):
+    """Why attach mode cannot leave a cluster; the sentence says what to do."""
+
+
+class Removal:
+    """The way out of a cluster, in the order in which nothing is in the way of anything else."""
+
+    def __init__(self, client: Client, namespace: str, clock: Clock | None = None) -> None:
+        self._client = client
+        self._clock = clock or Clock()
+        told = Installation(namespace=namespace, templates=True, monitoring=True)
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": SECRET, "namespace": namespace}}
+        self._objects = [secret, *all_objects(told)]
+
+    async def lines(self, expire_after: int | None = None) -> AsyncIterator[str]:
+        """Leave, saying each thing that is done. Raises RemovalError, before anything is done if it can be known then.
+
+        `expire_after` is after how many seconds covers end; None is never.
+        """
+        found = await self._installed()
+        await self._refuse(found)
+        for ruled in await self._covered():
+            yield f"{ruled.name}: has a cover, {len(ruled.cover)} of its native tolerations, recorded in {COVER}"
+        for name in await covered_claims(self._client):
+            yield f"{name}: its allocation has a cover, until the claim is deleted"
+        for kind, item in found:
+            if kind.kind in _FIRST:
+                yield await self._delete(kind, item)
+        await self._wait()
+        if expire_after is not None:
+            async for ruled in expire_covers(self._client, await self._covered(), expire_after):
+                yield f"{ruled.name}: its cover ends after {expire_after} s"
+        await forget_leases(self._client)
+        for kind, item in found:
+            if kind.kind not in _FIRST:
+                yield await self._delete(kind, item)
+
+    async def _installed(self) -> list[tuple[Kind, Object]]:
+        """What there is of an installation, the namespace last."""
+        found = [(_kind(data), item) for data in self._objects for item in await self._ours(data)]
+        return sorted(found, key=lambda each: each[0].kind == _NAMESPACE)
+
+    async def _refuse(self, found: Sequence[tuple[Kind, Object]]) -> None:
+        for _, item in found:
+            if release := item.metadata.annotations.get(_HELM):
+                where = item.metadata.annotations.get(_HELM_NAMESPACE, "")
+                raise RemovalError(f"Helm installed it: first `helm uninstall {release} -n {where}`")
+        if (held := await self._held()) and not any(kind.kind == "Deployment" for kind, _ in found):
+            raise RemovalError(f"Moorage is still at work: it holds {held}: stop it first")
+
+    async def _covered(self) -> list[RuledPod]:
+        return [each for each in await ruled_pods(self._client) if each.cover]
+
+    async def _ours(self, data: Data) -> list[Object]:
+        """The object as it is stored, if it is there and is ours."""
+        metadata = data["metadata"]
+        try:
+            stored = await self._client.get(_kind(data), metadata.get("namespace", ""), metadata["name"])
+        except Missing:
+            return []
+        item = msgspec.json.decode(stored, type=Object)
+        return [item] if item.metadata.labels.items() >= LABELS.items() else []
+
+    async def _delete(self, kind: Kind, item: Object) -> str:
+        metadata = item.metadata
+        with suppress(Missing):
+            await self._client.delete(
+                kind, metadata.namespace, metadata.name, uid=metadata.uid, propagation="Background"
+            )
+        return f"deleted {kind.kind} {metadata.namespace + '/' if metadata.namespace else ''}{metadata.name}"
+
+    async def _held(self) -> str:
+        return " and ".join(each.name for each in await leaders(self._client, self._clock.now()) if each.is_held)
+
+    async def _wait(self) -> None:
+        """Until whoever was at work has stopped."""
+        for _ in range(_POLLS):
+            if not await self._held():
+                return
+            await self._clock.sleep(_POLL_SECONDS)
+        raise RemovalError(f"Moorage is still at work: it holds {await self._held()}: stop it, and try again")
+
+
+def _kind(data: Data) -> Kind:
+    """The kind of an object, also of one that Moorage's own API server does not serve."""
+    if known := kinds.find(data["apiVersion"], data["kind"]):
+        return known
+    group, _, version = data["apiVersion"].rpartition("/")
+    singular = data["kind"].lower()
+    plural = f"{singular.removesuffix('y')}ies" if singular.endswith("y") else f"{singular}s"
+    return Kind(group, version, data["kind"], plural, namespaced="namespace" in data["metadata"])

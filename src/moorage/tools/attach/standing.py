@@ -1,0 +1,111 @@
+"""How attach mode does in a cluster: who leads, whether the webhook answers, pods under rules, the last evictions."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+
+import msgspec
+
+from moorage.api import kinds
+from moorage.api.cluster import Event
+from moorage.api.kinds import Kind
+from moorage.api.meta import Data
+from moorage.api.rules import TOLERATIONS
+from moorage.api.workload import Deployment
+from moorage.client import ApiError, Client, Missing, errors
+from moorage.client.clock import Clock, timestamp
+from moorage.client.errors import Forbidden, Invalid
+from moorage.controllers.frame.controller import attached_name
+from moorage.tools.attach.covers import RuledPod, leaders, ruled_pods, states
+from moorage.tools.attach.run import EVICTORS
+from moorage.tools.attach.webhook.certificates import CONFIGURATION
+from moorage.tools.attach.webhook.server import SERVICE
+
+_CONFIGURATION = Kind(
+    "admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations",
+    namespaced=False,
+)  # fmt: skip
+_PODS = "/api/v1/namespaces/default/pods?dryRun=All"
+_EVENT, _DEPLOYMENT = kinds.row("v1", "Event"), kinds.row("apps/v1", "Deployment")
+_LISTED = 10
+_PROBE: Data = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"generateName": "moorage-status-", "annotations": {TOLERATIONS: "no list"}},
+    "spec": {"containers": [{"name": "none", "image": "none"}]},
+}
+"""A pod that the webhook refuses. It is only tried (dryRun), so nothing is created when nobody refuses it."""
+
+
+async def standing(client: Client, scheduler_name: str, namespace: str) -> AsyncIterator[str]:
+    """What there is to say, line by line."""
+    for leader in await leaders(client, Clock().now()):
+        yield str(leader)
+    yield f"webhook: {await webhook_health(client, namespace)}"
+    pods = await ruled_pods(client)
+    yield f"pods under rules: {len(pods)}"
+    for state, count in sorted(states(pods, scheduler_name).items()):
+        yield f"  {count} {state}"
+    for line in _unapplied(pods, scheduler_name):
+        yield line
+    for line in await _last_evictions(client):
+        yield line
+
+
+async def webhook_health(client: Client, namespace: str) -> str:
+    """Whether the API server gets answers of the webhook, and how many of its replicas are ready."""
+    try:
+        await client.get(_CONFIGURATION, "", CONFIGURATION)
+    except Missing:
+        return "not installed"
+    except Forbidden as error:
+        return f"not known: {error}"
+    return f"{await _answers(client)}{await _replicas(client, namespace)}"
+
+
+async def _answers(client: Client) -> str:
+    """Whether it refuses what it must refuse, asked as the API server asks it."""
+    body = msgspec.json.encode(_PROBE)
+    answer = await client.transport.request("POST", _PODS, body, "application/json")
+    if answer.status < 300:
+        return "does not check rules: the API server takes what it must refuse"
+    error = errors.of(answer.status, answer.body)
+    if isinstance(error, Invalid):
+        return "answers"
+    return f"not known: {error}" if isinstance(error, Forbidden) else f"does not answer: {error}"
+
+
+async def _replicas(client: Client, namespace: str) -> str:
+    try:
+        found = msgspec.json.decode(await client.get(_DEPLOYMENT, namespace, SERVICE), type=Deployment)
+    except ApiError:
+        return ""
+    return f", {found.status.ready_replicas} of {found.spec.replicas} replicas are ready"
+
+
+def _unapplied(pods: Sequence[RuledPod], scheduler_name: str) -> Iterator[str]:
+    """The pods whose rules nobody applies when they are placed."""
+    found = [each for each in pods if each.has_rules and each.pod.spec.scheduler_name != scheduler_name]
+    if found:
+        yield f"pods with rules that nobody applies, because {scheduler_name} does not place them: {len(found)}"
+    for each in found[:_LISTED]:
+        yield f"  {each.name}: schedulerName {each.pod.spec.scheduler_name or 'default-scheduler'}"
+    if len(found) > _LISTED:
+        yield f"  and {len(found) - _LISTED} more"
+
+
+async def _last_evictions(client: Client) -> list[str]:
+    reporters = {attached_name(each.name) for each in EVICTORS}
+    found: list[tuple[str, Event]] = []
+    for reason in sorted({each.cause.event for each in EVICTORS}):
+        for data in (await client.list(_EVENT, fields=f"reason={reason}")).items:
+            event = msgspec.json.decode(data, type=Event)
+            at = event.last_timestamp or event.event_time or event.metadata.creation_timestamp
+            if event.source.component in reporters and at is not None:
+                found.append((timestamp(at), event))
+    found.sort(key=lambda each: each[0], reverse=True)
+    lines = [
+        f"  {at} {event.involved_object.namespace}/{event.involved_object.name}: {event.message}"
+        for at, event in found[:_LISTED]
+    ]
+    return [f"last evictions: {'none that is known' if not lines else ''}".rstrip(), *lines]
