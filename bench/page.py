@@ -1,9 +1,12 @@
 """How the page behaves with large clusters in a real browser: the first map, frames while it scrolls, bytes.
 
-    python bench/page.py                 1,000 nodes with 20,000 pods, and 5,000 with 100,000
+    python bench/page.py                 1,000 nodes with 20,000 pods, and 5,000 with 100,000; then placing
     python bench/page.py 300 6000        a size of your own
+    python bench/page.py placing         only what ten open pages cost the control plane
 
-The server has the objects in its informers, without an API server behind them, and changes 500 pods a second.
+The server has the objects in its informers, without an API server behind them, and changes 500 pods a second. For
+placing there is a whole control plane: 200 pods a second are created, placed and run, without and with ten pages open,
+in turns; a pod changes three times. The pages are read by a process that draws nothing.
 """
 
 from __future__ import annotations
@@ -12,30 +15,42 @@ import asyncio
 import os
 import resource
 import shutil
+import ssl
 import subprocess
 import sys
 import time
-from itertools import count
-from typing import Any
+from collections.abc import Iterable, Iterator
+from itertools import count, islice
+from pathlib import Path
+from statistics import median
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
+import aiohttp
 from playwright.sync_api import CDPSession, sync_playwright
 from playwright.sync_api import Page as BrowserPage
 
 from moorage.api.decode import convert
 from moorage.api.node import Node
 from moorage.api.pod import Pod
+from moorage.cli.ui import new_address
 from moorage.client import Client, Informers
+from moorage.client.transport import Answer
 from moorage.features import NONE_ON
 from moorage.page.child import listening
 from moorage.page.server import PageServer
 from moorage.scheduler.config import Configuration
 from moorage.scheduler.scheduler import Scheduler
-from serving import processor_seconds
+from race import Data, Load, Timing
+from race import pod as race_pod
+from serving import Serving, processor_seconds, serving
 
+T = TypeVar("T")
 SIZES = ((1_000, 20_000), (5_000, 100_000))
 CHANGES_A_SECOND = 500
 PAGES = 10
 WATCHED_SECONDS = 8
+PLACED_NODES, PLACED_PODS, PODS_A_SECOND, ROUNDS = 200, 3_000, 200, 3
 FRAMES = """seconds => new Promise(done => {
   const box = document.querySelector('main'), times = [], start = performance.now();
   let last = start;
@@ -70,7 +85,10 @@ def pod(number: int, nodes: int, revision: int) -> Pod:
 
 
 class _Nobody:
-    """A transport that nobody uses."""
+    """A transport to nowhere: what is asked of it is not there."""
+
+    async def request(self, *_: Any) -> Answer:
+        return Answer(404, b"{}")
 
     async def close(self) -> None:
         """Nothing is open."""
@@ -179,13 +197,102 @@ def measure(nodes: int, pods: int) -> None:
     )
 
 
+async def follow(urls: list[str]) -> None:
+    """Be some pages that read their events and draw nothing, until the process is ended."""
+
+    async def page(url: str) -> None:
+        parts = urlsplit(url)
+        root = f"http://{parts.netloc}/ui/v1"
+        never: Any = aiohttp.ClientTimeout(total=None)
+        async with aiohttp.ClientSession(timeout=never) as session:
+            body = {"token": parts.fragment.removeprefix("token=")}
+            async with session.post(f"{root}/session", json=body) as answer:
+                head = {"x-moorage-page": (await answer.json())["secret"]}
+            async with session.get(f"{root}/placement", headers=head) as answer:
+                whole = await answer.json()
+            after = f"{whole['epoch']}.{whole['revision']}"
+            async with session.get(f"{root}/changes?after={after}", headers=head) as stream:
+                print("open", flush=True)
+                async for _ in stream.content.iter_any():
+                    pass
+
+    await asyncio.gather(*map(page, urls))
+
+
+class Paced(Load):
+    """Creates pods at a steady rate."""
+
+    async def send(self, method: str, requests: Iterable[tuple[str, Data]]) -> None:
+        start = asyncio.get_running_loop().time()
+        for number, batch in enumerate(batched(requests, PODS_A_SECOND // 20), 1):
+            await super().send(method, batch)
+            await asyncio.sleep(start + number / 20 - asyncio.get_running_loop().time())
+
+
+def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    waiting = iter(items)
+    while batch := list(islice(waiting, size)):
+        yield batch
+
+
+async def place(server: Serving) -> Timing:
+    """Place pods at a steady rate."""
+    head = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
+    pool = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=server.authority))
+    never: Any = aiohttp.ClientTimeout(total=None)
+    async with aiohttp.ClientSession(server.url, headers=head, connector=pool, timeout=never) as session:
+        await Load(session).ready_nodes("basic", PLACED_NODES)
+        await asyncio.sleep(2)
+        return await Paced(session).run_all(lambda number: race_pod(number, "basic"), PLACED_PODS, server)
+
+
+def placing_round(pages: int) -> tuple[float, float]:
+    """Microseconds of the control plane a pod, and seconds until all were bound."""
+    with serving("up", "--nodes", "0") as server:
+        folder = Path(server.authority).parent
+        line = [sys.executable, __file__, "--follow", *(new_address(folder) for _ in range(pages))]
+        with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as followers:
+            assert followers.stdout is not None
+            for _ in range(pages):
+                followers.stdout.readline()
+            timing = asyncio.run(place(server))
+            followers.terminate()
+    return (sum(timing.binding.values()) + timing.running) / PLACED_PODS * 1e6, timing.bound
+
+
+def placing() -> None:
+    """What ten open pages cost the control plane while pods are placed."""
+    costs: dict[int, list[float]] = {0: [], PAGES: []}
+    times: dict[int, list[float]] = {0: [], PAGES: []}
+    for number in range(ROUNDS * 2):
+        pages = PAGES if (number + number // 2) % 2 else 0
+        cost, seconds = placing_round(pages)
+        costs[pages].append(cost)
+        times[pages].append(seconds)
+        print(f"  {pages:>2} pages: {cost:,.0f} µs of the control plane a pod, {seconds:.2f} s until all were bound")
+    cost, slower = (median(each[PAGES]) / median(each[0]) for each in (costs, times))
+    print(
+        f"placing {PODS_A_SECOND} pods a second with {PAGES} pages open costs the control plane {cost - 1:+.1%}, takes "
+        f"{slower - 1:+.1%} (target: at most +5 %): {'met' if max(cost, slower) <= 1.05 else 'missed'}",
+        flush=True,
+    )
+
+
 def main(arguments: list[str]) -> None:
     if arguments[:1] == ["--serve"]:
         asyncio.run(serve(int(arguments[1]), int(arguments[2])))
         return
+    if arguments[:1] == ["--follow"]:
+        asyncio.run(follow(arguments[1:]))
+        return
+    if arguments == ["placing"]:
+        placing()
+        return
     sizes = [(int(arguments[0]), int(arguments[1]))] if arguments else SIZES
     for nodes, pods in sizes:
         measure(nodes, pods)
+    if not arguments:
+        placing()
 
 
 if __name__ == "__main__":

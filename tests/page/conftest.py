@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -39,9 +42,9 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         server.stop()
 
 
-@pytest.fixture
-def new_page(browser: Browser, live: Live) -> Iterator[Page]:
-    """A page of the server, opened by an address of its own. No error may be in its console at the end."""
+@contextmanager
+def opened(browser: Browser, url: str) -> Iterator[Page]:
+    """A page. No error may be in its console at the end."""
     errors: list[str] = []
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     context.set_default_timeout(PATIENCE * 1000)
@@ -53,12 +56,33 @@ def new_page(browser: Browser, live: Live) -> Iterator[Page]:
 
     page.on("console", noted)
     page.on("pageerror", lambda error: errors.append(str(error)))
-    page.goto(address(live))
-    page.wait_for_selector(".tile")
+    page.goto(url)
     yield page
     context.close()
     # A server that was stopped is not the page's fault.
     assert [each for each in errors if "net::ERR_" not in each] == []
+
+
+@pytest.fixture
+def new_page(browser: Browser, live: Live) -> Iterator[Page]:
+    """A page of the server, opened by an address of its own."""
+    with opened(browser, address(live)) as page:
+        page.wait_for_selector(".tile")
+        yield page
+
+
+@contextmanager
+def served(kubeconfig: Path, home: Path, *options: str) -> Iterator[str]:
+    """The address of a page that `moorage ui` serves."""
+    home.mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "moorage", "ui", "--kubeconfig", str(kubeconfig), "--no-open", *options]
+    environment = {**os.environ, "HOME": str(home)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.terminate()
 
 
 def address(live: Live) -> str:

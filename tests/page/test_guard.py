@@ -69,7 +69,7 @@ def test_a_browser_that_looks_ahead_does_not_use_up_the_token(live: Live) -> Non
 )
 def test_other_pages_and_rebound_names_are_refused(live: Live, headers: dict[str, str]) -> None:
     secret = exchanged(live)
-    for method, path in (("GET", "/"), ("GET", "/ui/v1/placement"), ("POST", "/ui/v1/check")):
+    for method, path in (("GET", "/"), ("GET", "/ui/v1/placement"), ("POST", "/ui/v1/check"), ("POST", "/ui/v1/save")):
         assert ask(live, method, path, b"", x_moorage_page=secret, **headers).status == 403, path
 
 

@@ -1,122 +1,192 @@
-"""PageAnswers about the cluster that the page shows, by the scheduler that follows it."""
+"""Answers about the cluster that the page shows, by the scheduler that follows it."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
-from io import BytesIO
+from typing import Any, NamedTuple
 
 import msgspec
 
-from moorage.api import kinds
 from moorage.api.decode import DecodeError, convert
-from moorage.api.manifests import Document, ManifestError, read
+from moorage.api.manifests import ManifestError
 from moorage.api.meta import Data, Object
+from moorage.api.node import Node
 from moorage.api.pod import Pod
+from moorage.api.rules import RulesError
 from moorage.client import ApiError
 from moorage.page.clustermap import ClusterMap
+from moorage.page.decided import decided
+from moorage.page.rules import WrittenRules, checked, error_data, rules_of, text_of, with_rules
+from moorage.page.saving import CannotSave, Saving
+from moorage.page.target import RulesTarget, owners_of, target_of, template_of
+from moorage.page.vocabulary import vocabulary
 from moorage.scheduler.asking import Asking
 from moorage.scheduler.config import Configuration
 from moorage.scheduler.scheduler import Scheduler
 from moorage.tools.answers import why_data
 from moorage.tools.cluster import Cluster, ClusterObject
+from moorage.tools.convert import to_native
 from moorage.tools.why import Explainer
-from moorage.validation import admission_errors
+from moorage.validation.update import pod_update_errors
 
-RULES = ("tolerations", "nodeSelector", "affinity", "topologySpreadConstraints")
-"""What of a pod decides where it may run, and can be tried out."""
-_OWNERS = 3
-"""A pod belongs to a ReplicaSet, that to a Deployment; longer chains are not followed."""
+
+class PageSubject(NamedTuple):
+    """What is asked about: a pod, or the template of a workload."""
+
+    pod: Pod | None
+    target: RulesTarget
+    """Where changes of its rules last."""
+
+
+class Unanswerable(Exception):
+    """One sentence that says why there is no answer."""
 
 
 class PageAnswers:
-    """PageAnswers while the cluster goes on: the scheduler's table is kept up to date by its informers."""
+    """Answers while the cluster goes on: the scheduler's table is kept up to date by its informers."""
 
     def __init__(self, scheduler: Scheduler, placement: ClusterMap) -> None:
         self._placement = placement
         self._gates = scheduler.handle.gates
         self._client = scheduler.client
         self._pods = scheduler.handle.informers.of(Pod)
+        self._nodes = scheduler.handle.informers.of(Node)
         self._asking = Asking(self._gates, Configuration(), scheduler=scheduler)
+        self._saving = Saving(self._client)
 
-    async def why(self, key: str) -> Data | None:
-        """What `moorage why` says of a pod, and the plugins that were asked; None when there is no such pod."""
-        pod = self._pod(key)
-        return None if pod is None else self._explained(pod, await self._owners(pod))
+    async def why(self, name: str) -> Data | None:
+        """What `moorage why` says of a pod or template, and the plugins that were asked; None when there is none."""
+        pod = self._pod(name)
+        if pod is not None:
+            owners, _ = await owners_of(self._client, pod)
+            return self._explained(pod, [owner.typed() for owner in owners])
+        subject = await self._subject(name)
+        return None if subject is None else self._explained(subject.target.typed(), ())
 
-    def rules(self, key: str) -> Data | None:
-        """What of a pod decides where it may run, as it is written."""
-        pod = self._pod(key)
-        if pod is None:
+    async def rules(self, name: str) -> Data | None:
+        """The rules of a pod or template as YAML, and where a change of them would go."""
+        subject = await self._subject(name)
+        if subject is None:
             return None
-        spec: Data = msgspec.to_builtins(pod.spec)
-        return {name: spec[name] for name in RULES if spec.get(name)}
+        target = subject.target
+        where = {"target": target.name, "obstacle": target.obstacle, "consequence": target.consequence}
+        return {"text": text_of(_rules(target)), **where}
 
-    async def tried(self, key: str, text: str) -> Data | None:
-        """What `why` would say if the pod had these rules instead, or what is wrong with them."""
-        pod = self._pod(key)
-        if pod is None:
+    async def tried(self, name: str, text: str) -> Data | None:
+        """What `why` would say if the pods had these rules instead, or what is wrong with them."""
+        subject = await self._subject(name)
+        if subject is None:
             return None
         try:
-            changed, document = _with_rules(pod, text)
+            written = WrittenRules(text)
         except ManifestError as error:
-            return {"errors": [_error(error.message, error.line)]}
-        errors = admission_errors(changed, self._gates)
-        if errors:
-            return {"errors": [_error(str(each), document.line_of(each.field)) for each in errors]}
-        return {"errors": [], **self._explained(changed, await self._owners(pod))}
+            return {"errors": [error_data(error.message, error.line)], "expressions": []}
+        expressions = [{**each._asdict(), **checked(each.env, each.source)} for each in written.expressions()]
+        if errors := written.errors(self._gates):
+            return {"errors": errors, "expressions": expressions}
+        try:
+            answer, immutable = await self._with(subject, written.rules)
+        except (RulesError, DecodeError) as error:
+            raise Unanswerable(str(error)) from None
+        return {"errors": [], "expressions": expressions, "immutable": immutable, **answer}
 
-    def _pod(self, key: str) -> Pod | None:
-        namespace, _, name = key.partition("/")
-        return self._pods.get(namespace, name)
+    async def decided(self, name: str, node_name: str, text: str) -> list[Data] | None:
+        """Which parts of the expressions in rules decided about a node; of the rules that there are, or of a text."""
+        node = self._nodes.get("", node_name)
+        subject = await self._subject(name)
+        if subject is None or node is None:
+            return None
+        try:
+            written = WrittenRules(text or text_of(_rules(subject.target)))
+        except ManifestError:
+            return []
+        return await asyncio.to_thread(decided, written, node)
 
-    def _explained(self, pod: Pod, owners: Sequence[Object]) -> Data:
-        item = ClusterObject(pod)
-        cluster = Cluster([item, *map(ClusterObject, owners)], is_complete=True)
+    async def saved(self, name: str, text: str, digest: str) -> Data | None:
+        """What saving rules would change; with the digest of what was seen, they are saved. Raises CannotSave."""
+        subject = await self._subject(name)
+        if subject is None:
+            return None
+        try:
+            written = WrittenRules(text)
+        except ManifestError as error:
+            raise CannotSave(error.message) from None
+        if errors := written.errors(self._gates):
+            raise CannotSave(errors[0]["message"])
+        if not digest:
+            return {**(await self._saving.plan(subject.target, written.rules)).data(), "saved": False}
+        plan, done = await self._saving.save(subject.target, written.rules, digest)
+        return {**plan.data(), "saved": done}
+
+    def vocabulary(self) -> Data:
+        """What can be written into rules."""
+        return vocabulary(self._gates)
+
+    def _pod(self, name: str) -> Pod | None:
+        namespace, _, own = name.partition("/")
+        return self._pods.get(namespace, own)
+
+    async def _subject(self, name: str) -> PageSubject | None:
+        pod = self._pod(name)
+        try:
+            target = await (template_of(self._client, name) if pod is None else target_of(self._client, pod))
+            if target is None:
+                return None
+            target.typed()
+        except (ApiError, DecodeError) as error:
+            raise Unanswerable(str(error)) from None
+        return PageSubject(pod, target)
+
+    async def _with(self, subject: PageSubject, rules: Data) -> tuple[Data, list[str]]:
+        """The answer for other rules, and what of them an object that exists cannot get."""
+        target = subject.target
+        if subject.pod is None:
+            return self._explained(target.typed(target.changed(rules)), ()), []
+        pod: Data = to_native(_data(subject.pod))
+        is_own = target.kind.kind == "Pod"
+        now = rules_of(pod["spec"])
+        tried = rules if is_own else _made_from(now, _canonical(_rules(target)), rules)
+        changed = convert({**pod, "spec": with_rules(pod["spec"], tried)}, Pod)
+        immutable = pod_update_errors("spec", changed.spec, convert(pod, Pod).spec) if is_own else ()
+        owners, _ = await owners_of(self._client, subject.pod)
+        return self._explained(changed, [owner.typed() for owner in owners]), [str(each) for each in immutable]
+
+    def _explained(self, item: Object, owners: Sequence[Object]) -> Data:
+        asked = ClusterObject(item)
+        cluster = Cluster([asked, *map(ClusterObject, owners)], is_complete=True)
         with self._placement.asking():
-            explainer = Explainer(cluster, self._gates, items=[item], exact=True, asking=self._asking)
-            data = why_data(next(explainer.explain_all()))
-        filters = self._asking.runner(pod).profile.filters
-        return {**data, "plugins": [plugin.name for plugin in filters]}
-
-    async def _owners(self, pod: Pod) -> list[Object]:
-        """The workload of a pod, by which it is changed, as far as this page's user may read it."""
-        found: list[Object] = []
-        item: Object = pod
-        for _ in range(_OWNERS):
-            owner = next((each for each in item.metadata.owner_references if each.controller), None)
-            row = kinds.find(owner.api_version, owner.kind) if owner else None
-            if owner is None or row is None:
-                break
-            try:
-                raw = await self._client.get(row, pod.metadata.namespace, owner.name)
-                item = convert(msgspec.json.decode(raw), row.struct)
-            except (ApiError, DecodeError):
-                break
-            found.append(item)
-        return found
+            explainer = Explainer(cluster, self._gates, items=[asked], exact=True, asking=self._asking)
+            explanation = next(explainer.explain_all())
+        runner = self._asking.scheduler.runners[explanation.answer.profile]
+        return {**why_data(explanation), "plugins": [plugin.name for plugin in runner.profile.filters]}
 
 
-_HEAD = "apiVersion: v1\nkind: Pod\nmetadata: {name: tried}\nspec:\n"
-"""What is put before rules, so that they are read as those of a manifest."""
-
-
-def _error(message: str, line: int) -> Data:
-    return {"message": message, "line": max(line - _HEAD.count("\n"), 0)}
-
-
-def _with_rules(pod: Pod, text: str) -> tuple[Pod, Document]:
-    """A pod with other rules, and the document that they were read from. Raises ManifestError."""
-    manifest = _HEAD + "".join(f"  {line}\n" for line in text.splitlines())
-    document = next(iter(read(["-"], BytesIO(manifest.encode()))))
-    rules = document.data.get("spec") or {}
-    for name in rules:
-        if name not in RULES:
-            line = document.line_of(f"spec.{name}")
-            raise ManifestError(f"{name} cannot be tried here: {', '.join(RULES)} can", "rules", line=line)
-    spec: Data = msgspec.to_builtins(pod.spec)
-    kept = {name: value for name, value in spec.items() if name not in RULES}
-    data: Data = {**msgspec.to_builtins(pod), "spec": {**kept, **rules}}
+def _rules(target: RulesTarget) -> Data:
     try:
-        return convert(data, Pod), document
-    except DecodeError as error:
-        raise ManifestError(error.message, "rules", line=document.line_of(error.path)) from None
+        return target.rules()
+    except (RulesError, DecodeError) as error:
+        raise Unanswerable(str(error)) from None
+
+
+def _data(pod: Pod) -> Data:
+    data: Any = msgspec.to_builtins(pod)
+    return {**data, "apiVersion": "v1", "kind": "Pod"}
+
+
+def _canonical(rules: Data) -> Data:
+    spec = _data(convert({"spec": rules}, Pod)).get("spec") or {}
+    return rules_of(spec)
+
+
+def _made_from(now: Data, template: Data, rules: Data) -> Data:
+    """The rules of a pod of another template: what was added to those of the present one is added to it too."""
+    known = template.get("tolerations") or []
+    added = [each for each in now.get("tolerations") or () if each not in known]
+    selects = template.get("nodeSelector") or {}
+    more = {key: value for key, value in (now.get("nodeSelector") or {}).items() if selects.get(key) != value}
+    return {
+        **rules,
+        "tolerations": [*(rules.get("tolerations") or ()), *added],
+        "nodeSelector": {**more, **(rules.get("nodeSelector") or {})},
+    }

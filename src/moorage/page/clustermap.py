@@ -13,7 +13,8 @@ import msgspec
 from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.api.requests import CPU, MEMORY, PODS
-from moorage.client.informer import Informer
+from moorage.client.informer import Informer, Informers
+from moorage.page.history import happened_before, pending_before
 from moorage.page.timeline import Happening, Timeline, owner_of, state_of, waits_for
 from moorage.scheduler.scheduler import Scheduler
 
@@ -90,6 +91,7 @@ class ClusterMap:
         self._log: list[tuple[str, str]] = []
         """What changed: a pod, a node, or the usage of a node, and its name. The revision is the place in the log."""
         self._log_start = 0
+        self._clock = scheduler.clock
         self.timeline = Timeline(scheduler.clock)
         self._is_asking = False
         self._nodes.on_change(self._node_changed)
@@ -99,6 +101,13 @@ class ClusterMap:
     def revision(self) -> int:
         """How much has changed so far."""
         return self._log_start + len(self._log)
+
+    async def follow(self, informers: Informers) -> None:
+        """Begin to follow the cluster, with what is known of the hour before."""
+        now = self._clock.now().timestamp()
+        self.timeline.begin_with(await happened_before(informers.client, now))
+        await informers.start()
+        self.timeline.begin_with_pending(pending_before(self._pods, now))
 
     def whole(self) -> Whole:
         """Everything as it is now."""

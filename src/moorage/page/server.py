@@ -11,17 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
 from moorage.api.meta import Data
 from moorage.apiserver.base.users import User
 from moorage.apiserver.http.limits import Limits
 from moorage.apiserver.http.listener import Server
 from moorage.apiserver.http.messages import Request, Response
-from moorage.match.expressions import MAX_BYTES, MAX_COST, NodeExpression, TaintExpression
-from moorage.page.answers import PageAnswers
+from moorage.client import ApiError
+from moorage.client.rights import RightsMissing, check_rights, to_follow
+from moorage.page.answers import PageAnswers, Unanswerable
 from moorage.page.clustermap import ClusterMap
 from moorage.page.guard import SECURITY, objection, own_hosts
+from moorage.page.reach import ServerReach
+from moorage.page.rules import ENVIRONMENTS, checked
+from moorage.page.saving import CannotSave
 from moorage.page.sessions import Sessions
 from moorage.page.stage import StoryStage
 from moorage.page.whatif import CannotSimulate, WhatIf
@@ -48,7 +51,7 @@ class PageServer:
 
     def __init__(
         self, scheduler: Scheduler, *, name: str, file: Path | None = None, stage: StoryStage | None = None,
-        connection: Sequence[str] = (),
+        connection: Sequence[str] = (), read_only: bool = False,
     ) -> None:  # fmt: skip
         """`file` keeps what pages that are open need to go on after a restart: the port and who they are.
 
@@ -58,7 +61,9 @@ class PageServer:
         self._scheduler = scheduler
         self._name = name
         self._stage = stage
+        self._is_read_only = read_only
         self._what_if = WhatIf(connection)
+        self._reach = ServerReach(scheduler.client)
         self._placement = ClusterMap(scheduler)
         self._answers = PageAnswers(scheduler, self._placement)
         self._server = Server(self._handle, lambda _: _VIEWER, None, limits=_LIMITS)
@@ -71,7 +76,10 @@ class PageServer:
             ("GET", "/ui/v1/changes"): self._changes,
             ("GET", "/ui/v1/why"): self._why,
             ("GET", "/ui/v1/rules"): self._rules,
+            ("GET", "/ui/v1/vocabulary"): self._vocabulary,
             ("POST", "/ui/v1/try"): self._try,
+            ("POST", "/ui/v1/decided"): self._decided,
+            ("POST", "/ui/v1/save"): self._save,
             ("POST", "/ui/v1/check"): self._check,
             ("POST", "/ui/v1/simulate"): self._simulate,
             ("POST", "/ui/v1/story"): self._story,
@@ -86,6 +94,7 @@ class PageServer:
     async def stop(self) -> None:
         """Stop serving, and stop following the cluster."""
         await self._server.stop(grace=1)
+        await self._reach.stop()
         if self._starting is not None:
             self._starting.cancel()
             with suppress(asyncio.CancelledError):
@@ -122,8 +131,20 @@ class PageServer:
         answer = self._routes.get((request.method, request.path))
         if answer is None:
             return _problem(404, f"there is no {request.method} {request.path}")
-        await self._follow()
-        return await answer(request)
+        return await self._answered(answer, request)
+
+    async def _answered(self, answer: PageHandler, request: Request) -> Response:
+        """An answer, or the problem that there is none: a sentence for the page is no failure of the request."""
+        try:
+            if answer != self._cluster:
+                await self._follow()
+            return await answer(request)
+        except RightsMissing as error:
+            return _json({"problem": str(error), "state": "forbidden"})
+        except ApiError as error:
+            return _json({"problem": str(error), "state": "stale"})
+        except (Unanswerable, CannotSave, CannotSimulate) as error:
+            return _json({"problem": str(error)})
 
     def _session(self, request: Request) -> Response:
         """Exchange a token. Only a script of the page sends this, not a browser that looks ahead."""
@@ -141,15 +162,22 @@ class PageServer:
         return _json({"url": self.url()})
 
     async def _follow(self) -> None:
-        """Begin to follow the cluster when the first page asks: without a page this costs nothing."""
+        """Begin to follow the cluster when the first page asks: without a page this costs nothing.
+
+        Raises RightsMissing, and ApiError when the cluster cannot even be asked for rights.
+        """
+        informers = self._scheduler.handle.informers
         if self._starting is None:
-            self._starting = asyncio.create_task(self._scheduler.handle.informers.start(), name="page informers")
+            await check_rights(self._scheduler.client, to_follow(informers))
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._placement.follow(informers), name="page informers")
+            self._reach.begin()
         await asyncio.shield(self._starting)
 
     async def _cluster(self, _: Request) -> Response:
         gates = {gate.value: True for gate in self._scheduler.handle.gates.on}
         stories = self._stage.programme if self._stage else []
-        return _json({"name": self._name, "gates": gates, "stories": stories})
+        return _json({"name": self._name, "gates": gates, "stories": stories, "readOnly": self._is_read_only})
 
     async def _whole(self, _: Request) -> Response:
         return _json(self._placement.whole())
@@ -166,9 +194,12 @@ class PageServer:
 
     async def _stream(self, known: int) -> AsyncIterator[bytes]:
         yield b": open\n\n"
-        idle = 0.0
+        idle, problem = 0.0, ""
         while True:
             revision = self._placement.revision
+            if problem != self._reach.problem:
+                problem = self._reach.problem
+                yield b"event: reach\ndata: %b\n\n" % msgspec.json.encode({"problem": problem})
             if known == revision:
                 await asyncio.sleep(GATHER_SECONDS)
                 idle += GATHER_SECONDS
@@ -197,27 +228,41 @@ class PageServer:
         return encoded
 
     async def _why(self, request: Request) -> Response:
-        """What `moorage why -o json` says of a pod."""
-        return _found(await self._answers.why(request.parameter("pod")))
+        """What `moorage why -o json` says of a pod or of a template."""
+        return _found(await self._answers.why(_asked_about(request)))
 
     async def _rules(self, request: Request) -> Response:
-        """What of a pod decides where it may run, as YAML."""
-        rules = self._answers.rules(request.parameter("pod"))
-        text = yaml.safe_dump(rules, sort_keys=False, allow_unicode=True) if rules else ""
-        return _found(None if rules is None else {"text": text})
+        """What decides where pods may run, as YAML, and where a change of it would go."""
+        return _found(await self._answers.rules(_asked_about(request)))
+
+    async def _vocabulary(self, _: Request) -> Response:
+        """What can be written into rules."""
+        return _json(self._answers.vocabulary())
 
     async def _try(self, request: Request) -> Response:
-        """What `why` would say of a pod with other rules, or what is wrong with them."""
+        """What `why` would say with other rules, or what is wrong with them."""
         body = _body(request)
-        return _found(await self._answers.tried(body.get("pod", ""), body.get("rules", "")))
+        return _found(await self._answers.tried(_named(body), body.get("rules", "")))
+
+    async def _decided(self, request: Request) -> Response:
+        """Which parts of expressions decided about a node."""
+        body = _body(request)
+        return _found(await self._answers.decided(_named(body), body.get("node", ""), body.get("rules", "")))
+
+    async def _save(self, request: Request) -> Response:
+        """What saving rules would change; with the digest of that, they are saved."""
+        if self._is_read_only:
+            return _problem(403, "this page only reads: it was started with --read-only")
+        body = _body(request)
+        return _found(await self._answers.saved(_named(body), body.get("rules", ""), body.get("digest", "")))
 
     async def _simulate(self, request: Request) -> Response:
         """What `moorage simulate -o json` says of some changes; nothing is applied."""
         try:
             changes = msgspec.json.decode(request.body, type=list[list[str]])
-            return _json(await self._what_if.simulate(changes))
-        except (msgspec.DecodeError, CannotSimulate) as error:
-            return _problem(422, str(error))
+        except msgspec.DecodeError as error:
+            return _problem(400, str(error))
+        return _json(await self._what_if.simulate(changes))
 
     async def _story(self, request: Request) -> Response:
         """Play a story: its steps as lines of JSON, as they happen."""
@@ -229,16 +274,9 @@ class PageServer:
     async def _check(self, request: Request) -> Response:
         """What admission says of an expression, as `moorage cel check` does."""
         body = _body(request)
-        expression, env = str(body.get("expression", "")), body.get("env")
-        if env not in ("taint", "node"):
+        if body.get("env") not in ENVIRONMENTS:
             return _problem(400, "env must be taint or node")
-        if len(expression.encode()) > MAX_BYTES:
-            return _json({"problem": f"too long: may not be more than {MAX_BYTES} bytes"})
-        compiled = TaintExpression(expression) if env == "taint" else NodeExpression(expression)
-        if compiled.problem:
-            return _json({"problem": compiled.problem})
-        over = "too complex, exceeds cost limit" if compiled.cost > MAX_COST else ""
-        return _json({"problem": over, "type": str(compiled.type), "cost": compiled.cost, "limit": MAX_COST})
+        return _json(checked(body["env"], body.get("expression", "")))
 
 
 def _static() -> dict[str, tuple[str, bytes]]:
@@ -263,13 +301,22 @@ def _body(request: Request) -> dict[str, str]:
         return {}
 
 
+def _asked_about(request: Request) -> str:
+    """The pod (`default/web-1`) or the template (`default/Deployment/web`) that a request is about."""
+    return request.parameter("pod") or request.parameter("template")
+
+
+def _named(body: dict[str, str]) -> str:
+    return body.get("pod") or body.get("template") or ""
+
+
 def _json(data: Any) -> Response:
     headers = (("Content-Type", "application/json"), ("Cache-Control", "no-store"))
     return Response(200, msgspec.json.encode(data), headers)
 
 
-def _found(data: Data | None) -> Response:
-    return _problem(404, "this pod is gone") if data is None else _json(data)
+def _found(data: Data | list[Data] | None) -> Response:
+    return _json({"problem": "there is no such pod, template or node any more"} if data is None else data)
 
 
 def _problem(code: int, message: str) -> Response:

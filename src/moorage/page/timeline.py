@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -68,6 +68,18 @@ class Timeline:
         """The uids of the pods that are not placed."""
         self._samples: deque[tuple[float, int]] = deque(maxlen=int(KEPT_SECONDS / SAMPLE_SECONDS) + 1)
 
+    def begin_with(self, happenings: Iterable[Happening]) -> None:
+        """What happened before the first change that is noted here."""
+        for happening in happenings:
+            self._number += 1
+            happening.number = self._number
+            self.happenings.append(happening)
+
+    def begin_with_pending(self, samples: Iterable[tuple[float, int]]) -> None:
+        """How many pods waited before the first sample that is taken here."""
+        first = self._samples[0][0] if self._samples else self._clock.now().timestamp()
+        self._samples.extendleft(reversed([sample for sample in samples if sample[0] < first]))
+
     def since(self, revision: int) -> list[Happening]:
         """What happened after a revision."""
         newer: list[Happening] = []
@@ -117,7 +129,8 @@ class Timeline:
             self._samples[-1] = self._samples[-1][0], sample[1]
         else:
             self._samples.append(sample)
-        while self._samples[0][0] < now - KEPT_SECONDS:
+        # The last one from before the hour says how many waited when it began.
+        while len(self._samples) > 1 and self._samples[1][0] < now - KEPT_SECONDS:
             self._samples.popleft()
 
 

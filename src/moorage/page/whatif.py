@@ -13,7 +13,7 @@ from moorage.api.meta import Data
 
 VALUES = {
     "drain": 1, "cordon": 1, "uncordon": 1, "taint": 2, "untaint": 2, "label": 2, "scale": 1, "delete": 1,
-    "add-nodes": 1, "like": 1, "remove-nodes": 1, "feature-gates": 1, "namespace": 1,
+    "add-nodes": 1, "like": 1, "remove-nodes": 1, "feature-gates": 1,
 }  # fmt: skip
 """The options of the command that the page may give, and how many values each takes."""
 CHANGES_MAX = 50

@@ -1,7 +1,10 @@
 // What is selected and how it is shown, in the part of the address after #, so that every state has a URL.
 import { useEffect, useReducer } from "./html.js";
 
-const DEFAULTS = { pod: "", node: "", group: "", colour: "owner", view: "map", find: "", happening: "", panel: "", whatif: "" };
+const DEFAULTS = {
+  pod: "", template: "", node: "", group: "", colour: "owner", view: "map", find: "", happening: "", kind: "", cause: "",
+  panel: "", rules: "", at: "", whatif: "",
+};
 
 export function read() {
   const given = new URLSearchParams(location.hash.slice(1));
@@ -14,10 +17,11 @@ export function hashOf(change) {
   return `#${new URLSearchParams(kept)}`;
 }
 
-export function go(change) {
+// What somebody types replaces the address; what somebody selects is a step that can be taken back.
+export function go(change, { replace = false } = {}) {
   const hash = hashOf(change);
   if (hash === (location.hash || "#")) return;
-  history.pushState(null, "", hash === "#" ? location.pathname : hash);
+  history[replace ? "replaceState" : "pushState"](null, "", hash === "#" ? location.pathname : hash);
   dispatchEvent(new Event("moored"));
 }
 
@@ -28,4 +32,19 @@ export function useAddress() {
     return () => ["moored", "popstate", "hashchange"].forEach((event) => removeEventListener(event, redraw));
   }, []);
   return read();
+}
+
+// What else is closed when something is selected.
+const NOTHING = { pod: "", template: "", panel: "", rules: "", at: "" };
+export const choosePod = (pod) => ({ ...NOTHING, pod });
+export const chooseTemplate = (template) => ({ ...NOTHING, template });
+export const closed = { ...NOTHING, node: "", whatif: "" };
+
+// What the scheduler is asked about: a pod, or the template of a workload.
+export const subjectOf = ({ pod, template }) => (pod ? { pod } : template ? { template } : null);
+
+export function follow(event, change) {
+  if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+  event.preventDefault();
+  go(change);
 }

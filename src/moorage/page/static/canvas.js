@@ -1,15 +1,16 @@
 // The map of a large cluster: the same tiles, drawn on a canvas that shows only what is scrolled into view.
-import { go } from "./address.js";
+import { choosePod, go } from "./address.js";
 import { colourOf, SHAPES } from "./colours.js";
 import { grouped, usual } from "./groups.js";
 import { html, useEffect, useLayoutEffect, useMemo, useRef } from "./html.js";
+import { NODE_DRAGGED, Unplaced, VERDICTS } from "./map.js";
 import { bytes, count, cpu, cut } from "./words.js";
 
 export const NODES = 300; // from so many nodes or pods on, the map is drawn on a canvas
 export const PODS = 4000;
 const TILE = { width: 112, height: 62, gap: 6, pod: 6, across: 14 };
 const HEAD = 24;
-const MARKS = { fits: "●", best: "★", refused: "✕", evicted: "◷", here: "◆" };
+const TINTS = { best: "fits", here: "fits", gets: "fits", loses: "refused", changes: "evicted" };
 
 export function CanvasMap({ placement, address, verdicts }) {
   const box = useRef();
@@ -37,10 +38,11 @@ export function CanvasMap({ placement, address, verdicts }) {
     return () => { watching.disconnect(); scroller.removeEventListener("scroll", later); dark.removeEventListener("change", later); };
   }, []);
   const pointed = (event) => find(canvas.current, event, drawing.current);
-  return html`<div class="canvas-map" ref=${box}><canvas ref=${canvas} role="img"
+  return html`<${Unplaced} placement=${placement} address=${address} more=${verdicts?.stuck} /><div class="canvas-map" ref=${box}><canvas ref=${canvas} role="img" draggable=${address.panel === "whatif"}
+    onDragStart=${(event) => { const hit = pointed(event); if (hit) event.dataTransfer.setData(NODE_DRAGGED, hit.node.name); else event.preventDefault(); }}
     aria-label=${`Map of ${count(nodes.length, "node")} and ${count(placement.pods.size, "pod")}; press t for a table`}
     onMouseMove=${(event) => { const hit = pointed(event); canvas.current.title = hit ? words(hit, drawing.current) : ""; canvas.current.style.cursor = hit ? "pointer" : ""; }}
-    onClick=${(event) => { const hit = pointed(event); if (hit) go(hit.pod ? { pod: hit.pod } : { node: hit.node.name }); }}></canvas></div>`;
+    onClick=${(event) => { const hit = pointed(event); if (hit) go(hit.pod ? choosePod(hit.pod) : { node: hit.node.name }); }}></canvas></div>`;
 }
 
 function words({ node, pod }, { placement, verdicts }) {
@@ -85,7 +87,7 @@ function paint(canvas, box, { placement, address, verdicts, groups }) {
     if (top - HEAD > from + high) break;
     pen.font = "600 13px system-ui, sans-serif";
     pen.fillStyle = colours.text;
-    pen.fillText(`${group.name || "nodes"} · ${group.nodes.length}`, 0, top - 8);
+    pen.fillText([group.name, count(group.nodes.length, "node")].filter(Boolean).join(" · "), 0, top - 8);
     const first = Math.max(0, Math.floor((from - top) / (TILE.height + TILE.gap))) * plan.columns;
     for (let at = first; at < group.nodes.length; at++) {
       const y = top + Math.floor(at / plan.columns) * (TILE.height + TILE.gap);
@@ -99,7 +101,7 @@ function paint(canvas, box, { placement, address, verdicts, groups }) {
 function tile(pen, x, y, node, { placement, address, verdicts, colours }) {
   const verdict = verdicts?.get(node.name)?.verdict;
   pen.fillStyle = colours.panel;
-  pen.strokeStyle = address.node === node.name ? colours.accent : colours[verdict === "best" || verdict === "here" ? "fits" : verdict] || colours.line;
+  pen.strokeStyle = address.node === node.name ? colours.accent : colours[TINTS[verdict] || verdict] || colours.line;
   pen.lineWidth = address.node === node.name ? 2 : 1;
   pen.setLineDash(node.ready ? [] : [3, 2]);
   pen.fillRect(x, y, TILE.width, TILE.height);
@@ -109,8 +111,8 @@ function tile(pen, x, y, node, { placement, address, verdicts, colours }) {
   pen.fillStyle = colours.text;
   pen.fillText(cut(node.name, verdict ? 15 : 17), x + 4, y + 12);
   if (verdict) {
-    pen.fillStyle = colours[verdict === "best" || verdict === "here" ? "fits" : verdict];
-    pen.fillText(MARKS[verdict], x + TILE.width - 13, y + 12);
+    pen.fillStyle = colours[TINTS[verdict] || verdict];
+    pen.fillText(VERDICTS[verdict][0], x + TILE.width - 13, y + 12);
   }
   for (let bar = 0; bar < 3; bar++) {
     const part = node.usage[bar * 2 + 1] ? Math.min(1, node.usage[bar * 2] / node.usage[bar * 2 + 1]) : 0;

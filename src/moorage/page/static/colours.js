@@ -28,7 +28,9 @@ export function legend(pods, by) {
   const seen = new Map();
   for (const pod of pods) {
     const [at, text] = (WAYS[by] || WAYS.owner)(pod);
-    const entry = seen.get(text) || { colour: COLOURS[at], text, number: 0 };
+    // A name that workloads of several namespaces share leads to the first.
+    const template = by === "owner" && pod.owner ? `${pod.key.slice(0, pod.key.indexOf("/"))}/${pod.owner}` : "";
+    const entry = seen.get(text) || { colour: COLOURS[at], text, template, number: 0 };
     entry.number++;
     seen.set(text, entry);
   }

@@ -1,18 +1,23 @@
 // The map: nodes as tiles, pods as squares on them.
-import { go, hashOf } from "./address.js";
+import { choosePod, follow, hashOf } from "./address.js";
 import { colourOf, SHAPES } from "./colours.js";
+import { Cut } from "./cut.js";
 import { grouped, usual } from "./groups.js";
 import { html, useLayoutEffect, useRef } from "./html.js";
-import { bytes, count, cpu, cut, nameOf } from "./words.js";
+import { bytes, count, cpu, nameOf } from "./words.js";
 
 const GLIDE = 200;
+export const NODE_DRAGGED = "text/x-moorage-node"; // what a tile carries when it is dragged
 
-const VERDICTS = {
+export const VERDICTS = {
   fits: ["●", "may run here"],
   best: ["★", "best score"],
   refused: ["✕", "may not run here"],
   evicted: ["◷", "would be evicted"],
   here: ["◆", "runs here"],
+  loses: ["✕", "loses pods"],
+  gets: ["●", "gets pods"],
+  changes: ["◷", "loses and gets pods"],
 };
 
 export function Map_({ placement, address, verdicts }) {
@@ -23,62 +28,73 @@ export function Map_({ placement, address, verdicts }) {
   if (!nodes.length) {
     return html`<div class="empty"><p>There are no nodes yet.</p><p class="hint">Hollow ones come with <code>moorage up --nodes 3</code>; a kubelet registers its own.</p></div>`;
   }
+  const isImagined = address.panel === "whatif";
+  const imagined = isImagined && verdicts ? [...verdicts.keys()].filter((name) => !placement.nodes.has(name)) : [];
   return html`<div class="map" ref=${box}>
-    <${Unplaced} placement=${placement} address=${address} />
+    <${Unplaced} placement=${placement} address=${address} more=${verdicts?.stuck || 0} />
+    ${imagined.length > 0 && html`<section class="group" aria-label="new nodes"><h3>new nodes <span class="dim">${count(imagined.length, "node")}</span></h3>
+      <div class="tiles">${imagined.map((name) => html`<${Imagined} key=${name} name=${name} verdict=${verdicts.get(name)} />`)}</div></section>`}
     ${groups.map((group) => html`<section class="group" key=${group.name} aria-label=${group.name || "nodes"}>
       ${group.name && html`<h3>${group.name} <span class="dim">${count(group.nodes.length, "node")}</span></h3>`}
       <div class="tiles">${group.nodes.map((node) => html`<${Tile} key=${node.name} node=${node} pods=${placement.podsOn(node.name)}
-        all=${placement.pods} address=${address} verdict=${verdicts?.get(node.name)} />`)}</div>
+        all=${placement.pods} address=${address} verdict=${verdicts?.get(node.name)} movable=${isImagined} />`)}</div>
     </section>`)}
   </div>`;
 }
 
-function Unplaced({ placement, address }) {
+const WAITING = 400; // how many squares of pods without a node are drawn
+
+export function Unplaced({ placement, address, more = 0 }) {
   const pods = placement.unplaced;
-  if (!pods.length) return null;
+  if (!pods.length && !more) return null;
   return html`<section class="group" aria-label="pods without a node">
-    <div class="tile unplaced"><header><strong>unscheduled</strong><span class="dim">${count(pods.length, "pod")}</span></header>
-    <${Squares} pods=${pods} address=${address} /></div></section>`;
+    <div class="tile unplaced ${more ? "loses" : ""}"><header><strong>unscheduled</strong><span class="dim">${count(pods.length, "pod")}</span></header>
+    ${more > 0 && html`<p class="reason">${count(more, "pod")} would end here</p>`}
+    <${Squares} pods=${pods.slice(0, WAITING)} address=${address} />${pods.length > WAITING && html`<p class="dim">and ${count(pods.length - WAITING, "pod")} more</p>`}</div></section>`;
 }
 
-function Tile({ node, pods, all, address, verdict }) {
+// A node that there would be.
+function Imagined({ name, verdict }) {
+  return html`<article class="tile imagined gets" data-node=${name}><header><${Cut} text=${name} /><span class="mark" aria-label="gets pods">●</span></header>
+    <p class="reason">${verdict.text}</p><${Arriving} pods=${verdict.arrives} /></article>`;
+}
+
+const Arriving = ({ pods }) => html`<div class="squares">${pods.map((pod, at) => html`<i key=${at} class="pod arriving" title=${`${pod} would come here`}></i>`)}</div>`;
+
+function Tile({ node, pods, all, address, verdict, movable }) {
   const [mark, meaning] = VERDICTS[verdict?.verdict] || [];
   const marks = [!node.ready && "not ready", node.cordoned && "cordoned"].filter(Boolean);
   const chosen = address.node === node.name;
-  return html`<article class="tile ${verdict?.verdict || ""} ${chosen ? "chosen" : ""} ${node.ready ? "" : "unready"}" data-node=${node.name}>
+  return html`<article class="tile ${verdict?.verdict || ""} ${chosen ? "chosen" : ""} ${node.ready ? "" : "unready"}" data-node=${node.name}
+    draggable=${movable} onDragStart=${(event) => event.dataTransfer.setData(NODE_DRAGGED, node.name)}>
     <header>
-      <a href=${hashOf({ node: chosen ? "" : node.name })} onClick=${(event) => follow(event, { node: chosen ? "" : node.name })} title=${node.name}>${cut(node.name, 22)}</a>
+      <a href=${hashOf({ node: chosen ? "" : node.name })} draggable="false" onClick=${(event) => follow(event, { node: chosen ? "" : node.name })}><${Cut} text=${node.name} /></a>
       ${mark && html`<span class="mark" title=${meaning} aria-label=${meaning}>${mark}</span>`}
     </header>
     ${verdict?.text && html`<p class="reason" title=${verdict.text}>${verdict.text}</p>`}
     ${marks.length > 0 && html`<p class="marks">${marks.join(", ")}</p>`}
     <${Bars} usage=${node.usage} />
-    <${Squares} pods=${[...pods].map((key) => all.get(key))} address=${address} />
-    ${node.taints.length > 0 && html`<p class="taints" title=${node.taints.join("\n")}>${node.taints.map((taint) => html`<span>${cut(taint, 30)}</span>`)}</p>`}
+    <${Squares} pods=${[...pods].map((key) => all.get(key))} address=${address} leaves=${verdict?.leaves} />
+    ${verdict?.arrives?.length > 0 && html`<${Arriving} pods=${verdict.arrives} />`}
+    ${node.taints.length > 0 && html`<p class="taints">${node.taints.map((taint) => html`<${Cut} key=${taint} text=${taint} tail=${14} />`)}</p>`}
   </article>`;
 }
 
 function Bars({ usage }) {
-  const rows = [["CPU", usage[0], usage[1], cpu], ["memory", usage[2], usage[3], bytes], ["pods", usage[4], usage[5], String]];
-  return html`<div class="bars">${rows.map(([name, used, most, words]) => {
+  const rows = [["CPU", "CPU", usage[0], usage[1], cpu], ["mem", "memory", usage[2], usage[3], bytes], ["pods", "pods", usage[4], usage[5], String]];
+  return html`<div class="bars">${rows.map(([short, name, used, most, words]) => {
     const part = most ? Math.min(1, used / most) : 0;
     const title = `${name}: ${words(used)} requested of ${words(most)}`;
-    return html`<div class="bar ${part > 0.9 ? "full" : ""}" title=${title} aria-label=${title} role="img"><i style=${{ width: `${part * 100}%` }}></i></div>`;
+    return html`<div class="bar ${part > 0.9 ? "full" : ""}" title=${title} aria-label=${title} role="img"><span aria-hidden="true">${short}</span><b><i style=${{ width: `${part * 100}%` }}></i></b><span aria-hidden="true">${Math.round(part * 100)} %</span></div>`;
   })}</div>`;
 }
 
-export function Squares({ pods, address }) {
+export function Squares({ pods, address, leaves }) {
   const order = pods.sort((a, b) => (a.owner < b.owner ? -1 : a.owner > b.owner ? 1 : a.key < b.key ? -1 : 1));
   return html`<div class="squares">${order.map((pod) => html`<a key=${pod.key} data-pod=${pod.key}
-    class="pod ${SHAPES[pod.state] || "full"} ${address.pod === pod.key ? "chosen" : ""} ${pod.evictAt ? "doomed" : ""}"
-    style=${{ "--colour": colourOf(pod, address.colour) }} href=${hashOf({ pod: pod.key })} title=${`${pod.key}\n${pod.owner || "no owner"}, ${pod.state}`}
-    aria-label=${`pod ${nameOf(pod.key)}, ${pod.state}`} onClick=${(event) => follow(event, { pod: pod.key })}></a>`)}</div>`;
-}
-
-export function follow(event, change) {
-  if (event.metaKey || event.ctrlKey || event.shiftKey) return;
-  event.preventDefault();
-  go(change);
+    class="pod ${SHAPES[pod.state] || "full"} ${address.pod === pod.key ? "chosen" : ""} ${pod.evictAt ? "doomed" : ""} ${leaves?.has(pod.key) ? "leaving" : ""}"
+    style=${{ "--colour": colourOf(pod, address.colour) }} href=${hashOf(choosePod(pod.key))} draggable="false" title=${`${pod.key}\n${pod.owner || "no owner"}, ${pod.state}`}
+    aria-label=${`pod ${nameOf(pod.key)}, ${pod.state}`} onClick=${(event) => follow(event, choosePod(pod.key))}></a>`)}</div>`;
 }
 
 // A pod that has moved glides from where it was; nothing else moves.

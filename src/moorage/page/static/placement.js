@@ -4,6 +4,8 @@ import { ask, Closed, events } from "./session.js";
 const RETRY = [500, 1000, 2000, 5000];
 const HAPPENINGS = 5000;
 
+class Refused extends Error {} // the cluster cannot be read: no rights, or no answer
+
 const podOf = ([key, node, owner, state, priority, created, reason, evictAt]) =>
   ({ key, node, owner, state, priority, created, reason, evictAt });
 
@@ -18,26 +20,32 @@ export class Placement extends EventTarget {
   moved = new Map(); // where the pods that changed nodes in the last change came from
   revision = 0;
   places = 0; // changes when a node comes or goes, or when its labels or taints change
-  state = "connecting"; // connecting, live, lost
+  state = "connecting"; // connecting, live, lost, stale, forbidden, closed
   problem = "";
+  epoch = ""; // empty until the cluster is known
   #after = "";
 
   async follow() {
     for (let failures = 0; ; ) {
       try {
-        if (!this.#after) this.#load(await (await ask("placement")).json());
+        if (!this.#after) {
+          const whole = await (await ask("placement")).json();
+          if (whole.problem) throw new Refused(whole.problem, { cause: whole.state });
+          this.#load(whole);
+        }
         this.#be("live");
         for await (const event of events(`changes?after=${this.#after}`)) {
           failures = 0;
           if (event.type === "reset") this.#after = "";
+          else if (event.type === "reach") this.#be(JSON.parse(event.data).problem ? "stale" : "live", JSON.parse(event.data).problem);
           else this.#change(JSON.parse(event.data));
         }
         if (this.#after) throw new Error("the server has closed the connection");
       } catch (error) {
         if (error instanceof Closed) return this.#be("closed", error.message);
-        this.#be("lost", error.message);
+        this.#be(error instanceof Refused ? error.cause : "lost", error.message);
       }
-      if (this.state === "lost") await new Promise((done) => setTimeout(done, RETRY[Math.min(failures++, RETRY.length - 1)]));
+      if (this.state !== "live") await new Promise((done) => setTimeout(done, RETRY[Math.min(failures++, RETRY.length - 1)]));
     }
   }
 

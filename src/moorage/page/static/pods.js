@@ -1,9 +1,9 @@
 // The list of pods: those that wait first, each with its reason; those that will be evicted; the rest.
-import { go, hashOf } from "./address.js";
+import { choosePod, follow, go, hashOf } from "./address.js";
 import { colourOf, SHAPES } from "./colours.js";
-import { html, useEffect, useReducer } from "./html.js";
-import { follow } from "./map.js";
-import { cut, nameOf, namespaceOf, span } from "./words.js";
+import { Cut } from "./cut.js";
+import { html, useEffect, useMemo, useReducer } from "./html.js";
+import { nameOf, namespaceOf, span } from "./words.js";
 
 const SHOWN = 200;
 
@@ -15,12 +15,12 @@ export function Pods({ placement, address }) {
   const found = waiting.length + leaving.length + rest.number;
   return html`<nav class="pods" aria-label="pods">
     <input type="search" placeholder="Find a pod, owner or node" aria-label="Find a pod, owner or node" value=${address.find}
-      onInput=${(event) => go({ find: event.target.value })} />
+      onInput=${(event) => go({ find: event.target.value }, { replace: true })} />
     <div class="scroll">
       <${Part} title="Pending" pods=${waiting} address=${address} line=${(pod) => shortReason(pod.reason) || "not tried yet"} />
-      <${Part} title="Evicted soon" pods=${leaving} address=${address} line=${(pod) => html`<${Countdown} to=${pod.evictAt} /> on ${cut(pod.node, 20)}`} />
-      <${Part} title="Placed" pods=${rest.shown} number=${rest.number} address=${address} line=${(pod) => `${pod.state === "Running" ? "" : `${pod.state}, `}on ${cut(pod.node || "no node", 24)}`} />
-      ${!found && html`<p class="hint">${address.find ? `No pod, owner or node has “${address.find}” in its name.` : "There are no pods yet."}</p>`}
+      <${Part} title="Evicted soon" pods=${leaving} address=${address} line=${(pod) => html`<${Countdown} to=${pod.evictAt} /> on ${pod.node}`} />
+      <${Part} title="Placed" pods=${rest.shown} number=${rest.number} address=${address} line=${(pod) => `${pod.state === "Running" ? "" : `${pod.state}, `}on ${pod.node || "no node"}`} />
+      ${!found && placement.epoch && html`<p class="hint">${address.find ? `No pod, owner or node has “${address.find}” in its name.` : "There are no pods yet."}</p>`}
     </div>
   </nav>`;
 }
@@ -28,15 +28,18 @@ export function Pods({ placement, address }) {
 function Part({ title, pods, number = pods.length, line, address }) {
   if (!pods.length) return null;
   return html`<section><h2>${title} <span class="dim">${number.toLocaleString("en")}</span></h2>
-    <ul>${pods.slice(0, SHOWN).map((pod) => html`<li key=${pod.key} class=${address.pod === pod.key ? "chosen" : ""}>
-      <a href=${hashOf({ pod: pod.key })} onClick=${(event) => follow(event, { pod: pod.key })} title=${pod.key}>
-        <i class="pod ${SHAPES[pod.state] || "full"}" style=${{ "--colour": colourOf(pod, address.colour) }}></i>
-        <span class="name">${cut(nameOf(pod.key), 34)}</span> <span class="dim">${namespaceOf(pod.key) === "default" ? "" : namespaceOf(pod.key)}</span>
-        <span class="line">${line(pod)}</span>
-      </a></li>`)}</ul>
+    <ul>${pods.slice(0, SHOWN).map((pod) => html`<${Row} key=${pod.key} pod=${pod} line=${line} chosen=${address.pod === pod.key} colour=${address.colour} here=${location.hash} />`)}</ul>
     ${number > SHOWN && html`<p class="hint">and ${(number - SHOWN).toLocaleString("en")} more: search for them</p>`}
   </section>`;
 }
+
+// Drawn anew only when something about it has changed: hundreds of rows stand still while others move.
+const Row = ({ pod, line, chosen, colour, here }) => useMemo(() => html`<li class=${chosen ? "chosen" : ""}>
+  <a href=${hashOf(choosePod(pod.key))} onClick=${(event) => follow(event, choosePod(pod.key))} title=${pod.key}>
+    <i class="pod ${SHAPES[pod.state] || "full"}" style=${{ "--colour": colourOf(pod, colour) }}></i>
+    <span class="name"><${Cut} text=${nameOf(pod.key)} /></span> <span class="dim">${namespaceOf(pod.key) === "default" ? "" : namespaceOf(pod.key)}</span>
+    <span class="line">${line(pod)}</span>
+  </a></li>`, [pod, chosen, colour, here, colour === "age" && Math.floor(Date.now() / 10_000)]);
 
 function Countdown({ to }) {
   const [, tick] = useReducer((number) => number + 1, 0);

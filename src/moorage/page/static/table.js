@@ -1,26 +1,28 @@
 // The table twin of the map, for screen readers and for those who would rather read.
-import { hashOf } from "./address.js";
+import { follow, hashOf } from "./address.js";
 import { grouped, usual } from "./groups.js";
 import { html } from "./html.js";
-import { follow } from "./map.js";
+import { VERDICTS } from "./map.js";
 import { bytes, cpu } from "./words.js";
+
+const said = (verdict) => verdict && html`<span class=${verdict.verdict}><span class="mark" aria-hidden="true">${VERDICTS[verdict.verdict][0]}</span> ${VERDICTS[verdict.verdict][1]}</span>${verdict.text && `: ${verdict.text}`}`;
 
 export function NodeTable({ placement, address, verdicts }) {
   const nodes = [...placement.nodes.values()];
   const groups = grouped(nodes, address.group || usual(nodes));
   return html`<div class="scroll"><table class="nodes">
     <caption>Nodes, and what is requested of what they have</caption>
-    <thead><tr><th scope="col">node</th><th scope="col">state</th><th scope="col" class="number">CPU</th><th scope="col" class="number">memory</th><th scope="col" class="number">pods</th><th scope="col">taints</th>${verdicts && html`<th scope="col">verdict</th>`}</tr></thead>
+    <thead><tr><th scope="col">node</th>${verdicts && html`<th scope="col">verdict</th>`}<th scope="col">state</th><th scope="col" class="number">CPU</th><th scope="col" class="number">memory</th><th scope="col" class="number">pods</th><th scope="col">taints</th></tr></thead>
     ${groups.map((group) => html`<tbody key=${group.name}>
       ${group.name && html`<tr><th colspan=${verdicts ? 7 : 6} scope="rowgroup">${group.name}</th></tr>`}
       ${group.nodes.map((node) => html`<tr key=${node.name} class=${address.node === node.name ? "chosen" : ""}>
         <th scope="row"><a href=${hashOf({ node: node.name })} onClick=${(event) => follow(event, { node: node.name })}>${node.name}</a></th>
+        ${verdicts && html`<td class="words">${said(verdicts.get(node.name))}</td>`}
         <td>${[node.ready ? "ready" : "not ready", node.cordoned && "cordoned"].filter(Boolean).join(", ")}</td>
         <td class="number">${cpu(node.usage[0])} of ${cpu(node.usage[1])}</td>
         <td class="number">${bytes(node.usage[2])} of ${bytes(node.usage[3])}</td>
         <td class="number">${node.usage[4]} of ${node.usage[5]}</td>
-        <td>${node.taints.join(", ")}</td>
-        ${verdicts && html`<td>${verdicts.get(node.name)?.verdict} ${verdicts.get(node.name)?.text}</td>`}
+        <td>${node.taints.map((taint) => html`<div key=${taint}>${taint}</div>`)}</td>
       </tr>`)}</tbody>`)}
   </table></div>`;
 }

@@ -5,25 +5,26 @@ import { span } from "./words.js";
 
 const AGAIN = 1500; // milliseconds until a pod is asked about again after the cluster has changed
 
-// The answer about a pod, asked for again while the cluster changes.
-export function useWhy(pod, revision) {
+// The answer about a pod or a template, asked for again while the cluster changes.
+export function useWhy(subject, revision) {
+  const what = subject ? new URLSearchParams(subject).toString() : "";
   const [answer, set] = useState(null);
-  const asked = useRef({ at: 0, pod: "" });
+  const asked = useRef({ at: 0, what: "" });
   useEffect(() => {
-    if (!pod) return set(null);
-    if (asked.current.pod !== pod) set(null);
-    const wait = asked.current.pod === pod ? Math.max(0, asked.current.at + AGAIN - Date.now()) : 0;
+    if (!what) return set(null);
+    if (asked.current.what !== what) set(null);
+    const wait = asked.current.what === what ? Math.max(0, asked.current.at + AGAIN - Date.now()) : 0;
     const timer = setTimeout(async () => {
-      asked.current = { at: Date.now(), pod };
+      asked.current = { at: Date.now(), what };
       try {
-        const found = await (await ask(`why?pod=${encodeURIComponent(pod)}`)).json();
-        if (asked.current.pod === pod) set(found);
+        const found = await (await ask(`why?${what}`)).json();
+        if (asked.current.what === what) set(found);
       } catch (error) {
-        if (asked.current.pod === pod) set({ problem: error.message });
+        if (asked.current.what === what) set({ problem: error.message });
       }
     }, wait);
     return () => clearTimeout(timer);
-  }, [pod, revision]);
+  }, [what, revision]);
   return answer;
 }
 

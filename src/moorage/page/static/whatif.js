@@ -1,16 +1,24 @@
 // What if: changes that are played on a copy of the cluster. Nothing is applied.
 import { go } from "./address.js";
+import { Copy } from "./copy.js";
+import { Cut } from "./cut.js";
 import { html, useEffect, useRef, useState } from "./html.js";
+import { NODE_DRAGGED } from "./map.js";
 import { ask } from "./session.js";
-import { count, cut, nameOf, namespaceOf, span } from "./words.js";
+import { count, nameOf, span } from "./words.js";
 
 const SHOWN = 12;
+const ONCE = ["feature-gates"]; // options of the command that count for all changes
 
 export const changesOf = (address) => {
   try { return address.whatif ? JSON.parse(address.whatif) : []; } catch { return []; }
 };
-const set = (changes) => go({ whatif: JSON.stringify(changes), panel: "whatif", pod: "", node: "" });
-const add = (address, ...change) => set([...changesOf(address), ...change]);
+const set = (changes) => go({ whatif: changes.length ? JSON.stringify(changes) : "", panel: "whatif", pod: "", template: "", node: "", rules: "", at: "" });
+
+function add(address, ...added) {
+  const once = added.map(([name]) => name).filter((name) => ONCE.includes(name));
+  set([...changesOf(address).filter(([name]) => !once.includes(name)), ...added]);
+}
 
 // The answer to the changes in the address; asked for again when they change.
 export function useWhatIf(address) {
@@ -20,83 +28,125 @@ export function useWhatIf(address) {
     const changes = changesOf(address);
     asked.current = address.whatif;
     if (!changes.length) { tell(null); return; }
-    tell({ asking: true });
+    tell((before) => ({ ...before, asking: true, problem: "" }));
     ask("simulate", changes).then((found) => found.json()).then((found) => found, (error) => ({ problem: error.message }))
       .then((found) => { if (asked.current === address.whatif) tell(found); });
   }, [address.whatif]);
   return answer;
 }
 
-// How many pods each node would lose and get.
+// What each node would lose and get, as verdicts for the map.
 export function differences(answer) {
   if (!answer?.after) return null;
   const nodes = new Map();
-  const at = (name) => { if (name && !nodes.has(name)) nodes.set(name, { loses: 0, gets: 0 }); return nodes.get(name); };
-  const { moved, evicted, placed, lost, deleted } = answer.after;
-  const left = new Set();
+  const at = (name) => { if (!nodes.has(name)) nodes.set(name, { leaves: new Set(), arrives: [] }); return nodes.get(name); };
+  const { moved, evicted, placed, lost, deleted, pending } = answer.after;
   for (const each of [...moved.map((move) => ({ pod: move.pod, node: move.from })), ...evicted, ...lost, ...deleted]) {
-    if (each.node && !left.has(each.pod)) { left.add(each.pod); at(each.node).loses++; }
+    if (each.node) at(each.node).leaves.add(each.pod);
   }
-  for (const each of [...moved.map((move) => ({ node: move.to })), ...placed]) if (each.node) at(each.node).gets++;
+  for (const each of [...moved.map((move) => ({ pod: move.replacement, node: move.to })), ...placed]) if (each.node) at(each.node).arrives.push(each.pod);
   const verdicts = new Map();
-  for (const [name, { loses, gets }] of nodes) {
-    const text = [loses && `loses ${count(loses, "pod")}`, gets && `gets ${count(gets, "pod")}`].filter(Boolean).join(", ");
-    verdicts.set(name, { verdict: loses ? (gets ? "evicted" : "refused") : "fits", text });
+  for (const [name, { leaves, arrives }] of nodes) {
+    const text = [leaves.size && `loses ${count(leaves.size, "pod")}`, arrives.length && `gets ${count(arrives.length, "pod")}`].filter(Boolean).join(", ");
+    verdicts.set(name, { verdict: leaves.size ? (arrives.length ? "changes" : "loses") : "gets", text, leaves, arrives });
   }
+  verdicts.stuck = pending.length;
   return verdicts;
 }
 
 export function NodeChanges({ node, address }) {
   const [taint, type] = useState("");
-  return html`<div class="changes"><h3>What if</h3>
+  const [copies, number] = useState("1");
+  const tainted = (event) => { event.preventDefault(); if (taint) add(address, ["taint", node.name, taint]); };
+  const more = (event) => { event.preventDefault(); if (copies > 0) add(address, ["add-nodes", copies], ["like", node.name]); };
+  return html`<div class="changes"><h3>What if it were</h3>
     <button onClick=${() => add(address, ["drain", node.name])}>drained</button>
     <button onClick=${() => add(address, [node.cordoned ? "uncordon" : "cordon", node.name])}>${node.cordoned ? "uncordoned" : "cordoned"}</button>
     <button onClick=${() => add(address, ["remove-nodes", node.name])}>gone</button>
-    <button onClick=${() => add(address, ["add-nodes", "1"], ["like", node.name])}>one more like it</button>
-    <form onSubmit=${(event) => { event.preventDefault(); if (taint) add(address, ["taint", node.name, taint]); }}>
-      <input aria-label="Taint" placeholder="key=value:NoExecute" value=${taint} onInput=${(event) => type(event.target.value)} /> <button>tainted</button></form></div>`;
+    ${node.taints.map((each) => html`<button key=${each} onClick=${() => add(address, ["untaint", node.name, bare(each)])}>without <code>${each}</code></button>`)}
+    <form onSubmit=${tainted}><input aria-label="Taint" placeholder="key=value:NoExecute" value=${taint} onInput=${(event) => type(event.target.value)} /> <button>tainted</button></form>
+    <form onSubmit=${more}>and <input type="number" min="1" max="1000" aria-label="How many nodes" value=${copies} onInput=${(event) => number(event.target.value)} /> ${copies === "1" ? "node" : "nodes"} like it <button>added</button></form></div>`;
 }
 
-export function PodChanges({ pod, address }) {
+// A taint without its value: key:Effect.
+const bare = (taint) => taint.replace(/=[^:]*:/, ":");
+
+export function WorkloadChanges({ owner, namespace, address }) {
   const [replicas, type] = useState("");
-  if (!/^(Deployment|ReplicaSet|StatefulSet)\//.test(pod.owner)) return null;
-  const scale = () => replicas && add(address, ["namespace", namespaceOf(pod.key)], ["scale", `${pod.owner.toLowerCase()}=${replicas}`]);
+  if (!/^(Deployment|ReplicaSet|StatefulSet)\//.test(owner)) return null;
+  const [kind, name] = owner.split("/");
+  const scale = () => replicas && add(address, ["scale", `${kind.toLowerCase()}/${namespace}/${name}=${replicas}`]);
   return html`<form class="changes" onSubmit=${(event) => { event.preventDefault(); scale(); }}><h3>What if</h3>
-    ${pod.owner} had <input type="number" min="0" aria-label="Replicas" value=${replicas} onInput=${(event) => type(event.target.value)} /> replicas <button>try</button></form>`;
+    ${owner} had <input type="number" min="0" aria-label="Replicas" value=${replicas} onInput=${(event) => type(event.target.value)} /> replicas <button>try</button></form>`;
 }
+
+// Every gate is named: those that an option does not name count as off.
+const gatesBut = (gates, off) => gates.map((gate) => `${gate}=${!off.includes(gate)}`).join(",");
+const offIn = (changes) => (changes.find(([name]) => name === "feature-gates")?.[1] || "").split(",").filter((each) => each.endsWith("=false")).map((each) => each.slice(0, -6));
 
 export function WhatIf({ address, answer, gates }) {
   const changes = changesOf(address);
-  const off = Object.keys(gates);
+  const [isOver, over] = useState(false);
+  const names = Object.keys(gates);
+  const off = offIn(changes);
+  const drop = (event) => {
+    event.preventDefault();
+    over(false);
+    const node = event.dataTransfer.getData(NODE_DRAGGED);
+    if (node) add(address, ["remove-nodes", node]);
+  };
   return html`<section class="whatif"><h2>What if</h2>
     <p class="banner">Nothing is applied: the changes are played on a copy of the cluster.</p>
-    ${!changes.length && html`<p class="dim">Select a node or a pod and say what would be different there${off.length ? ", or turn a gate off" : ""}.</p>`}
+    <p class="drop ${isOver ? "over" : ""}" onDragOver=${(event) => { event.preventDefault(); over(true); }} onDragLeave=${() => over(false)} onDrop=${drop}>Drag a node here to take it out of the cluster, or select a node or a pod and say what would be different there.</p>
     <ol class="made">${changes.map((change, at) => html`<li key=${at}><code>--${change.join(" ")}</code>
-      <button aria-label=${`Take back ${change.join(" ")}`} onClick=${() => set(changes.filter((_, other) => other !== at))}>×</button></li>`)}</ol>
-    ${off.length > 0 && html`<label>turn off <select value="" onChange=${(event) => event.target.value && add(address, ["feature-gates", `${event.target.value}=false`])}>
-      <option value="">a gate…</option>${off.map((gate) => html`<option key=${gate}>${gate}</option>`)}</select></label>`}
+      <button aria-label=${`Take back ${change.join(" ")}`} onClick=${() => set(without(changes, at))}>×</button></li>`)}</ol>
+    ${names.length > 0 && html`<label>turn off <select value="" onChange=${(event) => event.target.value && add(address, ["feature-gates", gatesBut(names, [...off, event.target.value])])}>
+      <option value="">a gate…</option>${names.filter((gate) => !off.includes(gate)).map((gate) => html`<option key=${gate}>${gate}</option>`)}</select></label>`}
     ${answer?.asking && html`<p class="dim" role="status">playing it…</p>`}
     ${answer?.problem && html`<p class="message" role="alert">${answer.problem}</p>`}
-    ${answer?.after && html`<${Outcome} answer=${answer} />`}
+    ${answer?.after && changes.length > 0 && html`<${Outcome} answer=${answer} />`}
   </section>`;
 }
 
-function Outcome({ answer }) {
-  const { moved, evicted, pending, lost, blocked, placed, refused } = answer.after;
-  const quiet = ![moved, evicted, pending, lost, blocked, placed, refused].some((list) => list.length);
-  return html`<div role="status"><p class="verdict">${quiet ? "Nothing would happen." : `After ${span(answer.seconds)}${answer.atRest ? " nothing happens any more." : " it still goes on."}`}</p>
-    <${List} title="move" of=${moved} line=${(each) => html`${cut(nameOf(each.pod), 30)} <span class="dim">${each.from} → ${each.to}</span>`} />
-    <${List} title="placed" of=${placed} line=${(each) => html`${cut(nameOf(each.pod), 30)} <span class="dim">on ${each.node}</span>`} />
-    <${List} title="end without a node" of=${pending} ill line=${(each) => html`${cut(nameOf(each.pod), 30)}<br /><span class="dim">${each.reason}</span>`} />
-    <${List} title="lost: nobody replaces them" of=${lost} ill line=${(each) => html`${cut(nameOf(each.pod), 30)} <span class="dim">${each.cause}</span>`} />
-    <${List} title="blocked by a disruption budget" of=${blocked} ill line=${(each) => html`${cut(nameOf(each.pod), 30)} <span class="dim">${each.budget}</span>`} />
-    <${List} title="refused" of=${refused} ill line=${(each) => html`${each.object} <span class="dim">${each.message}</span>`} />
-    <pre>${answer.command}</pre>
-    <button onClick=${() => navigator.clipboard.writeText(answer.command)}>copy as a command</button></div>`;
+// New nodes and what they are like are two options, and go together.
+function without(changes, at) {
+  const gone = new Set([at]);
+  if (changes[at][0] === "add-nodes") gone.add(at + 1);
+  if (changes[at][0] === "like") gone.add(at - 1);
+  return changes.filter((_, other) => !gone.has(other));
 }
 
-function List({ title, of, line, ill }) {
+function Outcome({ answer }) {
+  const { moved, evicted, pending, lost, blocked, placed, refused, restless, deleted } = answer.after;
+  const quiet = ![moved, evicted, pending, lost, blocked, placed, refused, restless, deleted].some((list) => list.length);
+  const name = (key) => html`<${Cut} text=${nameOf(key)} />`;
+  return html`<div role="status" class=${answer.asking ? "stale" : ""}><p class="verdict">${quiet ? "Nothing would happen to any pod." : answer.atRest ? `After ${span(answer.seconds)} nothing happens any more.` : `After ${span(answer.seconds)} it would still go on.`}</p>
+    <${List} title="move" of=${moved} line=${(each) => html`${name(each.pod)} <span class="dim">${each.from || "no node"} → ${each.to}</span>`} />
+    <${List} title="placed" of=${placed} line=${(each) => html`${name(each.pod)} <span class="dim">on ${each.node}</span>`} />
+    <${List} title="end without a node" of=${pending} ill line=${(each) => html`${name(each.pod)}<br /><span class="dim">${each.reason}</span>`} />
+    <${List} title="lost: nobody replaces them" of=${lost} ill line=${(each) => html`${name(each.pod)} <span class="dim">${each.cause}</span>`} />
+    <${List} title="blocked by a disruption budget" of=${blocked} ill line=${(each) => html`${name(each.pod)} <span class="dim">${each.budget}</span>`} />
+    <${List} title="evicted again and again" noun="workload" of=${restless} ill line=${(each) => html`${each.owner} <span class="dim">${each.cause}</span>`} />
+    <${List} title="deleted" of=${deleted} line=${(each) => html`${name(each.pod)} <span class="dim">${each.node && `from ${each.node}`}</span>`} />
+    <${List} title="refused" noun="object" of=${refused} ill line=${(each) => html`${each.object} <span class="dim">${each.message}</span>`} />
+    <${Use} groups=${answer.utilization} />
+    <pre>${answer.command}</pre>
+    <p class="buttons"><${Copy} text=${answer.command}>copy as a command</${Copy}> <${Copy} text=${() => location.href}>copy the address</${Copy}></p></div>`;
+}
+
+// What is requested of the nodes, before and after.
+function Use({ groups }) {
+  const part = (use, of) => (use && use[of].allocatable ? `${Math.round((100 * use[of].requested) / use[of].allocatable)} %` : "–");
+  const arrow = (before, after) => (before === after ? before : `${before} → ${after}`);
+  const changed = groups.filter(({ before, after }) => JSON.stringify(before) !== JSON.stringify(after));
+  if (!changed.length) return null;
+  return html`<table class="scores use"><caption>Requested of the nodes</caption><thead><tr><th scope="col">nodes</th><th scope="col">number</th><th scope="col">pods</th><th scope="col">CPU</th><th scope="col">memory</th></tr></thead>
+    <tbody>${changed.map(({ group, before, after }) => html`<tr key=${group}><th scope="row">${group}</th><td>${arrow(before?.nodes ?? 0, after?.nodes ?? 0)}</td><td>${arrow(before?.pods ?? 0, after?.pods ?? 0)}</td>
+      <td>${arrow(part(before, "cpu"), part(after, "cpu"))}</td><td>${arrow(part(before, "memory"), part(after, "memory"))}</td></tr>`)}</tbody></table>`;
+}
+
+function List({ title, of, line, ill, noun = "pod" }) {
   if (!of.length) return null;
-  return html`<h3 class=${ill ? "ill" : "well"}><span class="mark">${ill ? "✕" : "→"}</span> ${count(of.length, "pod").replace("pod", title === "refused" ? "object" : "pod")} ${title}</h3>
+  return html`<h3 class=${ill ? "ill" : "well"}><span class="mark" aria-hidden="true">${ill ? "✕" : "→"}</span> ${count(of.length, noun)} ${title}</h3>
     <ul class="outcome">${of.slice(0, SHOWN).map((each, at) => html`<li key=${at}>${line(each)}</li>`)}</ul>${of.length > SHOWN && html`<p class="dim">and ${of.length - SHOWN} more</p>`}`;
 }

@@ -1,41 +1,67 @@
-// Why: what the scheduler says of the pod that is selected, on the node that is selected or on all of them.
-import { go, hashOf } from "./address.js";
+// Why: what the scheduler says of the pod or template that is selected, on the node that is selected or on all of them.
+import { chooseTemplate, closed, follow, go, hashOf, subjectOf } from "./address.js";
+import { Copy } from "./copy.js";
+import { Cut } from "./cut.js";
+import { Decided } from "./decided.js";
 import { Editor } from "./editor.js";
-import { html, useState } from "./html.js";
-import { follow, Squares } from "./map.js";
-import { NodeChanges, PodChanges } from "./whatif.js";
-import { bytes, count, cpu, cut, nameOf, namespaceOf, span } from "./words.js";
+import { html, useMemo, useState } from "./html.js";
+import { Squares } from "./map.js";
+import { NodeChanges, WorkloadChanges } from "./whatif.js";
+import { bytes, count, cpu, nameOf, namespaceOf, span } from "./words.js";
 
 const SHOWN = 4;
+const inOrder = new Intl.Collator("en", { numeric: true }).compare;
+const EDITING = ["edit", "save"];
 
-export function Why({ placement, address, stories, answer, verdicts, tryOut }) {
+export function Why({ placement, address, cluster, answer, verdicts, decided, tryOut }) {
   const pod = placement.pods.get(address.pod);
   const node = placement.nodes.get(address.node);
-  if (address.pod && !pod) return html`<aside class="why" aria-label="Why"><p>Pod ${address.pod} is gone.</p></aside>`;
-  if (!pod && !node) {
+  const subject = pod ? { pod: pod.key } : address.pod ? null : subjectOf(address);
+  const close = html`<button class="close" aria-label="Close" onClick=${() => go(closed)}>×</button>`;
+  if (address.pod && !pod) return html`<aside class="why" aria-label="Why">${close}<p>Pod ${address.pod} is gone.</p></aside>`;
+  if (!subject && !node) {
     return html`<aside class="why" aria-label="Why"><p class="hint">Select a pod to see why it is where it is, or a node to see what is on it.</p>
-      ${stories.length > 0 && html`<p class="hint">New here? <a class="switch" href=${hashOf({ panel: "stories" })} onClick=${(event) => follow(event, { panel: "stories" })}>Play one of ${stories.length} stories</a> on this cluster, and watch.</p>`}</aside>`;
+      ${cluster.stories.length > 0 && html`<p class="hint">New here? <a class="switch" href=${hashOf({ panel: "stories" })} onClick=${(event) => follow(event, { panel: "stories" })}>Play one of ${cluster.stories.length} stories</a> on this cluster, and watch.</p>`}</aside>`;
   }
+  const isEditing = EDITING.includes(address.panel);
   return html`<aside class="why scroll" aria-label="Why" tabindex="0">
-    <button class="close" aria-label="Close" onClick=${() => go({ pod: "", node: "", panel: "" })}>×</button>
-    ${pod && html`<${PodFacts} pod=${pod} />`}
-    ${pod && address.panel === "edit" && html`<${Editor} key=${pod.key} pod=${pod} placement=${placement} tryOut=${tryOut} />`}
-    ${pod && html`<${PodChanges} pod=${pod} address=${address} />`}
-    ${pod && html`<${Answer} answer=${answer} verdicts=${verdicts} node=${node} placement=${placement} pod=${pod} />`}
+    ${close}
+    ${pod && html`<${PodFacts} pod=${pod} isEditing=${isEditing} />`}
+    ${!pod && subject && html`<${TemplateFacts} template=${subject.template} placement=${placement} isEditing=${isEditing} />`}
+    ${subject && isEditing && html`<${Editor} key=${address.pod || address.template} subject=${subject} address=${address} placement=${placement} cluster=${cluster} decided=${decided} tryOut=${tryOut} />`}
+    ${subject && html`<${Answer} answer=${answer} verdicts=${verdicts} node=${node} placement=${placement} decided=${decided} />`}
+    ${subject && html`<${WorkloadChanges} owner=${pod ? pod.owner : nameOf(subject.template)} namespace=${namespaceOf(pod?.key || subject.template)} address=${address} />`}
     ${node && html`<${NodeFacts} node=${node} placement=${placement} address=${address} />`}
   </aside>`;
 }
 
-function PodFacts({ pod }) {
-  const facts = [namespaceOf(pod.key), pod.owner || "no owner", pod.state === "Unscheduled" ? "Pending" : pod.state, `priority ${pod.priority}`, `${span(Date.now() / 1000 - pod.created)} old`];
+const EditLink = ({ isEditing }) => (isEditing
+  ? html`<a class="switch right" href=${hashOf({ panel: "", rules: "", at: "" })} onClick=${(event) => follow(event, { panel: "", rules: "", at: "" })}>close the rules</a>`
+  : html`<a class="switch right" href=${hashOf({ panel: "edit" })} onClick=${(event) => follow(event, { panel: "edit" })}>change its rules</a>`);
+
+function PodFacts({ pod, isEditing }) {
+  const namespace = namespaceOf(pod.key);
+  const facts = [pod.state === "Unscheduled" ? "Pending" : pod.state, `priority ${pod.priority}`, `${span(Date.now() / 1000 - pod.created)} old`];
+  const template = chooseTemplate(`${namespace}/${pod.owner}`);
   return html`<section><h2>${nameOf(pod.key)}</h2>
-    <p class="dim">${facts.join(" · ")}</p>
+    <p class="dim">${namespace} · ${pod.owner ? html`<a class="switch" href=${hashOf(template)} title="Ask about its template" onClick=${(event) => follow(event, template)}>${pod.owner}</a>` : "no owner"} · ${facts.join(" · ")}</p>
     <p>${pod.node ? html`on <a class="switch" href=${hashOf({ node: pod.node })} onClick=${(event) => follow(event, { node: pod.node })}>${pod.node}</a>` : "on no node"}
-      <a class="switch right" href=${hashOf({ panel: "edit" })} onClick=${(event) => follow(event, { panel: "edit" })}>try other rules</a></p>
+      <${EditLink} isEditing=${isEditing} /></p>
   </section>`;
 }
 
-function Answer({ answer, verdicts, node, placement }) {
+function TemplateFacts({ template, placement, isEditing }) {
+  const namespace = namespaceOf(template);
+  const owner = nameOf(template);
+  const pods = useMemo(() => {
+    let number = 0;
+    for (const pod of placement.pods.values()) if (pod.owner === owner && pod.key.startsWith(`${namespace}/`)) number++;
+    return number;
+  }, [template, placement.pods.size]);
+  return html`<section><h2>${owner}</h2><p class="dim">${namespace} · template of ${count(pods, "pod")} <${EditLink} isEditing=${isEditing} /></p></section>`;
+}
+
+function Answer({ answer, verdicts, node, placement, decided }) {
   if (!answer) return html`<section class="waiting" aria-busy="true"><p class="dim">asking the scheduler…</p></section>`;
   if (answer.problem) return html`<section><p class="message">${answer.problem}</p></section>`;
   const fitting = answer.nodes.reduce((sum, fit) => sum + fit.names.length, 0);
@@ -44,7 +70,7 @@ function Answer({ answer, verdicts, node, placement }) {
     ${(answer.admissionErrors || []).map((error) => html`<p class="message">refused by admission: ${error}</p>`)}
     ${answer.evictedFor && html`<p class="message">is evicted ${answer.evictedAfterSeconds ? `after ${span(answer.evictedAfterSeconds)}` : "at once"}: ${answer.evictedFor}</p>`}
     ${answer.rejected.map((each) => html`<p class="message">refused by every node: ${each.reason}</p>`)}
-    ${node ? html`<${OnNode} answer=${answer} verdict=${verdicts?.get(node.name)} name=${node.name} />` : html`<${Everywhere} answer=${answer} />`}
+    ${node ? html`<${OnNode} answer=${answer} verdict=${verdicts?.get(node.name)} name=${node.name} decided=${decided} />` : html`<${Everywhere} answer=${answer} />`}
     ${answer.preemption && html`<p class="message">Preemption would remove ${answer.preemption.victims.map(nameOf).join(", ")} from ${answer.preemption.node}.</p>`}
     <${Change} title="Smallest change" change=${answer.smallestChange} />
     <${Change} title="Or of the cluster" change=${answer.clusterChange} />
@@ -53,16 +79,17 @@ function Answer({ answer, verdicts, node, placement }) {
 }
 
 // Each plugin's verdict on one node, in its order.
-function OnNode({ answer, verdict, name }) {
+function OnNode({ answer, verdict, name, decided }) {
   if (!verdict) return null;
   const reasons = verdict.reasons || [];
-  return html`<h3>on ${cut(name, 34)}</h3>
+  return html`<h3>on <${Cut} text=${name} /> <a class="switch right" href=${hashOf({ node: "" })} onClick=${(event) => follow(event, { node: "" })}>all nodes</a></h3>
     <ol class="plugins">${answer.plugins.map((plugin) => {
     const against = reasons.filter((reason) => reason.plugin === plugin);
     return html`<li key=${plugin} class=${against.length ? "ill" : "well"}><span class="mark" aria-label=${against.length ? "refuses" : "accepts"}>${against.length ? "✕" : "✓"}</span> ${plugin}
       ${against.map((reason) => html`<p>${reason.subject}: ${reason.reason}</p>`)}</li>`;
   })}</ol>
     ${reasons.filter((reason) => !answer.plugins.includes(reason.plugin)).map((reason) => html`<p class="message">${reason.subject}: ${reason.reason}</p>`)}
+    <${Decided} parts=${decided} />
     ${verdict.fit && html`<${Scores} fit=${verdict.fit} />`}`;
 }
 
@@ -73,24 +100,22 @@ function Scores({ fit }) {
 function Everywhere({ answer }) {
   const [all, show] = useState(false);
   const groups = all ? answer.refused : answer.refused.slice(0, SHOWN);
-  return html`${answer.nodes.slice(0, SHOWN).map((fit, at) => html`<p key=${at} class="well"><span class="mark">${at ? "●" : "★"}</span> <${Names} names=${fit.names} /> <span class="dim">score ${fit.score}</span></p>`)}
-    ${groups.map((refused, at) => html`<div key=${at} class="refusal ill"><p><span class="mark">✕</span> <${Names} names=${refused.names} /></p>
+  return html`${answer.nodes.slice(0, SHOWN).map((fit, at) => html`<p key=${at} class="well"><span class="mark" aria-hidden="true">${at ? "●" : "★"}</span> <${Names} names=${fit.names} /> <span class="dim">score ${fit.score}</span></p>`)}
+    ${groups.map((refused, at) => html`<div key=${at} class="refusal ill"><p><span class="mark" aria-hidden="true">✕</span> <${Names} names=${refused.names} /></p>
       ${refused.reasons.map((reason) => html`<p class="because">${reason.subject}: ${reason.reason}</p>`)}</div>`)}
     ${answer.refused.length > SHOWN && html`<button onClick=${() => show(!all)}>${all ? "fewer" : `${answer.refused.length - SHOWN} more reasons`}</button>`}`;
 }
 
 function Names({ names }) {
-  const links = names.slice(0, 3).map((name) => html`<a key=${name} class="switch" href=${hashOf({ node: name })} onClick=${(event) => follow(event, { node: name })}>${cut(name, 26)}</a>`);
+  const links = [...names].sort(inOrder).slice(0, 3).map((name) => html`<a key=${name} class="switch" href=${hashOf({ node: name })} onClick=${(event) => follow(event, { node: name })}><${Cut} text=${name} /></a>`);
   return html`<span class="names">${names.length > 3 && html`<b>${count(names.length, "node")}</b>: `}${links}${names.length > 3 && "…"}</span>`;
 }
 
 function Change({ title, change }) {
-  const [copied, copy] = useState(false);
   if (!change) return null;
-  const commands = change.commands || [];
+  const commands = (change.commands || []).join("\n");
   return html`<div class="change"><h3>${title}</h3><p>${change.edits.join(" and ")} <span class="dim">admits ${count(change.admits.length, "node")}</span></p>
-    ${commands.length > 0 && html`<pre>${commands.join("\n")}</pre>
-      <button onClick=${async () => { await navigator.clipboard.writeText(commands.join("\n")); copy(true); }}>${copied ? "copied" : "copy as kubectl"}</button>`}</div>`;
+    ${commands && html`<pre>${commands}</pre><${Copy} text=${commands}>copy as kubectl</${Copy}>`}</div>`;
 }
 
 function NodeFacts({ node, placement, address }) {

@@ -1,0 +1,121 @@
+"""What happened in the last hour before the page was opened, as far as events and pods tell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from moorage.api import kinds
+from moorage.api.cluster import Event
+from moorage.api.pod import Pod
+from moorage.client import ApiError, Client
+from moorage.page.timeline import HAPPENINGS_MAX, KEPT_SECONDS, SAMPLE_SECONDS, Happening
+
+_EVENT = kinds.row("v1", "Event")
+_PAGES, _PAGE_SIZE = 4, 2500
+_NODES = {
+    "NodeNotSchedulable": "cordoned", "NodeSchedulable": "uncordoned",
+    "NodeReady": "ready", "NodeNotReady": "not ready",
+}  # fmt: skip
+_ENDINGS = {
+    "Preempted": "preempted", "TaintManagerEviction": "evicted", "DeviceTaintManagerEviction": "evicted",
+}  # fmt: skip
+_REASONS = ("Scheduled", "FailedScheduling", *_ENDINGS, *_NODES)
+
+
+class _EventList(msgspec.Struct):
+    metadata: dict[str, Any] = {}
+    items: list[Event] | None = None
+
+
+_ASSIGNED = re.compile(r"Successfully assigned \S+ to (\S+)")
+_MARKED = re.compile(r"Marking for deletion Pod \S+?:? ?(?=taint|device|$)")
+
+
+async def happened_before(client: Client, now: float) -> list[Happening]:
+    """The happenings that events tell of, the oldest first; none when events may not be read."""
+    found: list[Happening] = []
+    for reason in _REASONS:
+        try:
+            found += [each async for event in _events(client, reason) if (each := _happening(event))]
+        except ApiError:
+            return []
+    recent = [each for each in found if each.at > now - KEPT_SECONDS]
+    return sorted(recent, key=lambda each: each.at)[-HAPPENINGS_MAX:]
+
+
+async def _events(client: Client, reason: str) -> AsyncIterator[Event]:
+    continue_ = ""
+    for _ in range(_PAGES):
+        body = await client.page(_EVENT, limit=_PAGE_SIZE, continue_=continue_, fields=f"reason={reason}")
+        page = msgspec.json.decode(body, type=_EventList)
+        for event in page.items or ():
+            yield event
+        continue_ = page.metadata.get("continue", "")
+        if not continue_:
+            return
+
+
+def _happening(event: Event) -> Happening | None:
+    """What an event tells, in the words of the timeline; None when it tells nothing that happened."""
+    subject = event.involved_object
+    moment = event.last_timestamp or event.event_time or event.first_timestamp
+    if moment is None:
+        return None
+    name = f"{subject.namespace}/{subject.name}" if subject.namespace else subject.name
+    said = Happening(0, moment.timestamp(), "node", name, _NODES.get(event.reason, ""), node=subject.name)
+    if event.reason in _NODES:
+        return said
+    said.node = ""
+    if event.reason == "Scheduled":
+        found = _ASSIGNED.match(event.message)
+        said.kind, said.node = "placed", found[1] if found else ""
+        said.text = f"on {said.node}"
+    elif event.reason == "FailedScheduling":
+        said.kind, said.text, said.cause = "waiting", "fits no node", event.message
+    elif event.message.startswith("Cancelling"):
+        return None
+    else:
+        said.kind, said.text, said.cause = _ENDINGS[event.reason], "", _MARKED.sub("", event.message)
+    return said
+
+
+def pending_before(pods: Iterable[Pod], now: float) -> list[tuple[float, int]]:
+    """How many of these pods waited for a node, and when: pairs of seconds since the epoch and a number."""
+    start = now - KEPT_SECONDS
+    steps: dict[float, int] = {}
+    waiting = 0
+    for begun, ended in _waits(pods):
+        if ended is not None and ended < start:
+            continue
+        if begun < start:
+            waiting += 1
+        else:
+            steps[_sample(begun)] = steps.get(_sample(begun), 0) + 1
+        if ended is not None:
+            steps[_sample(ended)] = steps.get(_sample(ended), 0) - 1
+    samples = [(start, waiting)] if waiting else []
+    for at, change in sorted(steps.items()):
+        waiting += change
+        samples.append((at, waiting))
+    return samples
+
+
+def _sample(at: float) -> float:
+    return at - at % SAMPLE_SECONDS
+
+
+def _waits(pods: Iterable[Pod]) -> Iterator[tuple[float, float | None]]:
+    """From when to when each pod waited; None when it still does."""
+    for pod in pods:
+        if pod.metadata.creation_timestamp is None:
+            continue
+        placed = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
+        begun = pod.metadata.creation_timestamp.timestamp()
+        if not pod.spec.node_name:
+            yield begun, None
+        elif placed is not None and placed.last_transition_time is not None:
+            yield begun, placed.last_transition_time.timestamp()

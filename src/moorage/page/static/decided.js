@@ -1,0 +1,26 @@
+// Which part of each expression decided about the node that is selected, with a way to it in the editor.
+import { follow, hashOf } from "./address.js";
+import { html, useEffect, useState } from "./html.js";
+import { ask } from "./session.js";
+
+export function useDecided(subject, node, rules, moment) {
+  const [found, set] = useState(null);
+  const query = JSON.stringify({ ...subject, node, rules });
+  useEffect(() => {
+    if (!subject || !node) { set(null); return undefined; }
+    let wanted = true;
+    ask("decided", { ...subject, node, rules }).then((answer) => answer.json(), () => []).then((parts) => wanted && set(parts.problem ? [] : parts));
+    return () => { wanted = false; };
+  }, [query, moment]);
+  return found;
+}
+
+export function Decided({ parts }) {
+  if (!parts?.length) return null;
+  return html`<h3>Expressions</h3><ul class="decided">${parts.map((each, at) => {
+    const [from, to] = each.part;
+    return html`<li key=${at} class=${each.matches ? "well" : "ill"}><span class="mark" aria-label=${each.matches ? "matches" : "does not match"}>${each.matches ? "✓" : "✕"}</span>
+      <a href=${hashOf({ panel: "edit", at: each.path })} title="Show it in the editor" onClick=${(event) => follow(event, { panel: "edit", at: each.path })}><code>${each.source.slice(0, from)}<mark>${each.source.slice(from, to)}</mark>${each.source.slice(to)}</code></a>
+      <p>${each.taint && `taint ${each.taint}: `}${each.why}</p></li>`;
+  })}</ul>`;
+}

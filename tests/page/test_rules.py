@@ -1,0 +1,70 @@
+"""Rules as somebody writes them: read, located, checked, and which part of them decided."""
+
+from __future__ import annotations
+
+import pytest
+
+from moorage.api.decode import convert
+from moorage.api.manifests import ManifestError
+from moorage.api.node import Node
+from moorage.features import ALL_ON, NONE_ON
+from moorage.page.decided import SHOWN_MAX, decided
+from moorage.page.rules import WrittenRules, checked, text_of
+
+CEL = "tolerations:\n- key: a\n- expression: \"taint.key == 'b' && taint.value == 'c'\"\n"
+
+
+def node(*taints: str) -> Node:
+    listed = [dict(zip(("key", "value", "effect"), text.split(" "), strict=True)) for text in taints]
+    return convert({"metadata": {"name": "n", "labels": {"zone": "a"}}, "spec": {"taints": listed}}, Node)
+
+
+def test_what_admission_refuses_has_its_line() -> None:
+    text = (
+        "tolerations:\n- key: a\n  operator: Gt\n  value: '0950'\n- kee: b\n  operator: Exists\nnodeSelector: {a: b}\n"
+    )
+    errors = WrittenRules(text).errors(ALL_ON)
+    assert [error["line"] for error in errors] == [4, 5]
+    assert "canonical" in errors[0]["message"]
+    assert errors[1]["message"] == "spec.tolerations[1].kee: unknown field"
+    refused = WrittenRules("tolerations: [{key: a, operator: Gt, value: '1'}]").errors(NONE_ON)
+    assert "supported values" in refused[0]["message"]
+
+
+@pytest.mark.parametrize("text", ["tolerations: [", "containers: []", "a: b", "tolerations: []\n---\na: b", "- a"])
+def test_what_is_no_rules_is_said(text: str) -> None:
+    with pytest.raises(ManifestError):
+        WrittenRules(text)
+
+
+def test_an_expression_is_found_in_its_text() -> None:
+    (found,) = WrittenRules(CEL).expressions()
+    assert (found.path, found.env, found.line) == ("tolerations[1].expression", "taint", 3)
+    assert CEL[found.start :].startswith(found.source)
+    (escaped,) = WrittenRules("tolerations: [{expression: 'taint.key == ''b'''}]").expressions()
+    assert escaped.source == "taint.key == 'b'"
+    assert escaped.start == -1
+
+
+def test_the_part_that_decided_is_found_in_the_expression() -> None:
+    told = decided(WrittenRules(CEL), node("b x NoSchedule", "other x NoExecute", "soft x PreferNoSchedule"))
+    assert [(each["taint"], each["source"][slice(*each["part"])], each["matches"]) for each in told] == [
+        ("b=x:NoSchedule", "taint.value == 'c'", False),
+        ("other=x:NoExecute", "taint.key == 'b'", False),
+    ]
+
+
+def test_what_decided_is_bounded() -> None:
+    many = "tolerations:\n" + "- expression: taint.key == 'b'\n" * 50
+    assert len(decided(WrittenRules(many), node("b x NoSchedule"))) == SHOWN_MAX
+
+
+def test_an_expression_is_checked_as_cel_check_does() -> None:
+    assert checked("node", "'zone' in node.labels")["type"] == "bool"
+    assert checked("node", "node.labels").get("problem")
+    assert "too long" in checked("taint", "a" * 20_000)["problem"]
+
+
+def test_rules_are_written_as_they_are_read() -> None:
+    rules = {"tolerations": [{"key": "a", "operator": "Exists", "tolerationSeconds": 30}], "nodeSelector": {"a": "1"}}
+    assert WrittenRules(text_of(rules)).rules == rules
