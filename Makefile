@@ -52,14 +52,14 @@ format: .venv/.dev
 	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
 bench: .venv/.dev
-	@for file in $(filter-out $(addprefix bench/,serving.py cel_engines.py upstream.py mutations.py differential.py placed.py fuzz.py),$(wildcard bench/*.py)); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+	@for file in $(filter-out $(addprefix bench/,serving.py cel_engines.py upstream.py mutations.py differential.py placed.py fuzz.py rooms.py scale.py kwok.py thresholds.py),$(wildcard bench/*.py)); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 lock: .venv/.dev
 	@echo "== resolving dependencies"
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header pyproject.toml -o requirements.lock
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --group dev -c requirements.lock pyproject.toml -o requirements-dev.lock
 
-# RELEASE_URL is where the files of the release will be found; SOURCE_DATE_EPOCH the time in them, by default the last commit's.
+# RELEASE_URL is where the files of the release will be found; IMAGE the image in its manifests, best by digest; SOURCE_DATE_EPOCH the time in them, by default the last commit's.
 dist: .venv/.dev
 	@$(BIN)/python scripts/dist.py dist
 

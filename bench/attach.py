@@ -1,6 +1,7 @@
-"""How fast pods are placed beside Kubernetes' own API server: plain ones, ones under rules, and ones that need a cover.
+"""How fast pods are placed beside a stock API server: plain ones, ones under rules, and ones that need a cover.
 
-The same load by kube-scheduler, when it is at hand (on the PATH, or named in KUBE_SCHEDULER).
+That is kube-apiserver when it is at hand (on the PATH, or in KUBE_APISERVER), otherwise Moorage's with all gates off.
+The same load by kube-scheduler, when that is at hand (KUBE_SCHEDULER).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ import aiohttp
 import yaml
 
 from race import CONNECTIONS, SLA, Load, pod
-from serving import Serving, processor_seconds
+from serving import Serving, memory, processor_seconds, serving
 from upstream import kubernetes
 
 Data = dict[str, Any]
@@ -79,8 +80,14 @@ async def place(server: Serving, scheduler: subprocess.Popen[bytes], case: str, 
         used = processor_seconds(scheduler.pid) - before
     figures = (
         f"{given.pods / timing.bound:8,.0f} bound/s{1e6 * used / given.pods:10,.0f} µs of the scheduler's CPU a pod"
+        f"{memory(scheduler.pid):8,.0f} MB"
     )
     print(f"{name:20}{case:20}{figures}", flush=True)
+
+
+def stock() -> AbstractContextManager[Serving]:
+    at_hand = os.environ.get("KUBE_APISERVER") or shutil.which("kube-apiserver")
+    return kubernetes("") if at_hand else serving("apiserver", gates="AllAlpha=false")
 
 
 def main() -> None:
@@ -93,10 +100,11 @@ def main() -> None:
     runs = [("moorage", case, moorage) for case in RULES]
     if theirs:
         options = ["--kubeconfig=KUBECONFIG", "--leader-elect=false", "--bind-address=127.0.0.1", "--secure-port=0"]
+        options += ["--kube-api-qps=5000", "--kube-api-burst=5000"]  # it limits itself to 50 requests a second
         runs.append(("default-scheduler", "plain", [theirs, *options]))
     print(f"{given.nodes:,} nodes, {given.pods:,} pods, {time.strftime('%Y-%m-%d')}")
     for name, case, command in runs:
-        with kubernetes("") as server, running(server, command) as scheduler:
+        with stock() as server, running(server, command) as scheduler:
             asyncio.run(place(server, scheduler, case, name, given))
 
 

@@ -3,26 +3,38 @@
 Beside the rate it prints the processor time a pod: of the server until all pods are bound, and from then until hollow
 kubelets have them all running, with their events; and of this program, which runs on the same machine.
 
-The same load was run on the same sort of machine against Kubernetes v1.36 (kube-apiserver, etcd, kube-scheduler):
-pods bound a second, of two runs the faster.
+Kubernetes' own programs are raced in turn when they are at hand (on the PATH, or named in KUBE_APISERVER and
+KUBE_SCHEDULER; etcd comes with the development dependencies). --rooms says which rooms of the code the processor time
+went to, from samples: sampling itself takes some.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
+import shutil
+import signal
 import ssl
+import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 import aiohttp
 import msgspec
 
-from serving import Serving, serving
+from serving import Serving, apart, kubernetes, serving
 
-KUBERNETES = {"basic": 275, "gt": 166, "affinity": 183}
+UPSTREAM = ("basic", "gt", "affinity")
+"""What Kubernetes can do too."""
 NODES, PODS, CONNECTIONS = 1000, 5000, 32
+_ROOMS_SHOWN = 16
 SLA, CNI, KERNEL, ZONE = "example.com/sla", "example.com/cni", "example.com/kernel", "topology.kubernetes.io/zone"
 
 Data = dict[str, Any]
@@ -77,8 +89,9 @@ def pod(number: int, case: str) -> Data:
     return {"metadata": {"name": f"race-{number}"}, "spec": {"containers": [container], **SPECS[case]}}
 
 
-class _Metadata(msgspec.Struct):
+class _Metadata(msgspec.Struct, rename="camel"):
     name: str
+    resource_version: str
 
 
 class _Spec(msgspec.Struct, rename="camel"):
@@ -103,15 +116,17 @@ _read_line = msgspec.json.Decoder(_Line).decode
 
 
 class Timing(NamedTuple):
-    """Seconds until all pods were created and until all were bound, and processor seconds: of the server until all
-    were bound, from then until all were running, and of the load generator until all were bound.
+    """Seconds until all pods were created and until all were bound, and processor seconds: of the server's processes
+    until all were bound, of all of them from then until all were running, of the load generator until all were bound.
     """
 
     created: float
     bound: float
-    binding: float
+    binding: Mapping[str, float]
     running: float
     load: float
+    rooms: Sequence[Mapping[str, float]]
+    """The shares of rooms in the two phases, when they were sampled."""
 
 
 class Load:
@@ -143,7 +158,13 @@ class Load:
         await self.send("PUT", ((f"/api/v1/nodes/{each['metadata']['name']}", each) for each in wanted))
 
     async def run_all(
-        self, make: Callable[[int], Data], count: int, server: Serving, *, kubelets: bool = True
+        self,
+        make: Callable[[int], Data],
+        count: int,
+        server: Serving,
+        *,
+        kubelets: bool = True,
+        rooms: Callable[[], Mapping[str, float]] = dict,
     ) -> Timing:
         """Create pods, and wait until all of them have a node, and with kubelets until all of them run."""
         path = "/api/v1/namespaces/default/pods"
@@ -152,78 +173,135 @@ class Load:
         ready, all_bound, bound, running = asyncio.Event(), asyncio.Event(), set[str](), set[str]()
 
         async def watch() -> None:
-            async with self._session.get(f"{path}?watch=1&resourceVersion={version}") as stream:
-                ready.set()
-                rest = b""
-                async for chunk in stream.content.iter_any():
-                    *lines, rest = (rest + chunk).split(b"\n")
-                    for line in lines:
+            # A server ends the watch of whoever does not keep up: it goes on where it was.
+            since = version
+            while len(running if kubelets else bound) < count:
+                async with self._session.get(f"{path}?watch=1&resourceVersion={since}") as stream:
+                    ready.set()
+                    async for line in stream.content:
                         pod = _read_line(line).object
+                        since = pod.metadata.resource_version
                         if pod.spec.node_name:
                             bound.add(pod.metadata.name)
                         if pod.status.phase == "Running":
                             running.add(pod.metadata.name)
-                    if len(bound) >= count:
-                        all_bound.set()
-                    if len(running if kubelets else bound) >= count:
-                        return
+                        if len(bound) >= count:
+                            all_bound.set()
+                        if len(running if kubelets else bound) >= count:
+                            return
 
         watching = asyncio.create_task(watch())
+        watching.add_done_callback(lambda _: all_bound.set())
         await ready.wait()
-        start, used, own = time.perf_counter(), server.processor_seconds(), time.process_time()
+        rooms()
+        start, used, own = time.perf_counter(), server.by_process(), time.process_time()
         await self.send("POST", ((path, make(number)) for number in range(count)))
         created = time.perf_counter() - start
         await asyncio.wait_for(all_bound.wait(), 300)
-        seconds, bound_at, own = time.perf_counter() - start, server.processor_seconds(), time.process_time() - own
+        seconds, bound_at, own = time.perf_counter() - start, server.by_process(), time.process_time() - own
+        shares = rooms()
         await asyncio.wait_for(watching, 600)
-        return Timing(created, seconds, bound_at - used, server.processor_seconds() - bound_at, own)
+        binding = {name: bound_at[name] - used[name] for name in used}
+        later = server.processor_seconds() - sum(bound_at.values()) if kubelets else 0.0
+        return Timing(created, seconds, binding, later, own, (shares, rooms()))
 
 
-async def race(server: Serving, case: str, nodes: int, pods: int) -> float:
-    """Pods bound a second."""
+@asynccontextmanager
+async def loading(server: Serving) -> AsyncIterator[Load]:
+    """Connections to a server."""
     head = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
     pool = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=server.authority), limit=CONNECTIONS + 4)
     never: Any = aiohttp.ClientTimeout(total=None)
     async with aiohttp.ClientSession(server.url, headers=head, connector=pool, timeout=never) as session:
-        load = Load(session)
+        yield Load(session)
+
+
+async def race(server: Serving, case: str, nodes: int, pods: int, **options: Any) -> Timing:
+    """Make nodes, then pods, and wait until they are bound and, unless there are no kubelets, running."""
+    async with loading(server) as load:
         await load.ready_nodes(case, nodes)
         await asyncio.sleep(2)
-        timing = await load.run_all(lambda number: pod(number, case), pods, server)
+        return await load.run_all(lambda number: pod(number, case), pods, server, **options)
+
+
+def report(name: str, timing: Timing, pods: int, server: Serving) -> float:
+    """Pods bound a second, after everything that was measured is printed."""
     rate = pods / timing.bound
-    ratio = f"{rate / KUBERNETES[case]:.1f} × Kubernetes" if case in KUBERNETES else ""
-    processor = "  ".join(
-        f"{what} {seconds / pods * 1e6:.0f} µs"
-        for what, seconds in (
-            ("create → bound", timing.binding),
-            ("bound → Running", timing.running),
-            ("(load generator", timing.load),
-        )
-    )
-    print(
-        f"{case:10}{pods / timing.created:10,.0f} created/s{rate:10,.0f} bound/s{server.memory():8.0f} MB  {ratio}\n"
-        f"{'':10}processor time a pod: {processor} until bound)",
-        flush=True,
-    )
+    print(f"{name:22}{pods / timing.created:8,.0f} created/s{rate:8,.0f} bound/s{server.memory():8.0f} MB")
+    micro = 1e6 / pods
+    parts = [f"create → bound {sum(timing.binding.values()) * micro:.0f} µs"]
+    if len(timing.binding) > 1:
+        parts[0] += f" ({', '.join(f'{each} {used * micro:.0f}' for each, used in timing.binding.items())})"
+    if timing.running:
+        parts.append(f"bound → Running {timing.running * micro:.0f} µs")
+    print(f"{'':22}processor time a pod: {'  '.join(parts)}  (load generator {timing.load * micro:.0f} µs until bound)")
+    for phase, shares, used in zip(
+        ("create → bound", "bound → Running"), timing.rooms, (sum(timing.binding.values()), timing.running), strict=True
+    ):
+        if shares:
+            print(f"{'':22}{phase} by room, µs a pod:")
+            for room, share in sorted(shares.items(), key=lambda each: -each[1])[:_ROOMS_SHOWN]:
+                print(f"{'':24}{share * used * micro:5.0f}  {room}")
+    sys.stdout.flush()
     return rate
 
 
+@contextmanager
+def sampled(server: Serving, file: Path) -> Iterator[Callable[[], Mapping[str, float]]]:
+    """Ask a server that runs in bench/rooms.py for the shares of rooms since the last time."""
+
+    def shares() -> Mapping[str, float]:
+        file.unlink(missing_ok=True)
+        os.kill(server.process, signal.SIGUSR1)
+        while not file.exists() or not file.stat().st_size:
+            time.sleep(0.01)
+        counts: dict[str, int] = msgspec.json.decode(file.read_bytes())
+        return {room: count / sum(counts.values()) for room, count in counts.items()}
+
+    yield shares
+
+
+def run_ours(case: str, given: argparse.Namespace) -> float:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        file = Path(folder, "rooms.json")
+        program = (str(Path(__file__).with_name("rooms.py")), str(file)) if given.rooms else ("-m", "moorage")
+        whole = apart() if given.apart else serving("up", "--nodes", "0", program=program)
+        server = stack.enter_context(whole)
+        options = {"rooms": stack.enter_context(sampled(server, file))} if given.rooms else {}
+        return report(case, asyncio.run(race(server, case, given.nodes, given.pods, **options)), given.pods, server)
+
+
+def run_theirs(case: str, programs: Sequence[str], given: argparse.Namespace) -> float:
+    with kubernetes(*programs) as server:
+        timing = asyncio.run(race(server, case, given.nodes, given.pods, kubelets=False))
+        return report(f"{case} on Kubernetes", timing, given.pods, server)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", default=list(SPECS), help="which cases to run (all)")
     parser.add_argument("--nodes", type=int, default=NODES)
     parser.add_argument("--pods", type=int, default=PODS)
+    parser.add_argument("--runs", type=int, default=1, help="how often each case is run; the ratios are of medians")
+    parser.add_argument("--rooms", action="store_true", help="say which rooms of the code the time went to")
+    parser.add_argument("--apart", action="store_true", help="run API server, scheduler and controllers as processes")
     given = parser.parse_args()
+    named = (("KUBE_APISERVER", "kube-apiserver"), ("KUBE_SCHEDULER", "kube-scheduler"))
+    programs = [found for variable, name in named if (found := os.environ.get(variable) or shutil.which(name))]
     print(f"{given.nodes:,} nodes, {given.pods:,} pods, {CONNECTIONS} connections")
-    rates = {}
-    for case in given.cases:
-        with serving("up", "--nodes", "0") as server:
-            rates[case] = asyncio.run(race(server, case, given.nodes, given.pods))
-    for case in ("semver", "cel", "wildcard"):
-        if {case, "basic"} <= rates.keys():
-            print(f"{case} / basic: {rates[case] / rates['basic']:.2f} (target: at least 0.80)")
-    for case in KUBERNETES.keys() & rates.keys():
-        met = "met" if rates[case] >= 5 * KUBERNETES[case] else "missed"
-        print(f"{case}: target 5 × {KUBERNETES[case]} = {5 * KUBERNETES[case]:,} bound/s: {met}")
+    ours: dict[str, list[float]] = defaultdict(list)
+    theirs: dict[str, list[float]] = defaultdict(list)
+    for _ in range(given.runs):
+        for case in given.cases:
+            ours[case].append(run_ours(case, given))
+            if case in UPSTREAM and len(programs) == len(named):
+                theirs[case].append(run_theirs(case, programs, given))
+    for case, rates in ours.items():
+        middle = median(rates)
+        ratios = [f"{middle / median(theirs[case]):.1f} × Kubernetes"] if case in theirs else []
+        if case != "basic" and "basic" in ours:
+            ratios.append(f"{middle / median(ours['basic']):.2f} of basic")
+        print(f"{case:22}{middle:8,.0f} bound/s in the median of {len(rates)}  {'  '.join(ratios)}")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 import socket
 import ssl
@@ -11,9 +12,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.request import urlopen
@@ -31,15 +32,26 @@ class Serving:
     authority: str
     """The file with the certificate to trust."""
     process: int
+    beside: Mapping[str, int] = field(default_factory=dict)
+    """Other processes that do a part of its work, by name."""
 
     def memory(self) -> float:
         """Megabytes that the server has in memory."""
-        found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{self.process}/status").read_text())
-        return int(found[1]) / 1024 if found else 0
+        return memory(self.process)
+
+    def by_process(self) -> dict[str, float]:
+        """Processor time that each process of the server has used."""
+        return {name: processor_seconds(process) for name, process in {"server": self.process, **self.beside}.items()}
 
     def processor_seconds(self) -> float:
         """Processor time that the server has used."""
-        return processor_seconds(self.process)
+        return sum(self.by_process().values())
+
+
+def memory(process: int) -> float:
+    """Megabytes that a process has in memory."""
+    found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{process}/status").read_text())
+    return int(found[1]) / 1024 if found else 0
 
 
 def processor_seconds(process: int) -> float:
@@ -49,12 +61,16 @@ def processor_seconds(process: int) -> float:
 
 
 @contextmanager
-def serving(*command: str, gates: str = "AllAlpha=true") -> Iterator[Serving]:
-    """Run `moorage COMMAND` on a new data directory until it is no longer needed."""
+def serving(
+    *command: str, gates: str = "AllAlpha=true", memory: int = 0, program: Sequence[str] = ("-m", "moorage")
+) -> Iterator[Serving]:
+    """Run `moorage COMMAND` on a new data directory until it is no longer needed; `memory` limits its bytes."""
     with tempfile.TemporaryDirectory() as folder:
-        line = [sys.executable, "-m", "moorage", *command, "--data-dir", folder, "--port", "0"]
+        line = [sys.executable, *program, *command, "--data-dir", folder, "--port", "0"]
         line += ["--feature-gates", gates]
         with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as server:
+            if memory:
+                resource.prlimit(server.pid, resource.RLIMIT_DATA, (memory, memory))
             assert server.stdout is not None
             url = ""
             for text in server.stdout:
@@ -67,6 +83,19 @@ def serving(*command: str, gates: str = "AllAlpha=true") -> Iterator[Serving]:
                 yield Serving(url, known["users"][0]["user"]["token"], f"{folder}/ca.crt", server.pid)
             finally:
                 server.send_signal(signal.SIGTERM)
+
+
+@contextmanager
+def apart() -> Iterator[Serving]:
+    """The API server, the scheduler and the controllers with hollow nodes, each in a process of its own."""
+    with serving("apiserver") as server, tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        options = [f"--kubeconfig={kubeconfig_of(server, Path(folder))}", "--no-leader-elect"]
+        options.append("--feature-gates=AllAlpha=true")
+        lines = {"scheduler": ["scheduler", *options], "controllers": ["controllers", *options, "--hollow-nodes"]}
+        start = (sys.executable, "-m", "moorage")
+        yield replace(
+            server, beside={name: stack.enter_context(running([*start, *line])) for name, line in lines.items()}
+        )
 
 
 @dataclass(frozen=True)
@@ -120,6 +149,32 @@ def kube_apiserver(program: str, store: Etcd) -> Iterator[Serving]:
         with running(line) as process:
             answers(f"https://127.0.0.1:{port}/readyz", ssl.create_default_context(cafile=authority))
             yield Serving(f"https://127.0.0.1:{port}", "bench", authority, process)
+
+
+@contextmanager
+def kubernetes(apiserver: str, scheduler: str) -> Iterator[Serving]:
+    """Kubernetes' own API server and scheduler on a durable etcd."""
+    with etcd() as store, kube_apiserver(apiserver, store) as server, tempfile.TemporaryDirectory() as folder:
+        file = kubeconfig_of(server, Path(folder))
+        line = [scheduler, f"--kubeconfig={file}", "--leader-elect=false", "--bind-address=127.0.0.1"]
+        line += ["--secure-port=0", "--feature-gates=TaintTolerationComparisonOperators=true", "--v=0"]
+        # By default it asks the API server no more than 50 times a second.
+        line += ["--kube-api-qps=5000", "--kube-api-burst=5000"]
+        with running(line) as process:
+            yield replace(server, beside={"etcd": store.process, "kube-scheduler": process})
+
+
+def kubeconfig_of(server: Serving, folder: Path) -> Path:
+    """A file by which programs find a server."""
+    file = folder / "kubeconfig"
+    file.write_text(yaml.safe_dump({
+        "apiVersion": "v1", "kind": "Config", "current-context": "bench",
+        "clusters": [{"name": "bench", "cluster": {
+            "server": server.url, "certificate-authority": server.authority}}],
+        "users": [{"name": "bench", "user": {"token": server.token}}],
+        "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "bench"}}],
+    }))  # fmt: skip
+    return file
 
 
 @contextmanager

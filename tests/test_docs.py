@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 import shlex
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import NamedTuple
@@ -98,10 +100,10 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
 
 
 def test_every_command_is_documented() -> None:
-    from moorage.cli import main
+    from moorage.cli import MODULES
 
     text = "\n".join(page.read_text() for page in PAGES)
-    for name in main.commands:
+    for name in MODULES:
         assert f"moorage {name}" in text
 
 
@@ -150,3 +152,9 @@ async def _placed(client: Client, name: str, where: str) -> bool:
 async def _waits(client: Client, name: str, why: str) -> bool:
     conditions = (await read(client, "Pod", name))["status"].get("conditions", ())
     return any(why in each.get("message", "") for each in conditions)
+
+
+def test_the_plots_are_drawn_from_the_figures() -> None:
+    line = [sys.executable, str(ROOT / "scripts" / "perf_plots.py"), "--check"]
+    checked = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert (checked.returncode, checked.stderr) == (0, "")
