@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterator
-from importlib.metadata import version
 from typing import cast
 
 from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, disable_created_metrics
@@ -21,6 +20,8 @@ _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 def git_version() -> str:
     """The Kubernetes version with Moorage's own as its suffix."""
+    from importlib.metadata import version  # slow to import, and most commands do not need it
+
     return f"v{MAJOR}.{MINOR}.0{_OURS}{version('moorage')}"
 
 

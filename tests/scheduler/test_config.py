@@ -208,7 +208,8 @@ class EvenNames(Plugin):
 
 def test_a_plugin_of_another_package_is_found_and_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint("EvenNames", f"{__name__}:EvenNames", config.ENTRY_POINTS)
-    monkeypatch.setattr(config, "entry_points", lambda group: [point] if group == config.ENTRY_POINTS else [])
+    points = {config.ENTRY_POINTS: [point]}
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points.get(group, []))
     assert registered()["EvenNames"] is EvenNames
     given = {"plugins": {"filter": {"enabled": [{"name": "EvenNames"}]}}}
     told = [{"name": "EvenNames", "args": {"even": True}}]
@@ -267,7 +268,7 @@ async def test_a_plugin_that_stumbles_over_one_pod_does_not_stop_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     point = EntryPoint("Clumsy", f"{__name__}:Clumsy", config.ENTRY_POINTS)
-    monkeypatch.setattr(config, "entry_points", lambda group: [point])
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [point])
     enabled = {"multiPoint": {"enabled": [{"name": "Clumsy"}]}}
     configuration = Configuration.of(written({"plugins": enabled}))
     async with stage(tmp_path, configuration=configuration) as here:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -101,9 +100,16 @@ class _File(Wire):
     extenders: tuple[dict[str, Any], ...] = ()
 
 
+def built_in() -> dict[str, type[Plugin]]:
+    """Our plugins by name."""
+    return {plugin.name: plugin for plugin, _ in DEFAULTS}
+
+
 def registered() -> dict[str, type[Plugin]]:
-    """All plugins by name: ours, and those that other packages register."""
-    plugins = {plugin.name: plugin for plugin, _ in DEFAULTS}
+    """All plugins by name: ours, and those that other packages register, which only a configuration can name."""
+    from importlib.metadata import entry_points  # slow to import, and seldom needed
+
+    plugins = built_in()
     for entry_point in entry_points(group=ENTRY_POINTS):
         plugin = entry_point.load()
         plugins[plugin.name] = plugin
@@ -119,7 +125,7 @@ class Configuration:
     last_backoff: float = LAST_BACKOFF
     leader_elect: bool = True
     lease: LeaseTerms = field(default_factory=lambda: LeaseTerms(SCHEDULER_LEASE))
-    registry: Mapping[str, type[Plugin]] = field(default_factory=registered)
+    registry: Mapping[str, type[Plugin]] = field(default_factory=built_in)
 
     @staticmethod
     def read(file: Path) -> Configuration:
@@ -160,6 +166,7 @@ class Configuration:
             LAST_BACKOFF if written.pod_max_backoff_seconds is None else written.pod_max_backoff_seconds,
             written.leader_election.leader_elect,
             written.leader_election.terms(),
+            registered(),
         )
         if configuration.first_backoff <= 0 or configuration.last_backoff < configuration.first_backoff:
             raise ConfigurationError("podInitialBackoffSeconds must be above 0, podMaxBackoffSeconds not below it")
