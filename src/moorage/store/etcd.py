@@ -106,15 +106,15 @@ class EtcdStore:
 
     async def read_each(self, places: Sequence[str]) -> Sequence[Sequence[Item]]:
         """The items now below each of some prefixes or under some keys, as of one revision."""
-        bounds = (_range(place) if place.endswith("/") else (place.encode(), b"") for place in places)
-        ranges = [RangeRequest(key=key, range_end=end) for key, end in bounds]
-        request = TxnRequest(success=[RequestOp(request_range=each) for each in ranges])
 
         async def read() -> Sequence[Sequence[Item]]:
+            bounds = (_range(place) if place.endswith("/") else (place.encode(), b"") for place in places)
+            ranges = [RangeRequest(key=key, range_end=end) for key, end in bounds]
+            request = TxnRequest(success=[RequestOp(request_range=each) for each in ranges])
             response = await self._members.read(TXN, request)
             return [list(map(_item, found.response_range.kvs)) for found in response.responses]
 
-        return await self._each.read(encode(request), read)
+        return await self._each.read(tuple(places), read)
 
     async def create(self, key: str, value: bytes, *, along: Sequence[Item] = ()) -> Item:
         """Create an object; returns once it is durable."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -55,6 +56,20 @@ async def test_pods_of_one_template_are_charged_one_by_one(ask: Asked) -> None:
     answers = [(await ask("POST", PODS, pod())).status for _ in range(8)]
     assert answers == [201] * 5 + [403] * 3
     assert await usage(ask) == {"pods": "5"}
+
+
+async def test_a_pod_of_a_known_template_asks_the_store_once(ask: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(2):
+        assert (await ask("POST", PODS, pod())).status == 201
+    asked, read_each = [], SqliteStore.read_each
+
+    async def counted(store: SqliteStore, places: Sequence[str]) -> Sequence[Sequence[Item]]:
+        asked.append(places)
+        return await read_each(store, places)
+
+    monkeypatch.setattr(SqliteStore, "read_each", counted)
+    assert (await ask("POST", PODS, pod())).status == 201
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize("named", [True, False])

@@ -31,6 +31,7 @@ from moorage.store.protocol import Item, Store
 
 T = TypeVar("T")
 _NAMESPACE = kinds.row("v1", "Namespace")
+_QUOTA = kinds.row("v1", "ResourceQuota")
 _COMPARED = frozenset(("Node", "ResourceSlice", "DeviceTaintRule"))
 """The kinds whose taints and labels others compare."""
 _MAX_PLACES = 1000
@@ -69,14 +70,28 @@ class Admission:
 
     async def around(self, strategy: Strategy, namespace: str, *, updated: str | None = None) -> Surroundings:
         """The objects on which a new object of a kind depends, or an update of one or of its sub-resource."""
+        places = self._places_around(strategy, namespace, updated)
+        if not places:
+            return Surroundings((), self.plugins)
+        return self._surroundings(places, await self.store.read_each([place for _, place in places]))
+
+    async def around_new(self, strategy: Strategy, namespace: str) -> tuple[Surroundings, Sequence[Item]]:
+        """The objects on which a new object depends, and the quotas of its namespace, by one read."""
+        if not namespace:
+            return await self.around(strategy, namespace), ()
+        places = self._places_around(strategy, namespace, None)
+        *found, quotas = await self.store.read_each([*[place for _, place in places], prefix(_QUOTA, namespace)])
+        return self._surroundings(places, found), quotas
+
+    def _places_around(self, strategy: Strategy, namespace: str, updated: str | None) -> tuple[tuple[str, str], ...]:
         who = strategy.kind.group, strategy.kind.kind, namespace, updated
         places = self._places.get(who)
         if places is None:
             places = tuple(self._needed(strategy, namespace, updated))
             self._places.put(who, places)
-        if not places:
-            return Surroundings((), self.plugins)
-        found = await self.store.read_each([place for _, place in places])
+        return places
+
+    def _surroundings(self, places: Sequence[tuple[str, str]], found: Sequence[Sequence[Item]]) -> Surroundings:
         pairs = tuple([(resource, items) for (resource, _), items in zip(places, found, strict=True)])
         return Surroundings(pairs, self.plugins)
 

@@ -55,7 +55,7 @@ async def create_object(
 
 async def _create_pod(backend: Backend, route: Route, request: Request, pod: NewPod) -> Response:
     """Store a new pod: from a stencil, when pods of its template have come before."""
-    around = await backend.admission.around(_POD_STRATEGY, route.namespace)
+    around, quotas = await backend.admission.around_new(_POD_STRATEGY, route.namespace)
     stencil = backend.stencils.get(pod.outline, around)
     if stencil is None:
         new, warnings = await _store_new(backend, route, request, *await read_object(route, request))
@@ -63,7 +63,7 @@ async def _create_pod(backend: Backend, route: Route, request: Request, pod: New
         return answers.stored(route, request, new, warnings, 201)
     for _ in range(_NAMES if pod.generate_name else 1):
         value = stencil.fill(pod, new_uid(), timestamp(backend.now()))
-        item = await _put(backend, route, request, pod.name, value)
+        item = await _put(backend, route, request, pod.name, value, quotas)
         if item is not None:
             return answers.stored(route, request, item, stencil.warnings, 201)
         taken = pod.name
@@ -74,7 +74,7 @@ async def _create_pod(backend: Backend, route: Route, request: Request, pod: New
 async def _create_text(backend: Backend, route: Route, request: Request, text: NewText) -> Response:
     """Store a new object: by a recipe, when others that differ only in their values have come before."""
     manager = manager_name(request.parameter("fieldManager"), request.headers.get("user-agent"))
-    around = await backend.admission.around(text.strategy, route.namespace)
+    around, quotas = await backend.admission.around_new(text.strategy, route.namespace)
     context = (around, route.namespace, manager, request.parameter("fieldValidation"))
     values = text.values(new_uid(), timestamp(backend.now()))
     recipes = backend.recipes.get(text.sort(context, values))
@@ -86,7 +86,7 @@ async def _create_text(backend: Backend, route: Route, request: Request, text: N
             backend.recipes.learn(text.sort(context, values), (new.value,), rest, values)
         return answers.stored(route, request, new, warnings, 201)
     warnings = await _label_warnings(backend, route, text)
-    item = await _put(backend, route, request, text.name, recipes[0].text(values))
+    item = await _put(backend, route, request, text.name, recipes[0].text(values), quotas)
     if item is None:
         raise already_exists(route.kind, text.name)
     return answers.stored(route, request, item, warnings, 201)
@@ -130,14 +130,19 @@ async def _prepared(
     return data, await backend.admission.judge(kind, data, None, state, size=size)
 
 
-async def _put(backend: Backend, route: Route, request: Request, name: str, value: bytes) -> Item | None:
-    """The new object in the store, with revision 0 in a dry run; None when its name is taken."""
+async def _put(
+    backend: Backend, route: Route, request: Request, name: str, value: bytes, quotas: Sequence[Item] | None = None
+) -> Item | None:
+    """The new object in the store, with revision 0 in a dry run; None when its name is taken.
+
+    `quotas` are those of its namespace, when they were read for this request already.
+    """
     where = key(route.kind, route.namespace, name)
     write = StoredWrite(route.kind, route.namespace, "", Item(where, value, 0), None)
     if is_dry(request):
         await check_quotas(backend, write)
         return None if await backend.store.get(where) else write.item
     try:
-        return await store_charged(backend, write)
+        return await store_charged(backend, write, quotas)
     except KeyExists:
         return None

@@ -43,12 +43,15 @@ async def check_quotas(backend: Backend, write: StoredWrite) -> None:
         _charges(backend, write, quotas)
 
 
-async def store_charged(backend: Backend, write: StoredWrite) -> Item:
+async def store_charged(backend: Backend, write: StoredWrite, quotas: Sequence[Item] | None = None) -> Item:
     """Store an object and charge it to the quotas of its namespace: both or neither.
 
-    Refused (403) when a quota does not allow it. Raises KeyExists, KeyMissing, RevisionConflict.
+    `quotas` are those of the namespace, when they were read for this request already. Refused (403) when a quota does
+    not allow it. Raises KeyExists, KeyMissing, RevisionConflict.
     """
-    if not await _quotas(backend, write):
+    if quotas is None:
+        quotas = await _quotas(backend, write)
+    if not quotas:
         return await _store(backend, write, ())
     # One at a time, or all but one of those who wait would find the quotas changed.
     async with backend.charging.setdefault(write.namespace, asyncio.Lock()):
