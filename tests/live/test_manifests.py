@@ -24,6 +24,7 @@ from moorage.client.clock import timestamp
 from moorage.client.errors import Forbidden
 from moorage.client.rights import RightsMissing
 from moorage.features import NONE_ON
+from moorage.tools.attach.check import Outcome, check
 from moorage.tools.attach.manifests import NAME, Installation, all_objects
 from moorage.tools.attach.removal import Removal, RemovalError
 from moorage.tools.attach.run import AttachSettings, run_attached
@@ -167,6 +168,7 @@ async def test_attach_mode_needs_no_more_than_the_roles_that_are_installed(tmp_p
             names = [each["metadata"]["name"] for each in await read_all(person, "Pod", "default")]
             return "ruled" not in names
 
+        assert [str(each) for each in await check(client, "moorage") if each.outcome is Outcome.FAILS] == []
         await eventually(placed)
         await person.patch(kinds.row("v1", "Node"), "", "good", {"spec": {"taints": [
             {"key": "sla", "value": "900", "effect": "NoExecute"}]}})  # fmt: skip
