@@ -29,10 +29,14 @@ async def bind(client: Client, account: str, role: str, namespace: str = "kube-s
 
 async def kubeconfig(server: APIServer, file: Path, account: str, namespace: str = "kube-system") -> Path:
     """Create a service account, and a kubeconfig with a token of it."""
+    metadata = {"name": account, "namespace": namespace}
+    await create(server.client("test"), {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
+    return await token_of(server, file, account, namespace)
+
+
+async def token_of(server: APIServer, file: Path, account: str, namespace: str = "kube-system") -> Path:
+    """A kubeconfig with a token of a service account that is there."""
     client = server.client("test")
-    await create(
-        client, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, "namespace": namespace}}
-    )
     answer = await client.post(_ACCOUNT, namespace, account, "token", {"spec": {"expirationSeconds": 3600}})
     token = msgspec.json.decode(answer)["status"]["token"]
     trusted = str(server.kubeconfig.parent / "ca.crt")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -16,11 +17,13 @@ from typing import Any
 import pytest
 
 from moorage.api import kinds
+from moorage.api.rules import TOLERATIONS
 from moorage.apiserver.run import APIServer
 from moorage.client import Client, Missing
 from moorage.controlplane import ControlPlane, Settings
-from tests.live.accounts import bind, kubeconfig
-from tests.plane import api_server, create, eventually, pod, read, read_all
+from tests.live.accounts import bind, kubeconfig, token_of
+from tests.live.conftest import ROOT
+from tests.plane import api_server, create, eventually, node, pod, read, read_all
 
 Data = dict[str, Any]
 LEASE, ROLE = kinds.row("coordination.k8s.io/v1", "Lease"), kinds.row("rbac.authorization.k8s.io/v1", "ClusterRole")
@@ -227,3 +230,54 @@ async def test_beside_a_scheduler_only_pods_that_name_ours_are_placed(tmp_path: 
         await plane.stop()
     because = "the lease kube-system/kube-scheduler is held by theirs"
     assert f'"Placing pods" component="scheduler" schedulerNames=["moorage"] because="{because}"' in log.read_text()
+
+
+TAINT = {"key": "readiness.k8s.io/cni", "effect": "NoExecute"}
+RULED = {
+    "family": "[{key: 'readiness.k8s.io/*', operator: Exists}]",
+    "other": "[{key: other, operator: Exists}]",
+    "plain": "",
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "staying"),
+    [
+        ((), {"family", "plain"}),
+        (("--controllers", "taint-eviction"), {"family"}),
+        (("--rule-namespaces", "a=b"), {"plain"}),
+    ],
+    ids=["by default", "named", "where nobody may have rules"],
+)  # fmt: skip
+async def test_rules_count_beside_a_controller_manager_and_who_is_named_judges_all_pods(
+    tmp_path: Path, options: tuple[str, ...], staying: set[str]
+) -> None:
+    async with api_server(tmp_path) as server:
+        client = server.client("test")
+        lease = {"metadata": {"name": "kube-controller-manager"}, "spec": {"holderIdentity": "theirs"}}
+        await client.create(LEASE, lease, "kube-system")
+        await create(client, node("tainted", taints=[TAINT]))
+        for name, rules in RULED.items():
+            made = pod(name, nodeName="tainted", terminationGracePeriodSeconds=0)
+            made["metadata"]["annotations"] = {TOLERATIONS: rules} if rules else {}
+            await create(client, made)
+
+        async def left() -> bool:
+            return {each["metadata"]["name"] for each in await read_all(client, "Pod", "default")} == staying
+
+        async with command("controllers", "--kubeconfig", server.kubeconfig, *options):
+            await eventually(left)
+
+
+async def test_the_rights_that_are_documented_are_enough_for_the_controllers(tmp_path: Path) -> None:
+    async with api_server(tmp_path / "data") as server:
+        client = server.client("test")
+        lease = {"metadata": {"name": "kube-controller-manager"}, "spec": {"holderIdentity": "theirs"}}
+        await client.create(LEASE, lease, "kube-system")
+        page = (ROOT / "docs" / "controllers.md").read_text()
+        (recipe,) = re.findall(r"```sh\n(kubectl create serviceaccount.*?)```", page, re.DOTALL)
+        variables = {**os.environ, "KUBECONFIG": str(server.kubeconfig)}
+        await asyncio.to_thread(subprocess.run, ["bash", "-ec", recipe], env=variables, check=True)
+        account = await token_of(server, tmp_path / "account", "moorage-controllers")
+        async with command("controllers", "--kubeconfig", account) as controllers:
+            assert "controllers at work" in await controllers.says()

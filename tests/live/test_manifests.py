@@ -24,6 +24,7 @@ from moorage.client.clock import timestamp
 from moorage.client.errors import Forbidden
 from moorage.client.rights import RightsMissing
 from moorage.features import NONE_ON
+from moorage.tools.attach.check import Outcome, check
 from moorage.tools.attach.manifests import NAME, Installation, all_objects
 from moorage.tools.attach.removal import Removal, RemovalError
 from moorage.tools.attach.run import AttachSettings, run_attached
@@ -100,13 +101,22 @@ def test_namespace_image_and_who_may_have_rules_can_be_chosen_with_helm_as_with_
     assert by_name(objects) == by_name(all_objects(told))
 
 
-POLICY = next(each for each in all_objects(Installation()) if each["kind"] == "ValidatingAdmissionPolicy")["spec"]
+POLICIES: dict[str, Data] = {
+    each["metadata"]["name"]: each["spec"]
+    for each in all_objects(Installation())
+    if each["kind"] == "ValidatingAdmissionPolicy"
+}
 ENVIRONMENT = kubernetes({"object": DYN, "oldObject": DYN, "request": DYN})
 
 
-def allowed(item: Data, old: Data) -> bool:
-    programs = [ENVIRONMENT.compile(each["expression"]) for each in POLICY["validations"]]
+def allowed(item: Data, old: Data | None, policy: str = NAME) -> bool:
+    programs = [ENVIRONMENT.compile(each["expression"]) for each in POLICIES[policy]["validations"]]
     return all(program.evaluate(item, old, {}) for program in programs)
+
+
+def written(policy: str) -> tuple[list[str], list[str]]:
+    (rule,) = POLICIES[policy]["matchConstraints"]["resourceRules"]
+    return rule["operations"], rule["resources"]
 
 
 def changed(path: str, value: Any) -> Data:
@@ -145,9 +155,24 @@ def test_the_policy_lets_our_account_change_tolerations_and_our_annotations_alon
         ("spec/schedulingGates", [{"name": "a"}]),
     ):
         assert not allowed(changed(path, value), OLD), path
-    condition = ENVIRONMENT.compile(POLICY["matchConditions"][0]["expression"])
-    for name, is_ours in (("system:serviceaccount:moorage-system:moorage", True), ("kubernetes-admin", False)):
-        assert condition.evaluate(OLD, OLD, {"userInfo": {"username": name}}) is is_ours
+    assert written(NAME) == (["UPDATE"], ["pods", "pods/status"]), "a status is written with labels and annotations"
+    for policy in POLICIES.values():
+        condition = ENVIRONMENT.compile(policy["matchConditions"][0]["expression"])
+        for name, is_ours in (("system:serviceaccount:moorage-system:moorage", True), ("kubernetes-admin", False)):
+            assert condition.evaluate(OLD, OLD, {"userInfo": {"username": name}}) is is_ours
+
+
+def test_the_policy_lets_our_account_bind_pods_and_give_them_nothing_but_our_annotations() -> None:
+    name = f"{NAME}-bindings"
+    assert written(name) == (["CREATE"], ["pods/binding"])
+    for metadata, may in (
+        ({}, True),
+        ({"annotations": {COVER: "[]"}}, True),
+        ({"labels": {"topology.kubernetes.io/zone": "a"}}, True),
+        ({"labels": {"a": "b"}}, False),
+        ({"annotations": {"example.com/a": "b"}}, False),
+    ):
+        assert allowed({"metadata": {"name": "a", **metadata}}, None, name) is may, metadata
 
 
 async def test_attach_mode_needs_no_more_than_the_roles_that_are_installed(tmp_path: Path) -> None:
@@ -167,6 +192,7 @@ async def test_attach_mode_needs_no_more_than_the_roles_that_are_installed(tmp_p
             names = [each["metadata"]["name"] for each in await read_all(person, "Pod", "default")]
             return "ruled" not in names
 
+        assert [str(each) for each in await check(client, "moorage") if each.outcome is Outcome.FAILS] == []
         await eventually(placed)
         await person.patch(kinds.row("v1", "Node"), "", "good", {"spec": {"taints": [
             {"key": "sla", "value": "900", "effect": "NoExecute"}]}})  # fmt: skip

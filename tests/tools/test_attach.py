@@ -20,6 +20,13 @@ ENTRY = {"key": "sla", "operator": "Exists", "effect": "NoExecute"}
 OWN = {"key": "own", "operator": "Exists", "effect": "NoExecute"}
 
 
+COMPANIONS = (
+    "registry.k8s.io/descheduler/descheduler:v0.34.0",
+    "registry.k8s.io/autoscaling/cluster-autoscaler:v1.34.0",
+    "public.ecr.aws/karpenter/controller:1.8.0@sha256:0123",
+)
+
+
 def ruled(name: str, rules: str, cover: list[Data] | None = None, **spec: Any) -> Data:
     made = pod(name, **spec)
     made["metadata"]["annotations"] = {TOLERATIONS: rules}
@@ -36,11 +43,15 @@ async def test_check_says_what_works_and_what_does_not(tmp_path: Path) -> None:
     async with api_server(tmp_path, NONE_ON) as server:
         client = server.client("person")
         assert all(fact.outcome is not Outcome.FAILS for fact in await check(client, "moorage"))
+        assert "mind  several schedulers: default-scheduler (0 pods), moorage (0 pods)" in "\n".join(
+            await facts(client)
+        )
         await create(client, ruled("broken", "- key: [", schedulerName="moorage"))
         await create(client, ruled("elsewhere", "[{key: a, operator: Gt, value: '5'}]"))
-        (found,) = (each for each in (pod("descheduler"),))
-        found["spec"]["containers"][0]["image"] = "registry.k8s.io/descheduler/descheduler:v0.34"
-        await create(client, found)
+        for number, image in enumerate(COMPANIONS):
+            found = pod(f"companion-{number}", schedulerName="default-scheduler")
+            found["spec"]["containers"][0]["image"] = image
+            await create(client, found)
         template = {"metadata": {"labels": {"a": "b"}, "annotations": {TOLERATIONS: "[{key: 'a*', operator: Exists}]"}}}
         template["spec"] = pod("x")["spec"]
         daemons = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
@@ -51,8 +62,13 @@ async def test_check_says_what_works_and_what_does_not(tmp_path: Path) -> None:
         assert "ok    all rights" in said
         assert "fails pod default/broken: annotation moorage.dev/tolerations: line 1" in said
         assert "mind  pod default/elsewhere has rules but schedulerName default-scheduler" in said
-        assert "mind  the descheduler's RemovePodsViolatingNodeTaints" in said
-        assert "mind  several schedulers: default-scheduler (2 pods), moorage (1 pods)" in said
+        for name in (
+            "the descheduler's RemovePodsViolatingNodeTaints",
+            "the cluster autoscaler sees",
+            "Karpenter sees",
+        ):
+            assert f"mind  {name}" in said
+        assert "mind  several schedulers: default-scheduler (4 pods), moorage (1 pods)" in said
 
 
 async def test_expiring_covers_sets_seconds_on_exactly_what_is_recorded(tmp_path: Path) -> None:

@@ -209,12 +209,14 @@ def _controller_names(_: click.Context, __: click.Parameter, text: str | None) -
     help="Which controllers run, as kube-controller-manager takes it: * for all, foo, -foo for all but foo. "
     "By default all, and beside another control plane taint-eviction,device-taint-eviction.",
 )
+@rule_namespaces
 @click.option("--hollow-nodes", is_flag=True, help="Play the kubelet of every node that has no real one.")
 @click.option("--root-ca-file", type=_FILE,
               help="The certificate by which pods know the API server, given to each namespace as kube-root-ca.crt. "
                    "By default that of the kubeconfig.")  # fmt: skip
 def controllers(
     names: frozenset[str] | None,
+    rule_namespaces: str,
     hollow_nodes: bool,
     kubelet_gates: str,
     root_ca_file: Path | None,
@@ -236,7 +238,7 @@ def controllers(
     terms = _terms(options, LeaseTerms(CONTROLLERS_LEASE))
     certificate = _root_certificate(root_ca_file, kubeconfig)
     kubelets = (parse_gates(kubelet_gates) if kubelet_gates else gates.here) if hollow_nodes else None
-    prepare = partial(_controllers, gates, names, certificate, kubelets)
+    prepare = partial(_controllers, gates, names, rule_namespaces, certificate, kubelets)
     component = Component(
         "controllers", "kube-controller-manager", prepare, gates.here, terms if leader_elect else None
     )  # fmt: skip
@@ -244,9 +246,16 @@ def controllers(
 
 
 def _controllers(
-    gates: GivenGates, chosen: frozenset[str] | None, certificate: str, hollow: Gates | None, client: Client, other: str
+    gates: GivenGates,
+    chosen: frozenset[str] | None,
+    rule_namespaces: str,
+    certificate: str,
+    hollow: Gates | None,
+    client: Client,
+    other: str,
 ) -> Prepared:
     """Makes controllers; with gates for them, hollow kubelets too."""
+    from moorage.api.labels import parse
     from moorage.controllers.cluster.serviceaccounts import root_ca
     from moorage.controllers.hollow import HollowNodes
     from moorage.controllers.run import BY_NAME, EVICTION, EVICTION_RIGHTS, ROOT_CA, prepare
@@ -258,9 +267,15 @@ def _controllers(
     constructors = [make for name in running for make in makes[name]]
     if hollow is not None:
         constructors.append(partial(HollowNodes, gates=hollow))
-    attached = bool(other) and chosen is None
-    gates_here = gates.attached if attached else gates.here
-    component = prepare(client, gates_here, constructors, kubelet_gates=hollow, attached=attached)
+    component = prepare(
+        client,
+        gates.beside(other),
+        constructors,
+        kubelet_gates=hollow,
+        # Who names controllers says that no other manager runs them: then all pods are theirs.
+        attached=bool(other) and chosen is None,
+        rule_namespaces=parse(rule_namespaces) if rule_namespaces else None,
+    )
     rights = EVICTION_RIGHTS if on & {*EVICTION} else ()
     return Prepared(component.context.registry, component.context.informers, component.run, rights)
 

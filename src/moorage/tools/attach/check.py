@@ -20,7 +20,10 @@ from moorage.api.workload import DaemonSet
 from moorage.client import Client
 from moorage.client.errors import Forbidden
 from moorage.registry.pod.tolerations import WHITELIST
-from moorage.tools.attach.run import AttachSettings, attached_evictors, attached_scheduler
+from moorage.scheduler.profile import DEFAULT_NAME
+from moorage.scheduler.profile import scheduler_name as scheduler_of
+from moorage.tools.attach.covers import LEASE_NAMESPACE
+from moorage.tools.attach.run import LEASES, AttachSettings, attached_evictors, attached_scheduler
 from moorage.validation.attached import is_uncovered_daemon, rule_errors
 
 _POD, _NAMESPACE = kinds.row("v1", "Pod"), kinds.row("v1", "Namespace")
@@ -92,8 +95,9 @@ async def check(client: Client, scheduler_name: str) -> list[AttachFact]:
         namespaces = [msgspec.json.decode(each, type=Object) for each in (await client.list(_NAMESPACE)).items]
     except Forbidden:
         return facts
-    found = [*_companions(pods), *_ruled(pods, scheduler_name), *await _daemons(client), *_whitelists(namespaces)]
-    return [*facts, *found, _NATIVE_SPELLINGS]
+    companions = _companions(pods, await _groups(client))
+    found = [*companions, _schedulers(pods, scheduler_name), *_ruled(pods, scheduler_name)]
+    return [*facts, *found, *await _daemons(client), *_whitelists(namespaces), _NATIVE_SPELLINGS]
 
 
 async def _daemons(client: Client) -> list[AttachFact]:
@@ -131,17 +135,29 @@ def rights(client: Client) -> list[tuple[str, str, str, str]]:
 async def _rights(client: Client) -> list[AttachFact]:
     missing = []
     for purpose, group, resource, verbs in rights(client):
-        name, _, subresource = resource.partition("/")
         for verb in verbs.split():
-            asked = {"group": group, "resource": name, "subresource": subresource, "verb": verb}
-            review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
-            body = msgspec.json.encode({**review, "spec": {"resourceAttributes": asked}})
-            answer = await client.transport.request("POST", _REVIEWS, body, "application/json")
-            data: Data = msgspec.json.decode(answer.body) if answer.status < 300 else {}
-            if not data.get("status", {}).get("allowed"):
+            if not all([await _allowed(client, asked) for asked in _questions(group, resource, verb)]):
                 where = f"{resource}.{group}" if group else resource
                 missing.append(AttachFact(Outcome.FAILS, f"no right to {verb} {where}: cannot {purpose}"))
     return missing or [AttachFact(Outcome.WORKS, "all rights that the scheduler and the evictors need")]
+
+
+def _questions(group: str, resource: str, verb: str) -> list[Data]:
+    """What to ask about a right. That to a lease may be for our leases alone; one to create cannot name them."""
+    name, _, subresource = resource.partition("/")
+    asked = {"group": group, "resource": name, "subresource": subresource, "verb": verb}
+    if name != "leases":
+        return [asked]
+    named: tuple[Data, ...] = ({},) if verb == "create" else tuple({"name": each} for each in LEASES)
+    return [{**asked, "namespace": LEASE_NAMESPACE, **each} for each in named]
+
+
+async def _allowed(client: Client, attributes: Data) -> bool:
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
+    body = msgspec.json.encode({**review, "spec": {"resourceAttributes": attributes}})
+    answer = await client.transport.request("POST", _REVIEWS, body, "application/json")
+    data: Data = msgspec.json.decode(answer.body) if answer.status < 300 else {}
+    return bool(data.get("status", {}).get("allowed"))
 
 
 async def _gates(client: Client) -> AttachFact:
@@ -161,16 +177,25 @@ async def _device_rules(client: Client) -> AttachFact:
     return AttachFact(Outcome.MIND, "no DeviceTaintRules: only the taints that drivers publish count for devices")
 
 
-def _companions(pods: Iterable[Pod]) -> Iterator[AttachFact]:
+async def _groups(client: Client) -> frozenset[str]:
+    """The API groups that are served."""
+    return frozenset(str(each.get("name")) for each in (await _get(client, "/apis")).get("groups", ()))
+
+
+def _companions(pods: Iterable[Pod], groups: frozenset[str]) -> Iterator[AttachFact]:
+    """Who else moves pods or adds nodes: known by images of pods, or by what is served for it."""
     images = {container.image for pod in pods for container in pod.spec.containers}
     for name, sentence in _COMPANIONS.items():
-        if any(name in image.rpartition("/")[2] for image in images):
+        if f"{name}.sh" in groups or any(name in image for image in images):
             yield AttachFact(Outcome.MIND, sentence)
-    names = Counter(pod.spec.scheduler_name for pod in pods if pod.spec.scheduler_name)
-    if len(names) > 1:
-        shown = ", ".join(f"{name} ({count} pods)" for name, count in names.most_common())
-        text = f"several schedulers: {shown}: two that fill the same node at the same moment can overcommit it"
-        yield AttachFact(Outcome.MIND, text)
+
+
+def _schedulers(pods: Iterable[Pod], scheduler_name: str) -> AttachFact:
+    counts = Counter({DEFAULT_NAME: 0, scheduler_name: 0})
+    counts.update(map(scheduler_of, pods))
+    shown = ", ".join(f"{name} ({count} pods)" for name, count in counts.most_common())
+    text = f"several schedulers: {shown}: two that fill the same node at the same moment can overcommit it"
+    return AttachFact(Outcome.MIND, text)
 
 
 def _ruled(pods: Iterable[Pod], scheduler_name: str) -> Iterator[AttachFact]:
@@ -182,8 +207,8 @@ def _ruled(pods: Iterable[Pod], scheduler_name: str) -> Iterator[AttachFact]:
         if problem := known.problem or "; ".join(map(str, rule_errors(known.rules))):
             yield AttachFact(Outcome.FAILS, f"{where}: {problem}")
         elif pod.spec.scheduler_name != scheduler_name:
-            name = pod.spec.scheduler_name or "default-scheduler"
-            yield AttachFact(Outcome.MIND, f"{where} has rules but schedulerName {name}: nobody places it by them")
+            text = f"{where} has rules but schedulerName {scheduler_of(pod)}: nobody places it by them"
+            yield AttachFact(Outcome.MIND, text)
 
 
 def _whitelists(namespaces: Iterable[Object]) -> Iterator[AttachFact]:

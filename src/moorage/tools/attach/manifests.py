@@ -80,7 +80,7 @@ def core_objects(told: Installation) -> list[Data]:
         _binding(told, "ClusterRole", NAME),
         _object(f"{_RBAC}/v1", "Role", NAME, LEASE_NAMESPACE, rules=[*_by_verb(led, ("create",)), *named]),
         _binding(told, "Role", NAME, LEASE_NAMESPACE),
-        *_policy(told),
+        *_policies(told),
         _budget(told, NAME),
         _deployment(
             told,
@@ -177,31 +177,44 @@ _UNCHANGED = (
     "metadata.?labels", "metadata.?finalizers", "metadata.?ownerReferences",
 )  # fmt: skip
 """What an API server lets change in a pod, but for tolerations and annotations."""
+_OURS = "name.startsWith('moorage.dev/')"
 
 
 def _by_us(told: Installation) -> str:
     return f"request.userInfo.username == 'system:serviceaccount:{told.namespace}:{NAME}'"
 
 
-def _policy(told: Installation) -> list[Data]:
-    """Lets our service account change nothing of a pod but its tolerations and our annotations."""
-    only = "Moorage may change only the tolerations and the moorage.dev annotations of a pod"
+def _policies(told: Installation) -> list[Data]:
+    """Let our service account change nothing of a pod but its tolerations and our annotations, in any way."""
     expressions = [f"object.{path} == oldObject.{path}" for path in _UNCHANGED]
     for one, other in (("object", "oldObject"), ("oldObject", "object")):
         here, there = (f"{each}.metadata.?annotations.orValue({{}})" for each in (one, other))
         same = f"(name in {there} && {there}[name] == {here}[name])"
-        expressions.append(f"{here}.all(name, name.startsWith('moorage.dev/') || {same})")
-    changed = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods"]}
+        expressions.append(f"{here}.all(name, {_OURS} || {same})")
+    # The labels and annotations of a binding become those of its pod; the API server itself adds where the node is.
+    bound = [
+        f"object.metadata.?annotations.orValue({{}}).all(name, {_OURS})",
+        "object.metadata.?labels.orValue({}).all(name, name.startsWith('topology.kubernetes.io/'))",
+    ]
+    return [
+        *_policy(told, NAME, "UPDATE", ["pods", "pods/status"], expressions),
+        *_policy(told, f"{NAME}-bindings", "CREATE", ["pods/binding"], bound),
+    ]
+
+
+def _policy(told: Installation, name: str, operation: str, resources: list[str], expressions: list[str]) -> list[Data]:
+    only = "Moorage may change only the tolerations and the moorage.dev annotations of a pod"
+    written = {"apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": resources}
     spec = {
         "failurePolicy": "Fail",
-        "matchConstraints": {"resourceRules": [changed]},
+        "matchConstraints": {"resourceRules": [written]},
         "matchConditions": [{"name": "by-moorage", "expression": _by_us(told)}],
         "validations": [{"expression": each, "message": only, "reason": "Forbidden"} for each in expressions],
     }
-    bound = {"policyName": NAME, "validationActions": ["Deny"]}
+    bound = {"policyName": name, "validationActions": ["Deny"]}
     return [
-        _object(f"{_ADMISSION}/v1", "ValidatingAdmissionPolicy", NAME, spec=spec),
-        _object(f"{_ADMISSION}/v1", "ValidatingAdmissionPolicyBinding", NAME, spec=bound),
+        _object(f"{_ADMISSION}/v1", "ValidatingAdmissionPolicy", name, spec=spec),
+        _object(f"{_ADMISSION}/v1", "ValidatingAdmissionPolicyBinding", name, spec=bound),
     ]
 
 
