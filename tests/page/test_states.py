@@ -82,7 +82,8 @@ def test_names_are_cut_in_the_middle(live: Live, new_page: Page) -> None:
     live.kubectl("run", name, "--image=nginx")
     # Waited for, as a pod that begins to run moves to another section in the midst of a question.
     new_page.wait_for_function(
-        """end => { const shown = [...document.querySelectorAll(".pods .cut")].find(cut => cut.textContent.endsWith(end));
+        """end => { const cuts = [...document.querySelectorAll(".pods .cut")];
+                    const shown = cuts.find(cut => cut.textContent.endsWith(end));
                     if (!shown) return false;
                     const [head, tail] = shown.children;
                     return head.scrollWidth > head.clientWidth && tail.clientWidth >= tail.scrollWidth; }""",
