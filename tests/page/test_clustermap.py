@@ -169,3 +169,26 @@ def test_a_page_never_sees_what_is_inside_a_pod() -> None:
         "spec": {"containers": [{"name": "c", "env": [secret], "args": ["canary"], "command": ["canary"]}]},
     }  # fmt: skip
     assert b"canary" not in msgspec.json.encode(module.pod_row(convert(data, Pod)))
+
+
+@pytest.mark.parametrize("text", ["0001-01-01T00:00:00", "soon", "9" * 5000, ""])
+def test_a_time_of_eviction_that_is_none_is_ignored(text: str) -> None:
+    strange = pod("web", 1, "node-1", metadata={"annotations": {"moorage.dev/evict-at": text}})
+    assert module.pod_row(strange).evict_at == 0
+
+
+async def test_a_reason_of_a_megabyte_does_not_go_to_every_page() -> None:
+    placement, informers = watcher()
+    unmet = {"type": "PodScheduled", "status": "False", "message": "x" * 1_000_000}
+    informers.of(Pod).put(pod("web", 1))
+    informers.of(Pod).put(pod("web", 2, phase="Pending", conditions=[unmet]))
+    assert len(msgspec.json.encode(placement.whole())) < 10_000
+
+
+async def test_what_happened_more_than_an_hour_ago_is_gone() -> None:
+    clock = ManualClock()
+    timeline = Timeline(clock)
+    timeline.begin_with([Happening(0, clock.now().timestamp() - 1, "node", "node-1", "cordoned")])
+    assert len(timeline.last_hour()) == 1
+    clock.advance(KEPT_SECONDS)
+    assert timeline.last_hour() == []

@@ -9,7 +9,8 @@ from moorage.api.manifests import ManifestError
 from moorage.api.node import Node
 from moorage.features import ALL_ON, NONE_ON
 from moorage.page.decided import SHOWN_MAX, decided
-from moorage.page.rules import WrittenRules, checked, text_of
+from moorage.page.rules import ERRORS_MAX, WrittenRules, checked, text_of
+from moorage.validation.expressions import MAX_EXPRESSIONS
 
 CEL = "tolerations:\n- key: a\n- expression: \"taint.key == 'b' && taint.value == 'c'\"\n"
 
@@ -68,3 +69,15 @@ def test_an_expression_is_checked_as_cel_check_does() -> None:
 def test_rules_are_written_as_they_are_read() -> None:
     rules = {"tolerations": [{"key": "a", "operator": "Exists", "tolerationSeconds": 30}], "nodeSelector": {"a": "1"}}
     assert WrittenRules(text_of(rules)).rules == rules
+
+
+def test_the_work_for_a_huge_text_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    huge = "tolerations:\n" + "".join(f"- expression: taint.kex == 'a{number}'\n" for number in range(20_000))
+    written = WrittenRules(huge)
+    looked: list[str] = []
+    monkeypatch.setattr(written, "_line", lambda path: looked.append(path) or 1)
+    assert len(list(written.expressions())) == len(looked) == MAX_EXPRESSIONS
+    looked.clear()
+    bad = WrittenRules("tolerations:\n" + "".join(f"- {{key: '?{number}'}}\n" for number in range(2_000)))
+    monkeypatch.setattr(bad, "_line", lambda path: looked.append(path) or 1)
+    assert len(bad.errors(ALL_ON)) == len(looked) == ERRORS_MAX

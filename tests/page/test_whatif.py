@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from moorage.page.whatif import CHANGES_MAX, CannotSimulate, options_of
+from moorage.page.whatif import CHANGES_MAX, WAITING_MAX, CannotSimulate, WhatIf, options_of
 
 
 def test_changes_become_options_of_the_command() -> None:
@@ -17,6 +19,7 @@ def test_changes_become_options_of_the_command() -> None:
     "changes",
     [
         [],
+        [[]],
         [["apply", "/etc/passwd"]],
         [["config", "file"]],
         [["kubeconfig", "other"]],
@@ -32,3 +35,11 @@ def test_changes_become_options_of_the_command() -> None:
 def test_nothing_else_reaches_the_command(changes: list[list[str]]) -> None:
     with pytest.raises(CannotSimulate):
         options_of(changes)
+
+
+async def test_only_a_few_questions_wait_for_the_one_that_is_played() -> None:
+    what_if = WhatIf(("--kubeconfig", "/nowhere"))
+    asked = [what_if.simulate([["drain", "node-1"]]) for _ in range(WAITING_MAX + 3)]
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    assert sum("ask again" in str(answer) for answer in answers) == 2
+    assert "/nowhere" in str(answers[0])

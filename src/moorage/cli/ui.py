@@ -8,6 +8,7 @@ import socket
 import sys
 import webbrowser
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,9 +23,16 @@ if TYPE_CHECKING:
 _FILE = "page.json"
 
 
-def _own_file() -> Path:
-    """Where `moorage ui` keeps what a restart must know; `moorage up` keeps that in its data directory."""
-    return Path(click.get_app_dir("moorage")) / _FILE
+def _own_file(cluster: str) -> Path:
+    """Where `moorage ui` keeps what a restart must know; `moorage up` keeps that in its data directory.
+
+    A file for each cluster: a page that is open must never go on with another one.
+    """
+    return _own_folder() / f"page-{sha256(cluster.encode()).hexdigest()[:16]}.json"
+
+
+def _own_folder() -> Path:
+    return Path(click.get_app_dir("moorage"))
 
 
 @click.command()
@@ -58,7 +66,8 @@ def ui(
       moorage ui --url
     """
     if again:
-        click.echo(new_address(directory))
+        is_named = kubeconfig.file or kubeconfig.context
+        click.echo(new_address(directory, _own_file(kubeconfig.load().url) if is_named else None))
         return
     import uvloop
 
@@ -70,7 +79,7 @@ def ui(
         served = _serve(config, connection, handed, page_file, gates, stories=stories, child=True, read_only=read_only)
         uvloop.run(served)
         return
-    own = _own_file()
+    own = _own_file(config.url)
     own.parent.mkdir(parents=True, exist_ok=True)
     listening = _listening(own, port)
     uvloop.run(_serve(config, connection, listening, own, gates, opens=not no_open, read_only=read_only))
@@ -90,15 +99,16 @@ def _listening(file: Path, port: int) -> socket.socket:
         cannot_run(f"port {port}: {error.strerror}: choose another one with --port")
 
 
-def new_address(directory: Path) -> str:
-    """A new address from a server that runs."""
+def new_address(directory: Path, own: Path | None = None) -> str:
+    """A new address from a server that runs: that of a data directory, or `moorage ui`, of the cluster of `own`."""
     from http.client import HTTPConnection, HTTPException
 
     import msgspec
 
     from moorage.page.sessions import read
 
-    for file in (directory / _FILE, _own_file()):
+    latest = sorted(_own_folder().glob("page-*.json"), key=lambda file: -file.stat().st_mtime)
+    for file in (own,) if own else (directory / _FILE, *latest):
         kept = read(file)
         if not kept.port:
             continue

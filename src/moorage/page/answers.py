@@ -15,6 +15,7 @@ from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.api.rules import RulesError
 from moorage.client import ApiError
+from moorage.features import Gates
 from moorage.page.clustermap import ClusterMap
 from moorage.page.decided import decided
 from moorage.page.rules import WrittenRules, checked, error_data, rules_of, text_of, with_rules
@@ -79,11 +80,10 @@ class PageAnswers:
         if subject is None:
             return None
         try:
-            written = WrittenRules(text)
+            written, errors, expressions = await asyncio.to_thread(_read, text, self._gates)
         except ManifestError as error:
             return {"errors": [error_data(error.message, error.line)], "expressions": []}
-        expressions = [{**each._asdict(), **checked(each.env, each.source)} for each in written.expressions()]
-        if errors := written.errors(self._gates):
+        if errors:
             return {"errors": errors, "expressions": expressions}
         try:
             answer, immutable = await self._with(subject, written.rules)
@@ -109,10 +109,10 @@ class PageAnswers:
         if subject is None:
             return None
         try:
-            written = WrittenRules(text)
+            written, errors, _ = await asyncio.to_thread(_read, text, self._gates)
         except ManifestError as error:
             raise CannotSave(error.message) from None
-        if errors := written.errors(self._gates):
+        if errors:
             raise CannotSave(errors[0]["message"])
         if not digest:
             return {**(await self._saving.plan(subject.target, written.rules)).data(), "saved": False}
@@ -160,6 +160,13 @@ class PageAnswers:
             explanation = next(explainer.explain_all())
         runner = self._asking.scheduler.runners[explanation.answer.profile]
         return {**why_data(explanation), "plugins": [plugin.name for plugin in runner.profile.filters]}
+
+
+def _read(text: str, gates: Gates) -> tuple[WrittenRules, list[Data], list[Data]]:
+    """Rules, what is wrong with them, and what is known of their expressions. Raises ManifestError."""
+    written = WrittenRules(text)
+    expressions = [{**each._asdict(), **checked(each.env, each.source)} for each in written.expressions()]
+    return written, written.errors(gates), expressions
 
 
 def _rules(target: RulesTarget) -> Data:

@@ -22,6 +22,8 @@ LOG_MAX = 100_000
 """How many changes are kept; a page that has missed more asks for everything again."""
 EVICT_AT = "moorage.dev/evict-at"
 _READY = "Ready"
+REASON_MAX = 2000
+"""Characters of a reason: whoever writes the status of a pod may write a megabyte."""
 
 
 class NodeRow(msgspec.Struct):
@@ -115,7 +117,7 @@ class ClusterMap:
             self.epoch, self.revision,
             [self._node_row(node) for node in self._nodes],
             [pod_row(pod) for pod in self._pods],
-            list(self.timeline.happenings),
+            self.timeline.last_hour(),
             self.timeline.pending_over_time(),
         )  # fmt: skip
 
@@ -207,7 +209,7 @@ def pod_row(pod: Pod) -> PodRow:
         state,
         pod.spec.priority or 0,
         _seconds(pod.metadata.creation_timestamp),
-        "" if pod.spec.node_name else waits_for(pod),
+        "" if pod.spec.node_name else waits_for(pod)[:REASON_MAX],
         _evict_at(pod),
     )
 
@@ -222,7 +224,7 @@ def _evict_at(pod: Pod) -> float:
         return 0.0
     try:
         return msgspec.convert(text, datetime).timestamp()
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, ValueError):  # somebody else's text: no time, or one without a zone in year 1
         return 0.0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from io import BytesIO
+from itertools import islice
 from typing import Any, NamedTuple
 
 from moorage.api import kinds
@@ -14,12 +15,15 @@ from moorage.features import Gates
 from moorage.match.expressions import MAX_BYTES, MAX_COST, Expression, NodeExpression, TaintExpression
 from moorage.registry.state import State
 from moorage.registry.trial import try_create
+from moorage.validation.expressions import MAX_EXPRESSIONS
 
 RULES = ("tolerations", "nodeSelector", "affinity", "topologySpreadConstraints")
 """What of a pod decides where it may run, and can be tried out."""
 _HEAD = "apiVersion: v1\nkind: Pod\nmetadata: {name: tried}\nspec:\n  containers: [{name: tried, image: tried}]\n"
 """What is put before rules, so that they are read as those of a manifest."""
 _INDENT = "  "
+ERRORS_MAX = 20
+"""So many errors are told: to find the line of each, the text is read again."""
 _POD = kinds.row("v1", "Pod")
 ENVIRONMENTS: dict[str, type[TaintExpression | NodeExpression]] = {"taint": TaintExpression, "node": NodeExpression}
 
@@ -63,12 +67,13 @@ class WrittenRules:
         """What the API server would refuse a pod with these rules for."""
         trial = try_create(_POD, self._document.data, State({}, is_complete=False), gates)
         refusals = [trial.unreadable] if trial.unreadable else trial.refusals
-        found = [error_data(str(each), self._line(each.path)) for each in refusals]
-        return found + [error_data(f"{path}: unknown field", self._line(path)) for path in trial.unknown]
+        found = [(str(each), each.path) for each in refusals]
+        found += [(f"{path}: unknown field", path) for path in trial.unknown]
+        return [error_data(message, self._line(path)) for message, path in found[:ERRORS_MAX]]
 
     def expressions(self) -> Iterator[WrittenExpression]:
-        """The expressions in these rules, from the first to the last."""
-        for path, source in _expressions("", self.rules):
+        """The expressions in these rules, from the first to the last; as many as a pod may have."""
+        for path, source in islice(_expressions("", self.rules), MAX_EXPRESSIONS):
             line = self._line(f"spec.{path}") - _HEAD.count("\n")
             env = "taint" if path.startswith("tolerations") else "node"
             yield WrittenExpression(path, env, source, line, self._start(source, line))

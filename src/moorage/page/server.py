@@ -111,9 +111,8 @@ class PageServer:
         return f"{self.address}#token={self.sessions.token()}"
 
     async def _handle(self, request: Request) -> Response:
-        if why := objection(request, own_hosts(self._server.port)):
-            return _problem(403, why)
-        response = await self._answer(request)
+        why = objection(request, own_hosts(self._server.port))
+        response = _problem(403, why) if why else await self._answer(request)
         response.headers = (*response.headers, *SECURITY)
         return response
 
@@ -321,4 +320,4 @@ def _found(data: Data | list[Data] | None) -> Response:
 
 def _problem(code: int, message: str) -> Response:
     body = msgspec.json.encode({"message": message})
-    return Response(code, body, (("Content-Type", "application/json"), ("Cache-Control", "no-store"), *SECURITY[1:3]))
+    return Response(code, body, (("Content-Type", "application/json"), ("Cache-Control", "no-store")))

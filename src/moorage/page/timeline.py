@@ -12,6 +12,8 @@ from moorage.api.pod import Pod
 from moorage.client.clock import Clock
 
 HAPPENINGS_MAX = 5_000
+TEXT_MAX = 2000
+"""Characters of a cause: whoever writes the status of a pod may write a megabyte."""
 KEPT_SECONDS = 3600.0
 SAMPLE_SECONDS = 5.0
 """The number of pods that wait is noted once in so many seconds, at most."""
@@ -80,6 +82,11 @@ class Timeline:
         first = self._samples[0][0] if self._samples else self._clock.now().timestamp()
         self._samples.extendleft(reversed([sample for sample in samples if sample[0] < first]))
 
+    def last_hour(self) -> list[Happening]:
+        """What happened in the last hour, the oldest first."""
+        self._forget()
+        return list(self.happenings)
+
     def since(self, revision: int) -> list[Happening]:
         """What happened after a revision."""
         newer: list[Happening] = []
@@ -116,11 +123,17 @@ class Timeline:
     def _note(
         self, kind: str, subject: str, text: str, revision: int, *, cause: str = "", owner: str = "", node: str = ""
     ) -> None:
+        now = self._forget()
+        self._number += 1
+        cause = cause[:TEXT_MAX]
+        self.happenings.append(Happening(self._number, now, kind, subject, text, cause, owner, node, revision))
+
+    def _forget(self) -> float:
+        """Drop what happened more than an hour ago. Returns the time."""
         now = self._clock.now().timestamp()
         while self.happenings and self.happenings[0].at < now - KEPT_SECONDS:
             self.happenings.popleft()
-        self._number += 1
-        self.happenings.append(Happening(self._number, now, kind, subject, text, cause, owner, node, revision))
+        return now
 
     def _sample(self) -> None:
         now = self._clock.now().timestamp()

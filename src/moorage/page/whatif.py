@@ -17,6 +17,8 @@ VALUES = {
 }  # fmt: skip
 """The options of the command that the page may give, and how many values each takes."""
 CHANGES_MAX = 50
+WAITING_MAX = 4
+"""So many questions wait for the one that is being played."""
 _SECONDS = 120.0
 _ANSWERED = (0, 1)
 
@@ -30,7 +32,7 @@ def options_of(changes: Sequence[Sequence[str]]) -> list[str]:
     if not 0 < len(changes) <= CHANGES_MAX:
         raise CannotSimulate(f"between 1 and {CHANGES_MAX} changes can be tried at a time")
     options = []
-    for name, *values in changes:
+    for name, *values in (change or [""] for change in changes):
         if VALUES.get(name) != len(values):
             raise CannotSimulate(f"{name!r} is no change that can be tried here")
         for value in values:
@@ -47,10 +49,22 @@ class WhatIf:
         """`connection` are the options that name the cluster."""
         self._connection = connection
         self._asking = asyncio.Lock()
+        self._waiting = 0
 
     async def simulate(self, changes: Sequence[Sequence[str]]) -> Data:
         """What `moorage simulate -o json` says, and the command to type. Raises CannotSimulate."""
         options = options_of(changes)
+        if self._waiting > WAITING_MAX:
+            raise CannotSimulate(f"{self._waiting} other questions are being played: ask again in a while")
+        self._waiting += 1
+        try:
+            output = await self._played(options)
+        finally:
+            self._waiting -= 1
+        data: Data = msgspec.json.decode(output)
+        return {**data, "command": shlex.join(["moorage", "simulate", *options])}
+
+    async def _played(self, options: Sequence[str]) -> bytes:
         async with self._asking:
             command = [sys.executable, "-m", "moorage", "simulate", *self._connection, *options, "-o", "json"]
             pipe = asyncio.subprocess.PIPE
@@ -67,5 +81,4 @@ class WhatIf:
         if child.returncode not in _ANSWERED:
             lines = errors.decode(errors="replace").strip().splitlines() or ["the simulation has failed"]
             raise CannotSimulate(lines[-1].removeprefix("moorage: "))
-        data: Data = msgspec.json.decode(output)
-        return {**data, "command": shlex.join(["moorage", "simulate", *options])}
+        return output
