@@ -103,22 +103,26 @@ class Admission:
         if strategy.kind.namespaced and (updated is None or (self.plugins and not updated)):
             yield _NAMESPACE.resource, key(_NAMESPACE, "", namespace)
 
-    async def prepare_create(self, kind: Kind, new: Data, namespace: str, now: str, uid: str) -> State:
-        """Make of what a client sent the object that is to be stored, in place; the state on which it depends."""
+    async def prepare_create(
+        self, kind: Kind, new: Data, namespace: str, now: str, uid: str, *, size: int = 0
+    ) -> State:
+        """Make of what a client sent, `size` bytes, the object to be stored, in place; the state it depends on."""
         strategy = strategy_of(kind)
         state = (await self.around(strategy, namespace)).state()
         try:
-            prepare_create(strategy, new, namespace, state, now, uid)
+            await offload(size, prepare_create, strategy, new, namespace, state, now, uid)
         except _REFUSALS as error:
             raise refused(kind, new, error) from None
         return state
 
-    async def prepare_update(self, kind: Kind, new: Data, old: Data, subresource: str, now: str) -> State:
-        """Make of what a client sent the object that replaces `old`, in place. Returns the objects it depends on."""
+    async def prepare_update(
+        self, kind: Kind, new: Data, old: Data, subresource: str, now: str, *, size: int = 0
+    ) -> State:
+        """Make of what a client sent, `size` bytes, the object that replaces `old`, in place; what it depends on."""
         strategy = strategy_of(kind)
         state = (await self.around(strategy, old["metadata"].get("namespace", ""), updated=subresource)).state()
         try:
-            prepare_update(strategy, new, old, subresource, state, now)
+            await offload(size, prepare_update, strategy, new, old, subresource, state, now)
         except _REFUSALS as error:
             raise refused(kind, new, error) from None
         return state
@@ -132,7 +136,7 @@ class Admission:
             ask = partial(judge, strategy, new, old, state, self.gates, subresource)
             errors, warned = await _worked_out(size, ask)
             if not errors:
-                limit(strategy, new, old, state, subresource)
+                await offload(size, limit, strategy, new, old, state, subresource)
         except _REFUSALS as error:
             raise refused(kind, new, error) from None
         if errors:

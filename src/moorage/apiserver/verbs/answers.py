@@ -9,19 +9,19 @@ import msgspec
 from moorage.apiserver.http.media import PLAIN
 from moorage.apiserver.http.messages import JSON, Request, Response, warning_headers
 from moorage.apiserver.request.routes import Route
-from moorage.apiserver.verbs.read import ONE, body_of, convert_out, form_of
+from moorage.apiserver.verbs.read import ONE, convert_out, form_of, offloaded_body
 from moorage.store.protocol import Item
 
 _SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 _CREATED = msgspec.json.encode({**_SUCCESS, "code": 201})
 
 
-def stored(route: Route, request: Request, item: Item, warnings: Sequence[str], code: int) -> Response:
+async def stored(route: Route, request: Request, item: Item, warnings: Sequence[str], code: int) -> Response:
     """The object as it is now stored; as it would be (revision 0) after a dry run."""
     form = form_of(request, *ONE)
     headers = [*JSON, *warning_headers(warnings)] if warnings else JSON
     is_stored = item.revision or form != PLAIN or convert_out(route)
-    body = body_of(route, item, form, request) if is_stored else item.value
+    body = await offloaded_body(route, item, form, request) if is_stored else item.value
     return Response(code, body, headers)
 
 

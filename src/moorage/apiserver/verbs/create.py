@@ -50,7 +50,7 @@ async def create_object(
 ) -> Response:
     """Store a new object that was read already; `track` says whether its managed fields are still to be updated."""
     item, warnings = await _store_new(backend, route, request, data, warnings, track=track)
-    return answers.stored(route, request, item, warnings, 201)
+    return await answers.stored(route, request, item, warnings, 201)
 
 
 async def _create_pod(backend: Backend, route: Route, request: Request, pod: NewPod) -> Response:
@@ -60,12 +60,12 @@ async def _create_pod(backend: Backend, route: Route, request: Request, pod: New
     if stencil is None:
         new, warnings = await _store_new(backend, route, request, *await read_object(route, request))
         backend.stencils.learn(pod.outline, new.value, warnings, around)
-        return answers.stored(route, request, new, warnings, 201)
+        return await answers.stored(route, request, new, warnings, 201)
     for _ in range(_NAMES if pod.generate_name else 1):
         value = stencil.fill(pod, new_uid(), timestamp(backend.now()))
         item = await _put(backend, route, request, pod.name, value, quotas)
         if item is not None:
-            return answers.stored(route, request, item, stencil.warnings, 201)
+            return await answers.stored(route, request, item, stencil.warnings, 201)
         taken = pod.name
         pod = pod._replace(name=generated_name(pod.generate_name))
     raise already_exists(route.kind, taken)
@@ -84,12 +84,12 @@ async def _create_text(backend: Backend, route: Route, request: Request, text: N
             values = text.stored_values(new.value)
             rest = (*text.body.rest, f'"{manager}" "{route.namespace}" {ADDED}'.encode())
             backend.recipes.learn(text.sort(context, values), (new.value,), rest, values)
-        return answers.stored(route, request, new, warnings, 201)
+        return await answers.stored(route, request, new, warnings, 201)
     warnings = await _label_warnings(backend, route, text)
     item = await _put(backend, route, request, text.name, recipes[0].text(values), quotas)
     if item is None:
         raise already_exists(route.kind, text.name)
-    return answers.stored(route, request, item, warnings, 201)
+    return await answers.stored(route, request, item, warnings, 201)
 
 
 async def _label_warnings(backend: Backend, route: Route, text: NewText) -> list[str]:
@@ -110,7 +110,7 @@ async def _store_new(
         new = data if is_named else msgspec.to_builtins(data)
         new, advice = await _prepared(backend, route, request, new, track=track)
         name = new["metadata"]["name"]
-        item = await _put(backend, route, request, name, encoded(new))
+        item = await _put(backend, route, request, name, await offload(len(request.body), encoded, new))
         if item is not None:
             return item, [*warnings, *advice]
     raise already_exists(route.kind, name)
@@ -120,12 +120,11 @@ async def _prepared(
     backend: Backend, route: Route, request: Request, data: Data, *, track: bool
 ) -> tuple[Data, list[str]]:
     """A new object as it is to be stored, and the warnings of validation."""
-    kind, moment = route.kind, timestamp(backend.now())
-    state = await backend.admission.prepare_create(kind, data, route.namespace, moment, new_uid())
-    size = len(request.body)
+    kind, moment, size = route.kind, timestamp(backend.now()), len(request.body)
+    state = await backend.admission.prepare_create(kind, data, route.namespace, moment, new_uid(), size=size)
     if track:
         data = await offload(size, managed.track, managed_write(route, request, moment), None, data)
-    await allocate(backend, kind, data, None, dry=is_dry(request))
+    await allocate(backend, kind, data, None, dry=is_dry(request), size=size)
     check_escalation(backend, route, request, data, None)
     return data, await backend.admission.judge(kind, data, None, state, size=size)
 

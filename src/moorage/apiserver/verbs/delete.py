@@ -57,8 +57,8 @@ async def delete_collection(backend: Backend, route: Route, request: Request) ->
     selected = selection(route, request)
     options = await delete_options(request)
     page = await backend.store.list(prefix(route.kind, route.namespace))
-    for item in page.items:
-        data = decode(item)
+    async for item in in_slices(page.items):
+        data = await offload(len(item.value), decode, item)
         if selected.matches is None or selected.matches(data):
             metadata = data["metadata"]
             one = Route("delete", route.kind, route.version, metadata.get("namespace", ""), metadata["name"])
@@ -83,7 +83,7 @@ async def _delete_item(
     backend: Backend, route: Route, request: Request, item: Item, options: DeleteOptions
 ) -> Response:
     """Remove an object that is as it was read; Conflict when it is not."""
-    kind, data = route.kind, decode(item)
+    kind, data = route.kind, await offload(len(item.value), decode, item)
     dry = bool(options.dry_run)
     metadata = data["metadata"]
     if kind is _NAMESPACE and metadata["name"] in _LASTING_NAMESPACES:
@@ -94,19 +94,18 @@ async def _delete_item(
     if not mark(kind, data, options, backend.now()):
         if not dry:
             item = await backend.store.delete(item.key, item.revision)
-        return _deleted(route, request, item)
-    value = encode(data)
+        return await _deleted(route, request, item, metadata)
+    value = await offload(len(item.value), encode, data)
     if dry:
         item = item._replace(value=value)
     elif value != item.value:
         item = await backend.store.update(item.key, value, item.revision)
-    return answers.stored(route, request, item, deletion_warnings(kind, options), 200)
+    return await answers.stored(route, request, item, deletion_warnings(kind, options), 200)
 
 
-def _deleted(route: Route, request: Request, item: Item) -> Response:
+async def _deleted(route: Route, request: Request, item: Item, metadata: Data) -> Response:
     if route.kind.kind == "Pod":
-        return answers.stored(route, request, item, (), 200)
-    metadata = decode(item)["metadata"]
+        return await answers.stored(route, request, item, (), 200)
     kind = route.kind
     return answers.deleted({"name": metadata["name"], "group": kind.group, "kind": kind.plural, "uid": metadata["uid"]})
 

@@ -118,7 +118,7 @@ class KubeletPatch(NamedTuple):
             stored = await store_charged(backend, write)
         except (RevisionConflict, KeyMissing):
             return None
-        return answers.stored(route, request, stored, (), 200)
+        return await answers.stored(route, request, stored, (), 200)
 
     async def learn(self, backend: Backend, response: Response) -> None:
         """Learn from what became of an object that was patched like any other, without a warning."""

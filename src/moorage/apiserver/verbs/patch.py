@@ -15,7 +15,7 @@ from moorage.apiserver.http.failures import bad_request, unsupported_media_type
 from moorage.apiserver.http.messages import Request, Response
 from moorage.apiserver.patch import apply, jsonpatch, mergepatch, strategic
 from moorage.apiserver.patch.errors import PatchError
-from moorage.apiserver.request.bodies import check_fields, check_values, media_type, normalised, read_yaml, upgraded
+from moorage.apiserver.request.bodies import Body, check_fields, check_values, media_type, normalised, read_yaml, upgraded
 from moorage.apiserver.request.options import apply_force
 from moorage.apiserver.request.routes import Route
 from moorage.apiserver.verbs.backend import Backend
@@ -87,8 +87,7 @@ def read_patch(request: Request) -> object:
 
 async def _apply(backend: Backend, route: Route, request: Request) -> Response:
     size = len(request.body)
-    config, repeated = await offload(size * YAML_COST, read_yaml, request.body)
-    check_values(config, size)
+    config, repeated = await offload(size * YAML_COST, _read_applied, request.body)
     force = apply_force(request)
     if isinstance(config, dict):
         config = normalised(route, config)
@@ -109,6 +108,12 @@ async def _apply(backend: Backend, route: Route, request: Request) -> Response:
     new = await offload(size, applied, None)
     # What admission adds gets no owner, so that applying the same again conflicts with nobody.
     return await create_object(backend, route, request, new, warnings, track=False)
+
+
+def _read_applied(body: bytes) -> Body:
+    read = read_yaml(body)
+    check_values(read.data, len(body))
+    return read
 
 
 def _check_applied(kind: Kind, request: Request, config: Data, repeated: Sequence[str]) -> list[str]:

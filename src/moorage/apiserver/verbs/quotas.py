@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from moorage.api import kinds
 from moorage.api.decode import convert, decode
 from moorage.api.kinds import Kind
+from moorage.api.meta import Data
 from moorage.api.quota import ResourceQuota
 from moorage.apiserver.base import objects
 from moorage.apiserver.base.objects import prefix
+from moorage.apiserver.base.offload import offload
 from moorage.apiserver.http.failures import conflict
 from moorage.apiserver.verbs.admission import refused
 from moorage.apiserver.verbs.backend import Backend
@@ -40,7 +43,7 @@ class StoredWrite(NamedTuple):
 async def check_quotas(backend: Backend, write: StoredWrite) -> None:
     """Refuse (403) what the quotas of its namespace do not allow; nothing is charged."""
     if quotas := await _quotas(backend, write):
-        _charges(backend, write, quotas)
+        await _charges(backend, write, quotas)
 
 
 async def store_charged(backend: Backend, write: StoredWrite, quotas: Sequence[Item] | None = None) -> Item:
@@ -56,7 +59,7 @@ async def store_charged(backend: Backend, write: StoredWrite, quotas: Sequence[I
     # One at a time, or all but one of those who wait would find the quotas changed.
     async with backend.charging.setdefault(write.namespace, asyncio.Lock()):
         for _ in range(_ATTEMPTS):
-            charges = _charges(backend, write, await _quotas(backend, write))
+            charges = await _charges(backend, write, await _quotas(backend, write))
             try:
                 return await _store(backend, write, charges)
             except RevisionConflict as error:
@@ -78,13 +81,18 @@ async def _quotas(backend: Backend, write: StoredWrite) -> Sequence[Item]:
     return found
 
 
-def _charges(backend: Backend, write: StoredWrite, quotas: Sequence[Item]) -> list[Item]:
+async def _charges(backend: Backend, write: StoredWrite, quotas: Sequence[Item]) -> list[Item]:
     """The quotas that change with a write, as they are to be stored."""
+    size = len(write.item.value) + sum(len(item.value) for item in quotas)
+    found = [objects.decoded(item) for item in quotas]
+    return await offload(size, _charged, write, quotas, found, backend.now())
+
+
+def _charged(write: StoredWrite, quotas: Sequence[Item], found: Sequence[Data], now: datetime) -> list[Item]:
     kind = write.kind
     new = decode(write.item.value, kind.struct)
     old = decode(write.old.value, kind.struct) if write.old is not None else None
-    found = [objects.decoded(item) for item in quotas]
-    measured = ObjectWrite(strategy_of(kind), new, old, write.subresource, backend.now())
+    measured = ObjectWrite(strategy_of(kind), new, old, write.subresource, now)
     try:
         used = charge(measured, [convert(data, ResourceQuota) for data in found])
     except Denied as error:

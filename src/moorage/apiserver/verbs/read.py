@@ -12,6 +12,7 @@ import msgspec
 from moorage.api.kinds import Kind
 from moorage.api.meta import Data
 from moorage.apiserver.base.objects import decode, decoded, key, prefix
+from moorage.apiserver.base.offload import offload
 from moorage.apiserver.base.pacing import in_slices
 from moorage.apiserver.describe.documents import not_acceptable
 from moorage.apiserver.http.failures import bad_request, expired, not_found, too_large_resource_version
@@ -96,7 +97,13 @@ async def get(backend: Backend, route: Route, request: Request) -> Response:
     item = await backend.store.get(key(route.kind, route.namespace, route.name))
     if item is None:
         raise not_found(route.kind, route.name)
-    return Response(200, body_of(route, item, form, request))
+    return Response(200, await offloaded_body(route, item, form, request))
+
+
+async def offloaded_body(route: Route, item: Item, form: Form, request: Request) -> bytes:
+    """One object in a form; a large one is read and written again in a thread."""
+    is_stored_form = form == PLAIN and convert_out(route) is None
+    return await offload(0 if is_stored_form else len(item.value), body_of, route, item, form, request)
 
 
 def body_of(route: Route, item: Item, form: Form, request: Request, *, headers: bool = True) -> bytes:

@@ -85,27 +85,32 @@ async def _try_change(
     track: bool,
 ) -> Response:  # fmt: skip
     size = len(request.body) + len(item.value)
-    new = await offload(size, edit, decode(item))
-    check_values(new, size)
+
+    def edited() -> Data:
+        new = edit(decode(item))
+        check_values(new, size)
+        return new
+
+    new = await offload(size, edited)
     return await _store_change(backend, route, request, item, new, warnings, track=track)
 
 
 async def _store_change(
     backend: Backend, route: Route, request: Request, item: Item, new: Data, warnings: Iterable[str], *, track: bool
 ) -> Response:
-    kind, old = route.kind, decode(item)
+    kind, size = route.kind, len(request.body) + len(item.value)
+    old = await offload(size, decode, item)
     if _expected(new) not in ("", str(item.revision)):
         raise conflict(kind, route.name)
     moment = timestamp(backend.now())
-    state = await backend.admission.prepare_update(kind, new, old, route.subresource, moment)
-    size = len(request.body) + len(item.value)
+    state = await backend.admission.prepare_update(kind, new, old, route.subresource, moment, size=size)
     if track:
         new = await offload(size, managed.track, managed_write(route, request, moment), old, new)
     if not route.subresource:
-        await allocate(backend, kind, new, old, dry=is_dry(request))
+        await allocate(backend, kind, new, old, dry=is_dry(request), size=size)
     check_escalation(backend, route, request, new, old)
     advice = await backend.admission.judge(kind, new, old, state, route.subresource, size=size)
-    value = encoded(new)
+    value = await offload(size, encoded, new)
     write = StoredWrite(kind, route.namespace, route.subresource, item._replace(value=value), item)
     if is_dry(request) or value == item.value:
         await check_quotas(backend, write)
@@ -115,7 +120,7 @@ async def _store_change(
         changed = changed._replace(value=value)
     else:
         changed = await store_charged(backend, write)
-    return answers.stored(route, request, changed, [*warnings, *advice], 200)
+    return await answers.stored(route, request, changed, [*warnings, *advice], 200)
 
 
 def _expected(data: Data) -> str:

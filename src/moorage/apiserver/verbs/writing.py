@@ -11,6 +11,7 @@ from moorage.api.meta import Data
 from moorage.apiserver.access.escalation import escalation
 from moorage.apiserver.access.roles import RBAC_GROUP
 from moorage.apiserver.base.objects import encode
+from moorage.apiserver.base.offload import offload
 from moorage.apiserver.http.failures import bad_request, too_large
 from moorage.apiserver.http.messages import Refused, Request, status
 from moorage.apiserver.patch import managed
@@ -54,7 +55,7 @@ def encoded(data: Data) -> bytes:
     return value
 
 
-async def allocate(backend: Backend, kind: Kind, new: Data, old: Data | None, *, dry: bool) -> None:
+async def allocate(backend: Backend, kind: Kind, new: Data, old: Data | None, *, dry: bool, size: int = 0) -> None:
     """Fill in what the server generates or allocates: selectors of jobs, addresses and ports of services.
 
     No field manager owns these fields, so they are added after the managed fields were updated.
@@ -62,10 +63,14 @@ async def allocate(backend: Backend, kind: Kind, new: Data, old: Data | None, *,
     if old is None:
         strategy_of(kind).generate(new)
     # What is wrong with a service is told before what cannot be allocated.
-    if kind is _SERVICE and not any(strategy_of(kind).errors(new, old)):
+    if kind is _SERVICE and not await offload(size, _has_errors, kind, new, old):
         if old is None or old["spec"].get("type") == "ExternalName":
             await give_address(backend.store, new, dry=dry)
         await give_ports(backend.store, new, dry=dry)
+
+
+def _has_errors(kind: Kind, new: Data, old: Data | None) -> bool:
+    return any(strategy_of(kind).errors(new, old))
 
 
 def check_escalation(backend: Backend, route: Route, request: Request, new: Data, old: Data | None) -> None:
