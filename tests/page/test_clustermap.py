@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -12,10 +13,11 @@ from moorage.api.decode import convert
 from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.client import Client, Informers
-from moorage.client.clock import Clock
+from moorage.client.clock import Clock, ManualClock
 from moorage.features import ALL_ON
 from moorage.page import clustermap as module
 from moorage.page.clustermap import ClusterMap, Delta, Whole
+from moorage.page.timeline import KEPT_SECONDS, Happening, Timeline
 from moorage.scheduler.config import Configuration
 from moorage.scheduler.scheduler import Scheduler
 from tests.plane import Data
@@ -186,7 +188,7 @@ async def test_a_reason_of_a_megabyte_does_not_go_to_every_page() -> None:
 
 
 async def test_what_happened_more_than_an_hour_ago_is_gone() -> None:
-    clock = ManualClock()
+    clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
     timeline = Timeline(clock)
     timeline.begin_with([Happening(0, clock.now().timestamp() - 1, "node", "node-1", "cordoned")])
     assert len(timeline.last_hour()) == 1

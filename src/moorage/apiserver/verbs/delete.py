@@ -9,6 +9,8 @@ from moorage.api import kinds
 from moorage.api.kinds import Kind
 from moorage.api.meta import Data
 from moorage.apiserver.base.objects import decode, encode, key, prefix
+from moorage.apiserver.base.offload import offload
+from moorage.apiserver.base.pacing import in_slices
 from moorage.apiserver.http.failures import conflict, forbidden, not_found
 from moorage.apiserver.http.messages import Request, Response
 from moorage.apiserver.request.options import FOREGROUND, ORPHAN, DeleteOptions, delete_options

@@ -15,7 +15,15 @@ from moorage.apiserver.http.failures import bad_request, unsupported_media_type
 from moorage.apiserver.http.messages import Request, Response
 from moorage.apiserver.patch import apply, jsonpatch, mergepatch, strategic
 from moorage.apiserver.patch.errors import PatchError
-from moorage.apiserver.request.bodies import Body, check_fields, check_values, media_type, normalised, read_yaml, upgraded
+from moorage.apiserver.request.bodies import (
+    Body,
+    check_fields,
+    check_values,
+    media_type,
+    normalised,
+    read_yaml,
+    upgraded,
+)
 from moorage.apiserver.request.options import apply_force
 from moorage.apiserver.request.routes import Route
 from moorage.apiserver.verbs.backend import Backend
