@@ -62,6 +62,24 @@ async def test_work_that_nobody_waits_for_any_more_keeps_its_thread() -> None:
     await second
 
 
+def test_a_loop_that_ends_before_its_work_leaves_no_seat_taken() -> None:
+    reading = Reading()
+
+    async def leaves() -> None:
+        task = asyncio.create_task(reading.of("ann"))
+        await reading.until(1)
+        task.cancel()
+
+    async def finds_a_seat() -> None:
+        task = asyncio.create_task(reading.of("ann"))
+        reading.end["ann"].release(2)
+        await task
+
+    asyncio.run(leaves())
+    asyncio.run(finds_a_seat())
+    assert reading.begun == ["ann", "ann"]
+
+
 @pytest.mark.parametrize(
     ("media_type", "size", "beside"),
     [("json", LARGE - 1, False), ("json", LARGE, True), ("yaml", LARGE // YAML_COST, True), ("yaml", 100, False)],

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
 
 from moorage.apiserver.base.shares import Seats
 from moorage.pace import Pace, set_rest
@@ -32,7 +33,8 @@ _THREADS = 2
 _REST = 3.0
 """Seconds of rest for each second that expressions are compiled, while others are busy."""
 _POOL = ThreadPoolExecutor(_THREADS, "large-objects", lambda: set_rest(Pace(_REST).keep))
-_SEATS = Seats(_THREADS, 1_000_000)
+_SEATS: WeakKeyDictionary[asyncio.AbstractEventLoop, Seats] = WeakKeyDictionary()
+"""Those of each loop: one that ends before its work does takes its seats with it."""
 
 
 async def offload(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -43,14 +45,13 @@ async def offload(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kw
     if size < LARGE:
         return work(*args, **kwargs)
     loop, user = asyncio.get_running_loop(), FLOW.get()
-    if not _SEATS.take(user):
-        await _SEATS.wait(user)
+    seats = _seats(loop)
+    if not seats.take(user):
+        await seats.wait(user)
 
     def leave(_: object) -> None:
-        try:
-            loop.call_soon_threadsafe(_SEATS.leave, user)
-        except RuntimeError:  # the loop is closed: nobody waits in it
-            _SEATS.leave(user)
+        with suppress(RuntimeError):  # the loop is closed: nobody waits in it
+            loop.call_soon_threadsafe(seats.leave, user)
 
     job = _POOL.submit(work, *args, **kwargs)
     result = asyncio.wrap_future(job)
@@ -77,8 +78,15 @@ async def in_hand(size: int) -> AsyncIterator[None]:
 
 
 def offloaded() -> int:
-    """How much work the threads have begun whose results are not there yet."""
-    return _SEATS.seats.used
+    """How much work of the running loop the threads have begun whose results are not there yet."""
+    return _seats(asyncio.get_running_loop()).seats.used
+
+
+def _seats(loop: asyncio.AbstractEventLoop) -> Seats:
+    found = _SEATS.get(loop)
+    if found is None:
+        found = _SEATS[loop] = Seats(_THREADS, 1_000_000)
+    return found
 
 
 def holds_more(data: Any, most: int) -> bool:

@@ -230,9 +230,9 @@ class Response:
 
     async def give_up(self, instead: Response) -> None:
         """Become another response, and end the stream, which nobody has begun to read."""
+        stream, self.stream = self.stream, None
         self.status, self.body, self.headers = instead.status, instead.body, instead.headers
-        await self.end()
-        self.stream = None
+        await Response(stream=stream).end()  # whoever notes its end sees the other response
 
 
 Handler = Callable[[Request], Awaitable[Response]]
