@@ -13,6 +13,8 @@ _RECIPES, _SEEN = 256, 1024
 _TEXTS, _TEXT_BYTES, _ENTRY = 256, 4 << 20, 1 << 10
 _is_fraction = re.compile(rb"\d{6}Z").fullmatch
 _WORD = rb"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+_NO_AMOUNT = rb"(?!\d+(?:\.\d*)?[a-z]*-?\d*\Z)"
+"""Amounts are stored in another form than they come in; a resource may be called as any field is."""
 
 ValueCheck = Callable[[bytes], object]
 
@@ -25,7 +27,8 @@ def _matches(pattern: bytes) -> ValueCheck:
 is_address = _matches(rb"(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}")
 is_container_id = _matches(rb"[a-z-]+://[0-9a-f]{64}")
 is_name = _matches(rb"(?!.{254})%b(?:\.%b)*" % (_WORD, _WORD))
-is_hex = _matches(rb"[0-9a-f]{32}")
+is_host = _matches(rb"%b(?!.{254})%b(?:\.%b)*" % (_NO_AMOUNT, _WORD, _WORD))
+is_hex = _matches(rb"%b[0-9a-f]{32}" % _NO_AMOUNT)
 is_number = _matches(rb"\d+")
 is_sentence = _matches(rb".* .*")
 is_uid = _matches(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -109,10 +112,10 @@ class Recipe(NamedTuple):
 
 
 def recipe_of(stored: bytes, rest: Iterable[bytes], values: Sequence[bytes]) -> Recipe | None:
-    """How a stored text follows from the values of a write; None when they are elsewhere in the write, too."""
+    """How a stored text follows from the values of a write; None when they are elsewhere, or names of fields, too."""
     wanted = b"|".join(map(re.escape, sorted(set(values), key=len, reverse=True)))
     quoted = re.compile(rb'(?<=")(%b)(?=\\?")' % wanted)
-    if any(map(quoted.search, rest)):
+    if any(map(quoted.search, rest)) or re.search(rb'"(?:%b)\\?":' % wanted, stored):
         return None
     literals = quoted.split(stored)
     return Recipe(literals, [values.index(value) for value in literals[1::2]])

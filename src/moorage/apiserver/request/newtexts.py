@@ -14,6 +14,7 @@ from moorage.apiserver.base.recipes import (
     SplitText,
     arrangement,
     is_hex,
+    is_host,
     is_micro_time,
     is_name,
     is_number,
@@ -34,7 +35,7 @@ ADDED = '"v1" "status"'
 
 def _is_hostname(value: bytes) -> bool:
     """Whether a value is a name that can be the value of a label, and that no amount can be written as."""
-    return len(value) < 64 and (b"-" in value or b"." in value) and is_name(value) is not None
+    return len(value) < 64 and (b"-" in value or b"." in value) and is_host(value) is not None
 
 
 class _Metadata(msgspec.Struct, rename="camel", forbid_unknown_fields=True):

@@ -16,6 +16,7 @@ from moorage.apiserver.base.recipes import (
     is_address,
     is_container_id,
     is_hex,
+    is_host,
     is_micro_time,
     is_name,
     is_time,
@@ -52,7 +53,7 @@ _NODE_FIELDS = CopiedFields(
         **dict.fromkeys(("lastHeartbeatTime", "lastTransitionTime", "timeAdded", "time"), is_time),
         **dict.fromkeys(("systemUUID", "bootID"), is_uid),
         "machineID": is_hex,
-        "address": is_name,  # or an IPv4 address, which has the syntax of a name
+        "address": is_host,  # or an IPv4 address, which has the syntax of a name
     }
 )
 _PARTS: dict[tuple[Kind, str], PatchedPart] = {
