@@ -14,6 +14,7 @@ from moorage.apiserver.http.messages import Headers, Request, Response, Target
 from moorage.apiserver.local import LocalTransport
 from moorage.apiserver.verbs.admission import Surroundings
 from moorage.apiserver.verbs.stencils import Outline, Stencils
+from moorage.store.protocol import Item
 from tests.plane import api_server
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -205,8 +206,8 @@ async def test_long_claim_names_are_still_refused(server: Server) -> None:
 async def test_few_templates_are_kept() -> None:
     """Whoever sends ever new bodies fills no memory."""
     stencils = Stencils()
-    value = b'{"metadata":{"creationTimestamp":"now","managedFields":[{"fieldsV1":{}}]}}'
+    item = Item("/pod", b'{"metadata":{"creationTimestamp":"now","managedFields":[{"fieldsV1":{}}]}}', 1)
     for number in range(3000):
         for _ in range(2):
-            stencils.learn(Outline(b'{"spec":%d,"metadata":' % number, b"", b"}", None), value, (), Surroundings(()))
+            stencils.learn(Outline(b'{"spec":%d,"metadata":' % number, b"", b"}", None), item, (), Surroundings(()))
     assert len(stencils) == 256 + 1024

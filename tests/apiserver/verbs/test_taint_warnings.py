@@ -169,3 +169,23 @@ async def test_the_taints_of_devices_are_held_against_claims(ask: Asked) -> None
     assert "spec.taint.value: " in told
     made = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": {"taints": [taint]}}
     assert await warnings(ask, "POST", "/api/v1/nodes", made) == []
+
+
+async def test_a_pod_that_was_made_from_a_stencil_is_held_against_taints_like_any_other(ask: Asked) -> None:
+    pods, sla = "/api/v1/namespaces/default/pods", {**GT, "effect": "NoSchedule"}
+    made = node("high") | {"apiVersion": "v1"}
+
+    async def told(name: str) -> list[str]:
+        return await warnings(ask, "POST", "/api/v1/nodes", made | {"metadata": {"name": name}})
+
+    async def create(name: str) -> None:
+        assert (await ask("POST", pods, pod(tolerations=[sla]) | {"metadata": {"name": name}})).status == 201
+
+    for name in ("first", "second"):
+        await create(name)
+    assert len(await told("n1")) == 1
+    for name in ("first", "second"):
+        await ask("DELETE", f"{pods}/{name}?gracePeriodSeconds=0")
+    assert await told("n2") == []
+    await create("third")
+    assert len(await told("n3")) == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -66,7 +66,13 @@ class ComparedKeys:
         """Note what an object compares that is being written."""
         if kind is _CLAIM or (kind is POD and _may_compare(data)):
             metadata = data["metadata"]
-            self._note(key(kind, metadata.get("namespace", ""), metadata.get("name", "")), kind, data)
+            where = key(kind, metadata.get("namespace", ""), metadata.get("name", ""))
+            self.note_alike(where, list(_compared(kind, data)))
+
+    def note_alike(self, where: str, comparisons: Sequence[tuple[Sort, str, str]]) -> None:
+        """Note an object, by its place, that compares what `compared_by` said of another one of its template."""
+        for sort, name, operator in comparisons:
+            self._put(sort, name, operator, where)
 
     async def comparisons(self, sort: Sort, name: str) -> AsyncIterator[Comparison]:
         """The comparisons with which some object compares the values of a key."""
@@ -96,13 +102,8 @@ class ComparedKeys:
         seen, known.at = 0 if again else known.revision, self.now()
         page = await self.store.list(prefix(kind))
         async for item in in_slices([item for item in page.items if item.revision > seen]):
-            for sort, name, operator in compared_by(item, kind):
-                self._put(sort, name, operator, item.key)
+            self.note_alike(item.key, compared_by(item, kind))
         known.revision = page.revision
-
-    def _note(self, where: str, kind: Kind, data: Data) -> None:
-        for sort, name, operator in _compared(kind, data):
-            self._put(sort, name, operator, where)
 
     def _put(self, sort: Sort, name: str, operator: str, where: str) -> None:
         found = sort, name

@@ -59,10 +59,11 @@ async def _create_pod(backend: Backend, route: Route, request: Request, pod: New
     stencil = backend.stencils.get(pod.outline, around)
     if stencil is None:
         new, warnings = await _store_new(backend, route, request, *await read_object(route, request))
-        backend.stencils.learn(pod.outline, new.value, warnings, around)
+        backend.stencils.learn(pod.outline, new, warnings, around)
         return await answers.stored(route, request, new, warnings, 201)
     for _ in range(_NAMES if pod.generate_name else 1):
         value = stencil.fill(pod, new_uid(), timestamp(backend.now()))
+        backend.admission.compared.note_alike(key(route.kind, route.namespace, pod.name), stencil.comparisons)
         item = await _put(backend, route, request, pod.name, value, quotas)
         if item is not None:
             return await answers.stored(route, request, item, stencil.warnings, 201)

@@ -15,10 +15,12 @@ from moorage.apiserver.request.bodies import media_type
 from moorage.apiserver.request.repeatedkeys import has_as_many_keys
 from moorage.apiserver.request.routes import Route
 from moorage.apiserver.verbs.admission import Surroundings
+from moorage.apiserver.verbs.comparedkeys import Sort, compared_by
 from moorage.bounded import Bounded
 from moorage.names import label_value_errors
 from moorage.registry.metadata import generated_name
 from moorage.registry.pod.strategy import POD
+from moorage.store.protocol import Item
 
 _LONGEST = 8192
 """The longest body, in bytes, of a pod that may be made from a stencil."""
@@ -71,6 +73,8 @@ class Stencil(NamedTuple):
     warnings: Sequence[str]
     around: Surroundings
     """The other objects on which it depends; when they have changed it is no longer valid."""
+    comparisons: Sequence[tuple[Sort, str, str]]
+    """What it compares as numbers or versions, of which those are warned who write taints and labels."""
 
     def fill(self, new: NewPod, uid: str, time: str) -> bytes:
         """The stored form of a new pod."""
@@ -97,13 +101,14 @@ class Stencils:
         stencil = self._stencils.get(outline)
         return stencil if stencil is not None and stencil.around == around else None
 
-    def learn(self, outline: Outline, value: bytes, warnings: Sequence[str], around: Surroundings) -> None:
-        """Make a stencil of a new pod with the stored form `value`, if its template has come before."""
+    def learn(self, outline: Outline, item: Item, warnings: Sequence[str], around: Surroundings) -> None:
+        """Make a stencil of a new pod as it was stored, if its template has come before."""
         key = hash(outline)
         is_first = key not in self._seen
         self._seen.put(key, True)
         if is_first:
             return
+        value = item.value
         stored = bytes(_around(value).metadata)
         metadata = _metadata(stored)
         time = metadata["creationTimestamp"].encode()
@@ -115,7 +120,7 @@ class Stencils:
         owned["fieldsV1"] = msgspec.Raw(msgspec.json.encode(owned["fieldsV1"]))
         metadata["managedFields"] = owned
         rest = value[len(_START) + len(stored) :].split(time)
-        self._stencils.put(outline, Stencil(metadata, rest, warnings, around))
+        self._stencils.put(outline, Stencil(metadata, rest, warnings, around, compared_by(item, POD.kind)))
 
 
 def new_pod(route: Route, request: Request) -> NewPod | None:
