@@ -96,6 +96,13 @@ def test_the_keyboard_suffices(new_page: Page) -> None:
     expect(new_page.locator(".why h2")).to_have_count(0)
 
 
+def test_a_key_that_is_pressed_twice_before_the_page_is_drawn_counts_twice(new_page: Page) -> None:
+    pressed = "dispatchEvent(new KeyboardEvent('keydown', { key: 't', bubbles: true }))"
+    new_page.evaluate(f"document.body.{pressed}; document.body.{pressed}")
+    assert "view=table" not in new_page.url
+    expect(new_page.locator(".tile[data-node]")).to_have_count(4)
+
+
 @pytest.fixture
 def spot_nodes(live: Live) -> Iterator[None]:
     """An example with one pod that waits and two that run."""

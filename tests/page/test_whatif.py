@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from moorage.page.whatif import CHANGES_MAX, WAITING_MAX, CannotSimulate, WhatIf, options_of
+from moorage.page.whatif import CHANGES_MAX, WAITING_MAX, CannotSimulate, WhatIf, answer_of, options_of
 
 
 def test_changes_become_options_of_the_command() -> None:
@@ -43,3 +43,13 @@ async def test_only_a_few_questions_wait_for_the_one_that_is_played() -> None:
     answers = await asyncio.gather(*asked, return_exceptions=True)
     assert sum("ask again" in str(answer) for answer in answers) == 2
     assert "/nowhere" in str(answers[0])
+
+
+@pytest.mark.parametrize(
+    ("errors", "said"),
+    [("Traceback …\nTimeoutError: too late", "TimeoutError: too late"), ("", "has ended with 1 and said nothing")],
+)
+def test_a_simulation_that_broke_off_is_no_answer(errors: str, said: str) -> None:
+    with pytest.raises(CannotSimulate, match=said):
+        answer_of(1, b"", errors)
+    assert answer_of(1, b"{}", "") == b"{}"

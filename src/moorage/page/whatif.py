@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from moorage.api.meta import Data
+from moorage.logs import Log
 
 VALUES = {
     "drain": 1, "cordon": 1, "uncordon": 1, "taint": 2, "untaint": 2, "label": 2, "scale": 1, "delete": 1,
@@ -21,6 +22,8 @@ WAITING_MAX = 4
 """So many questions wait for the one that is being played."""
 _SECONDS = 120.0
 _ANSWERED = (0, 1)
+_CANNOT_RUN = 2
+_LOG = Log(__name__)
 
 
 class CannotSimulate(Exception):
@@ -78,7 +81,15 @@ class WhatIf:
                 if child.returncode is None:
                     child.kill()
                     await child.wait()
-        if child.returncode not in _ANSWERED:
-            lines = errors.decode(errors="replace").strip().splitlines() or ["the simulation has failed"]
-            raise CannotSimulate(lines[-1].removeprefix("moorage: "))
+        return answer_of(child.returncode, output, errors.decode(errors="replace").strip())
+
+
+def answer_of(code: int | None, output: bytes, errors: str) -> bytes:
+    """What the command has written. Raises CannotSimulate with its reason when that is no answer."""
+    if code in _ANSWERED and output:
         return output
+    # Python, too, ends with 1 when something was not caught: an answer is known by what was written.
+    reason = (errors.splitlines() or [f"the simulation has ended with {code} and said nothing"])[-1]
+    if code != _CANNOT_RUN:
+        _LOG.warning("The simulation has failed", code=code, errors=errors)
+    raise CannotSimulate(reason.removeprefix("moorage: "))

@@ -1,5 +1,5 @@
 // The page: pods on the left, the map in the middle, why on the right, the timeline below.
-import { chooseTemplate, closed, follow, go, hashOf, subjectOf, useAddress } from "./address.js";
+import { chooseTemplate, closed, follow, go, hashOf, read, subjectOf, useAddress } from "./address.js";
 import { CanvasMap, NODES, PODS } from "./canvas.js";
 import { BY, legend } from "./colours.js";
 import { useDecided } from "./decided.js";
@@ -40,11 +40,11 @@ function App({ placement, cluster }) {
       if (event.target.matches("input, textarea, select")) return;
       if (event.key === "/") { event.preventDefault(); document.querySelector("input[type=search]").focus(); }
       if (event.key === "Escape") go(closed);
-      if (event.key === "t") go({ view: address.view === "map" ? "table" : "map" });
+      if (event.key === "t") go({ view: read().view === "map" ? "table" : "map" }); // what is true now, not when it was drawn
     };
     addEventListener("keydown", keys);
     return () => removeEventListener("keydown", keys);
-  });
+  }, []);
   const subject = address.pod && !placement.pods.has(address.pod) ? null : subjectOf(address);
   const asked = useWhy(subject, placement.revision);
   const [tried, tryOut] = useState(null);
