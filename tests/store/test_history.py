@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from moorage.store.history import History
+from moorage.store.history import EVENT_BYTES, History
 from moorage.store.protocol import Change, Compacted, Item, WatchEvent
 
 pytestmark = pytest.mark.asyncio
@@ -37,14 +37,21 @@ async def test_a_report_does_not_hide_a_change() -> None:
     assert await reading == [added("/a/1", 11)]
 
 
+async def test_small_changes_count_with_all_that_they_take() -> None:
+    history = History(0, max_events=100_000, max_bytes=100 * EVENT_BYTES)
+    for revision in range(1, 1001):
+        history.append([added("/a", revision)], revision)
+    assert len(history.after("/a", history.start)) < 100
+
+
 async def test_the_log_keeps_the_latest_changes_only() -> None:
-    history = History(0, max_events=100, max_bytes=10_000)
+    history = History(0, max_events=100, max_bytes=100_000)
     for revision in range(1, 1001):
         history.append([added("/a", revision)], revision)
     assert 890 <= 1000 - len(history.after("/a", history.start)) == history.start <= 910
     with pytest.raises(Compacted, match=f"from revision {history.start} on"):
         history.after("/a", history.start - 1)
-    history.append([added("/a", 1001, 9_950)], 1001)
+    history.append([added("/a", 1001, 99_500)], 1001)
     assert history.start == 1000
 
 

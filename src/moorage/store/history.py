@@ -13,11 +13,17 @@ from moorage.store.protocol import Batch, Compacted, Item, StoreError, WatchEven
 
 MAX_EVENTS = 100_000
 MAX_BYTES = 128 * 1024 * 1024
+EVENT_BYTES = 300
+"""What a change takes beside its key and its value."""
 MAX_SHARED = 1000
 BATCH_EVENTS, BATCH_BYTES = 100, 256 << 10
 """How much a watcher gets at a time; so one that does not read holds little of what the log has dropped."""
 
 _revision = attrgetter("item.revision")
+
+
+def _size(event: WatchEvent) -> int:
+    return EVENT_BYTES + len(event.item.key) + len(event.item.value)
 
 
 class History:
@@ -41,7 +47,7 @@ class History:
     def append(self, events: list[WatchEvent], revision: int) -> None:
         """Add changes that have become durable, and wake the watchers of their prefixes."""
         self._events += events
-        self._bytes += sum(len(event.item.value) for event in events)
+        self._bytes += sum(map(_size, events))
         self.revision = revision
         self._shared.clear()
         self._trim(len(self._events) - len(events))
@@ -139,14 +145,14 @@ class History:
         most_events, most_bytes = self._max_events * 9 // 10, self._max_bytes * 9 // 10
         events, size, count = len(self._events), self._bytes, 0
         while count < old and (events - count > most_events or size > most_bytes):
-            size -= len(self._events[count].item.value)
+            size -= _size(self._events[count])
             count += 1
         self._drop(count)
 
     def _drop(self, count: int) -> None:
         if count:
             self.start = max(self.start, self._events[count - 1].revision)
-            self._bytes -= sum(len(event.item.value) for event in self._events[:count])
+            self._bytes -= sum(map(_size, self._events[:count]))
             del self._events[:count]
 
 

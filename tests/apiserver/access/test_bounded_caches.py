@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from moorage.apiserver.access import rbac
@@ -45,6 +47,19 @@ def test_decoded_objects_are_kept_up_to_a_number_of_bytes(monkeypatch: pytest.Mo
     huge = Item("huge", HEAD + b'","name":"%b"}}' % (b"x" * 50_000), 1)
     assert objects.decoded(huge) == objects.decoded(huge)
     assert huge not in kept
+
+
+@pytest.mark.parametrize("value", [b'{"a":{"b":{}}}', b"{}", b"[1000,2]", b'"text"'])
+def test_decoded_objects_count_with_what_their_data_take(value: bytes) -> None:
+    text = HEAD + b'"},"data":[%b]}' % b",".join([value] * 1000)
+    tracemalloc.start()
+    try:
+        data = objects.decode(Item("many", text, 1))
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(data["data"]) == 1000
+    assert taken <= objects.size_decoded(text) <= 5 * taken
 
 
 def test_only_remember_short_are_kept() -> None:

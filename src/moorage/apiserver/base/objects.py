@@ -11,6 +11,8 @@ from moorage.store.protocol import Item
 
 _ROOT = "/registry"
 _SMALL = 16 << 10
+_OBJECT, _ELEMENT = 184, 64
+"""Bytes that the interpreter needs for a small dictionary, and for a value in a dictionary or a list."""
 _GROUP_OF = {"events.k8s.io": ""}
 """Events are served in two groups and stored once, in the core group."""
 
@@ -46,7 +48,15 @@ def decode(item: Item) -> Data:
     return data
 
 
-_DECODED: Bounded[Item, Data] = Bounded(8192, 16 << 20)
+_DECODED: Bounded[Item, Data] = Bounded(8192, 64 << 20)
+
+
+def size_decoded(text: bytes) -> int:
+    """About how many bytes a JSON text and its data take together.
+
+    Often it is seven times the text, but thirty times for many small objects, which anybody can send.
+    """
+    return len(text) + _OBJECT * text.count(b"{") + _ELEMENT * (text.count(b",") + text.count(b"["))
 
 
 def decoded(item: Item) -> Data:
@@ -54,5 +64,5 @@ def decoded(item: Item) -> Data:
     data = _DECODED.get(item)
     if data is None:
         data = decode(item)
-        _DECODED.put(item, data, len(item.value))
+        _DECODED.put(item, data, size_decoded(item.value))
     return data
