@@ -113,14 +113,16 @@ async def given_back(site: Site) -> float:
 def main(words: list[str]) -> bool:
     for module in pkgutil.iter_modules(attack_rows.__path__):
         importlib.import_module(f"attack_rows.{module.name}")
+    rows = [row for row in ROWS if all(word in row.title for word in words)]
+    if not rows:
+        sys.exit(f"no row's title holds {' and '.join(words)}; without words all rows are run")
     print(LINE.format("attack", "by", "freeze", "above idle", "answers", "honest", ""), flush=True)
     missed = 0
-    for row in ROWS:
-        if all(word in row.title for word in words):
-            with tempfile.TemporaryDirectory() as directory:
-                result = asyncio.run(measure(row, Path(directory) / "data"))
-            result.print()
-            missed += bool(result.problems())
+    for row in rows:
+        with tempfile.TemporaryDirectory() as directory:
+            result = asyncio.run(measure(row, Path(directory) / "data"))
+        result.print()
+        missed += bool(result.problems())
     print(f"{missed} rows missed a goal" if missed else "every row met its goals")
     return not missed
 

@@ -16,6 +16,8 @@ from fuzzing.stored import unusable
 from tests.plane import PATIENCE
 
 REQUESTS = 400
+PODS = "/api/v1/namespaces/default/pods"
+TWO_BUDGETS = "This pod has more than one PodDisruptionBudget"
 
 
 def test_nothing_that_is_sent_breaks_the_server(tmp_path: Path) -> None:
@@ -46,24 +48,25 @@ def test_a_seed_gives_the_same_requests_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "text", "delivery", "wrong"),
+    ("status", "text", "target", "delivery", "wrong"),
     [
-        (500, "", WHOLE, True),
-        (0, "ConnectionResetError()", WHOLE, True),
-        (0, "", CUT, False),
-        (501, "", WHOLE, False),
-        (422, "", WHOLE, False),
-        (500, "This pod has more than one PodDisruptionBudget", WHOLE, False),
+        (500, "", PODS, WHOLE, True),
+        (0, "ConnectionResetError()", PODS, WHOLE, True),
+        (0, "", PODS, CUT, False),
+        (501, "", PODS, WHOLE, False),
+        (422, "", PODS, WHOLE, False),
+        (500, TWO_BUDGETS, f"{PODS}/x/eviction", WHOLE, False),
+        (500, TWO_BUDGETS, PODS, WHOLE, True),
+        (500, "KeyError", f"{PODS}/x/eviction", WHOLE, True),
     ],
 )
 def test_wrong_answers_are_reported_with_a_command(
-    status: int, text: str, delivery: str, wrong: bool, tmp_path: Path
+    status: int, text: str, target: str, delivery: str, wrong: bool, tmp_path: Path
 ) -> None:
     run = Run(Site(tmp_path, "administrator", (), url="https://127.0.0.1:1"), seed=1)
-    run.judge(Asked(5, "viewer", "GET", "/api/v1/pods", delivery=delivery), Told(status, text))
-    assert ["curl" in problem and "https://127.0.0.1:1/api/v1/pods" in problem for problem in run.problems] == [
-        True
-    ] * wrong
+    run.judge(Asked(5, "viewer", "GET", target, delivery=delivery), Told(status, text))
+    assert len(run.problems) == wrong
+    assert all("curl" in problem and f"https://127.0.0.1:1{target}" in problem for problem in run.problems)
 
 
 def test_a_traceback_in_the_log_is_reported(tmp_path: Path) -> None:

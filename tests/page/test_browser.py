@@ -117,7 +117,6 @@ def spot_nodes(live: Live) -> Iterator[None]:
 def test_the_verdicts_are_those_of_why(live: Live, new_page: Page) -> None:
     waiting = new_page.locator(".pods section").first
     expect(waiting).to_contain_text("critical-workload")
-    new_page.wait_for_timeout(500)
     for name in ("critical-workload", "cost-optimized-workload", "flexible-sla-workload"):
         new_page.evaluate("hash => location.hash = hash", f"#pod=default/{name}")
         expect(new_page.locator(".why .verdict")).to_contain_text("may run on")

@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.live.conftest import Live, eventually
 from tests.page.conftest import opened, served
+from tests.plane import PATIENCE
 
 expect.set_options(timeout=120_000)
 
@@ -103,6 +104,8 @@ def test_a_pod_glides_to_its_node_unless_motion_is_unwanted(live: Live, new_page
     expect(new_page.locator('.unplaced [data-pod="default/moving"]')).to_have_count(1)
     live.kubectl("label", "node", "node-2", "disk=nvme")
     expect(new_page.locator('[data-node="node-2"] [data-pod="default/moving"]')).to_have_count(1)
+    if motion == "no-preference":
+        new_page.wait_for_function("glided > 0")
     assert new_page.evaluate("glided") == (1 if motion == "no-preference" else 0)
     live.kubectl("delete", "pod", "moving", "--now")
     live.kubectl("label", "node", "node-2", "disk-")
@@ -113,7 +116,7 @@ def test_the_hour_before_the_page_was_opened_is_known_from_events(browser: Brows
     server.start()
     try:
         server.kubectl("run", "early", "--image=nginx", "--overrides", '{"spec": {"nodeSelector": {"disk": "nvme"}}}')
-        server.kubectl("wait", "pod/early", "--for=condition=PodScheduled=False")
+        server.kubectl("wait", "pod/early", "--for=condition=PodScheduled=False", f"--timeout={PATIENCE:.0f}s")
         eventually(lambda: "FailedScheduling" in server.kubectl("get", "events").stdout)
         with opened(browser, server.page) as page:
             row = page.locator(".timeline li", has_text="early").filter(has=page.locator("b.waiting"))
