@@ -26,6 +26,13 @@ COMPANIONS = (
     "public.ecr.aws/karpenter/controller:1.8.0@sha256:0123",
 )
 
+_LABELS = {"a": "b"}
+_TEMPLATE = {"labels": _LABELS, "annotations": {TOLERATIONS: "[{key: 'a*', operator: Exists}]"}}
+DAEMONS = {
+    "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "d"},
+    "spec": {"selector": {"matchLabels": _LABELS}, "template": {"metadata": _TEMPLATE, "spec": pod("x")["spec"]}},
+}  # fmt: skip
+
 
 def ruled(name: str, rules: str, cover: list[Data] | None = None, **spec: Any) -> Data:
     made = pod(name, **spec)
@@ -52,10 +59,7 @@ async def test_check_says_what_works_and_what_does_not(tmp_path: Path) -> None:
             found = pod(f"companion-{number}", schedulerName="default-scheduler")
             found["spec"]["containers"][0]["image"] = image
             await create(client, found)
-        template = {"metadata": {"labels": {"a": "b"}, "annotations": {TOLERATIONS: "[{key: 'a*', operator: Exists}]"}}}
-        template["spec"] = pod("x")["spec"]
-        daemons = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
-        await create(client, {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "d"}, "spec": daemons})
+        await create(client, DAEMONS)
         said = "\n".join(await facts(client))
         assert "mind  DaemonSet default/d has rules and no cover" in said
         assert "mind  kubectl's typed commands and stock API servers drop `expression`" in said
@@ -137,6 +141,7 @@ async def test_status_says_who_leads_what_the_webhook_does_and_which_rules_nobod
                 "lastTimestamp": "2026-01-01T00:00:00Z",
             }  # fmt: skip
             await create(client, event)
+        await create(client, DAEMONS)
         said = [line async for line in standing(client, "moorage", "moorage-system")]
         assert said == [
             "moorage-scheduler: held by nobody: somebody renewed it last at 2026-01-01T00:00:00Z",
@@ -148,6 +153,8 @@ async def test_status_says_who_leads_what_the_webhook_does_and_which_rules_nobod
             "pods with rules that nobody applies, because moorage does not place them: 12",
             *(f"  default/elsewhere-{number:02}: schedulerName default-scheduler" for number in range(10)),
             "  and 2 more",
+            "DaemonSets with rules and no cover, which the stock controller judges natively: 1",
+            "  default/d",
             "last evictions:",
             "  2026-01-01T00:00:00Z default/left: by moorage-taint-eviction-controller",
         ]

@@ -16,18 +16,16 @@ from moorage.api.meaning import meaning
 from moorage.api.meta import Data, Object
 from moorage.api.pod import Pod
 from moorage.api.rules import POD_RULES
-from moorage.api.workload import DaemonSet
 from moorage.client import Client
 from moorage.client.errors import Forbidden
 from moorage.registry.pod.tolerations import WHITELIST
 from moorage.scheduler.profile import DEFAULT_NAME
 from moorage.scheduler.profile import scheduler_name as scheduler_of
-from moorage.tools.attach.covers import LEASE_NAMESPACE
+from moorage.tools.attach.covers import LEASE_NAMESPACE, uncovered_daemons
 from moorage.tools.attach.run import LEASES, AttachSettings, attached_evictors, attached_scheduler
-from moorage.validation.attached import is_uncovered_daemon, rule_errors
+from moorage.validation.attached import rule_errors
 
 _POD, _NAMESPACE = kinds.row("v1", "Pod"), kinds.row("v1", "Namespace")
-_DAEMON_SET = kinds.row("apps/v1", "DaemonSet")
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _OLDEST = (1, 30)
 _ENABLED = re.compile(r'kubernetes_feature_enabled\{name="(\w+)",[^}]*\} (\d)')
@@ -102,16 +100,11 @@ async def check(client: Client, scheduler_name: str) -> list[AttachFact]:
 
 async def _daemons(client: Client) -> list[AttachFact]:
     try:
-        listed = (await client.list(_DAEMON_SET)).items
+        names = await uncovered_daemons(client)
     except Forbidden:
         return []
-    found = (msgspec.json.decode(each, type=DaemonSet) for each in listed)
     what = "has rules and no cover, so its stock controller, which judges nodes natively, creates no pods by them"
-    return [
-        AttachFact(Outcome.MIND, f"DaemonSet {each.metadata.namespace}/{each.metadata.name} {what}: `moorage convert`")
-        for each in found
-        if is_uncovered_daemon(each)
-    ]
+    return [AttachFact(Outcome.MIND, f"DaemonSet {name} {what}: `moorage convert`") for name in names]
 
 
 async def _version(client: Client) -> AttachFact:
@@ -194,8 +187,8 @@ def _schedulers(pods: Iterable[Pod], scheduler_name: str) -> AttachFact:
     counts = Counter({DEFAULT_NAME: 0, scheduler_name: 0})
     counts.update(map(scheduler_of, pods))
     shown = ", ".join(f"{name} ({count} pods)" for name, count in counts.most_common())
-    text = f"several schedulers: {shown}: two that fill the same node at the same moment can overcommit it"
-    return AttachFact(Outcome.MIND, text)
+    race = "two that fill a node or give away a device at the same moment can overcommit it"
+    return AttachFact(Outcome.MIND, f"several schedulers: {shown}: {race}")
 
 
 def _ruled(pods: Iterable[Pod], scheduler_name: str) -> Iterator[AttachFact]:

@@ -1,4 +1,4 @@
-"""The pods under rules of a running cluster, and how their covers are retired."""
+"""What is under rules in a running cluster, and how its covers are retired."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ from moorage.api.meta import Data
 from moorage.api.pod import Pod, Toleration
 from moorage.api.resource import ResourceClaim
 from moorage.api.rules import COVER, POD_RULES, Rules, rules_of, text_of
+from moorage.api.workload import DaemonSet
 from moorage.client import Client, Missing
 from moorage.client.client import JSON_PATCH
 from moorage.client.clock import timestamp
 from moorage.match.tolerations import NO_EXECUTE
 from moorage.tools.attach.run import LEASES
+from moorage.validation.attached import is_uncovered_daemon
 
 _POD, _LEASE = kinds.row("v1", "Pod"), kinds.row("coordination.k8s.io/v1", "Lease")
 _CLAIM = kinds.row("resource.k8s.io/v1", "ResourceClaim")
+_DAEMON_SET = kinds.row("apps/v1", "DaemonSet")
 LEASE_NAMESPACE = "kube-system"
 _EVICTION = "DisruptionTarget"
 
@@ -58,6 +61,12 @@ async def ruled_pods(client: Client) -> list[RuledPod]:
     pods = (msgspec.json.decode(each, type=Pod) for each in (await client.list(_POD)).items)
     found = ((pod, rules_of(pod.metadata.annotations)) for pod in pods)
     return [RuledPod(pod, rules) for pod, rules in found if rules is not None]
+
+
+async def uncovered_daemons(client: Client) -> list[str]:
+    """The DaemonSets with rules whose template has no cover, by namespace and name."""
+    found = (msgspec.json.decode(each, type=DaemonSet) for each in (await client.list(_DAEMON_SET)).items)
+    return [f"{each.metadata.namespace}/{each.metadata.name}" for each in found if is_uncovered_daemon(each)]
 
 
 @dataclass(frozen=True, slots=True)

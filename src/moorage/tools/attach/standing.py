@@ -16,7 +16,8 @@ from moorage.client import ApiError, Client, Missing, errors
 from moorage.client.clock import Clock, timestamp
 from moorage.client.errors import Forbidden, Invalid
 from moorage.controllers.frame.controller import attached_name
-from moorage.tools.attach.covers import RuledPod, leaders, ruled_pods, states
+from moorage.scheduler.profile import scheduler_name as scheduler_of
+from moorage.tools.attach.covers import RuledPod, leaders, ruled_pods, states, uncovered_daemons
 from moorage.tools.attach.run import EVICTORS
 from moorage.tools.attach.webhook.certificates import CONFIGURATION
 from moorage.tools.attach.webhook.server import SERVICE
@@ -47,6 +48,8 @@ async def standing(client: Client, scheduler_name: str, namespace: str) -> Async
     for state, count in sorted(states(pods, scheduler_name).items()):
         yield f"  {count} {state}"
     for line in _unapplied(pods, scheduler_name):
+        yield line
+    for line in await _daemons(client):
         yield line
     for line in await _last_evictions(client):
         yield line
@@ -88,10 +91,27 @@ def _unapplied(pods: Sequence[RuledPod], scheduler_name: str) -> Iterator[str]:
     found = [each for each in pods if each.has_rules and each.pod.spec.scheduler_name != scheduler_name]
     if found:
         yield f"pods with rules that nobody applies, because {scheduler_name} does not place them: {len(found)}"
-    for each in found[:_LISTED]:
-        yield f"  {each.name}: schedulerName {each.pod.spec.scheduler_name or 'default-scheduler'}"
-    if len(found) > _LISTED:
-        yield f"  and {len(found) - _LISTED} more"
+    yield from _first([f"{each.name}: schedulerName {scheduler_of(each.pod)}" for each in found])
+
+
+async def _daemons(client: Client) -> list[str]:
+    """The DaemonSets that their stock controller judges without their rules."""
+    try:
+        names = await uncovered_daemons(client)
+    except Forbidden as error:
+        return [f"DaemonSets with rules and no cover: not known: {error}"]
+    if not names:
+        return []
+    head = f"DaemonSets with rules and no cover, which the stock controller judges natively: {len(names)}"
+    return [head, *_first(names)]
+
+
+def _first(lines: Sequence[str]) -> Iterator[str]:
+    """Some lines of many."""
+    for line in lines[:_LISTED]:
+        yield f"  {line}"
+    if len(lines) > _LISTED:
+        yield f"  and {len(lines) - _LISTED} more"
 
 
 async def _last_evictions(client: Client) -> list[str]:
