@@ -61,9 +61,32 @@ def test_two_pages_see_the_same_and_an_address_opens_one(live: Live, new_page: P
     second = new_page.context.new_page()
     second.goto(url)
     expect(second.locator(".tile[data-node]")).to_have_count(4)
-    third = new_page.context.browser.new_context().new_page()  # type: ignore[union-attr]
-    third.goto(url)
-    expect(third.locator("[role=alert]")).to_contain_text("moorage ui --url")
+    third = new_page.context.browser.new_context()  # type: ignore[union-attr]
+    other = third.new_page()
+    other.goto(url)
+    expect(other.locator("[role=alert]")).to_contain_text("moorage ui --url")
+    third.close()
+
+
+def test_the_address_of_a_state_is_opened_elsewhere_with_a_token(live: Live, new_page: Page) -> None:
+    state = "node=node-2&view=table"
+    new_page.evaluate("hash => location.hash = hash", state)
+    shared = new_page.url
+    assert "token" not in shared
+    elsewhere = new_page.context.new_page()
+    for told in ("token=wrong", address(live)):
+        elsewhere.goto("about:blank")
+        elsewhere.goto(shared)
+        elsewhere.get_by_label("address or token").fill(told)
+        elsewhere.get_by_role("button", name="Open").click()
+        if "wrong" in told:
+            expect(elsewhere.get_by_role("alert")).to_contain_text("moorage ui --url")
+    expect(elsewhere.locator("table.nodes")).to_contain_text("node-2")
+    assert elsewhere.url == shared, "the token does not stay in the address"
+    whole = new_page.context.new_page()
+    whole.goto(f"{address(live)}&{state}")
+    expect(whole.locator("table.nodes")).to_contain_text("node-2")
+    assert whole.url == shared
 
 
 def test_a_restart_of_the_server_reconnects_without_losing_or_doubling_anything(live: Live, new_page: Page) -> None:

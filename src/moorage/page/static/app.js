@@ -8,7 +8,7 @@ import { html, render, useEffect, useMemo, useReducer, useState } from "./html.j
 import { Map_ } from "./map.js";
 import { Placement } from "./placement.js";
 import { Pods } from "./pods.js";
-import { ask, open } from "./session.js";
+import { ask, open, reopen } from "./session.js";
 import { Stories } from "./stories.js";
 import { NodeTable } from "./table.js";
 import { Timeline } from "./timeline.js";
@@ -117,7 +117,10 @@ function Controls({ placement, address }) {
 // No spinner: tiles that are still empty.
 const Skeleton = () => html`<div class="tiles skeleton" aria-hidden="true">${Array.from({ length: 12 }, (_, at) => html`<div class="tile" key=${at}></div>`)}</div>`;
 
-const Closed = ({ message }) => html`<div class="closed"><h1>Moorage</h1><p role="alert">${message}</p></div>`;
+// An address that somebody shared says what to show, but has no token.
+const Closed = ({ message }) => html`<form class="closed" onSubmit=${(event) => { event.preventDefault(); reopen(event.target.elements.address.value); }}>
+  <h1>Moorage</h1><p role="alert">${message}</p>
+  <label>address or token <input name="address" required autocomplete="off" spellcheck="false" /></label> <button>Open</button></form>`;
 
 async function start() {
   const placement = new Placement();

@@ -4,16 +4,26 @@ const KEY = "moorage-page";
 export class Closed extends Error {}
 
 export async function open() {
-  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  const given = new URLSearchParams(location.hash.slice(1));
+  const token = given.get("token");
   if (token) {
-    history.replaceState(null, "", location.pathname);
+    given.delete("token"); // the rest is what to show
+    history.replaceState(null, "", given.size ? `#${given}` : location.pathname);
     const answer = await fetch("ui/v1/session", { method: "POST", body: JSON.stringify({ token }) });
     if (answer.ok) sessionStorage.setItem(KEY, (await answer.json()).secret);
     else if (!sessionStorage.getItem(KEY)) throw new Closed((await answer.json()).message);
   }
   if (!sessionStorage.getItem(KEY)) {
-    throw new Closed("Open this page with the address that moorage printed; it holds a token. Get a new one with `moorage ui --url`.");
+    throw new Closed("Open this page with the address that moorage printed; it holds a token. `moorage ui --url` prints a new one: open it, or enter it here to see what this address shows.");
   }
+}
+
+// Open what this address shows with a token that somebody types, alone or in the address that holds it.
+export function reopen(typed) {
+  const given = new URLSearchParams(location.hash.slice(1));
+  given.set("token", typed.trim().split("token=").pop());
+  history.replaceState(null, "", `#${given}`);
+  location.reload();
 }
 
 export async function ask(path, body, signal) {
