@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from functools import lru_cache
 from typing import Any, cast
 
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -24,11 +23,6 @@ from moorage.store.protocol import Store, StoreError
 
 _UNCHECKED = {"fieldValidation": ["Ignore"]}
 """Nobody reads the warnings that a component gets."""
-
-
-@lru_cache(maxsize=1024)
-def _target(text: str) -> Target:
-    return Target(text.encode())
 
 
 class LocalTransport:
@@ -69,7 +63,7 @@ class LocalTransport:
         if headers is None:
             pairs = [("user-agent", self._agent), *([("content-type", content_type)] if content_type else ())]
             headers = self._headers[content_type] = Headers(pairs)
-        to = _target(target)
+        to = Target(target.encode())
         return Request(method, to.path, to.segments, to.query or (_UNCHECKED if body else {}), headers, body)
 
 

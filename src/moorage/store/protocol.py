@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 HEAD = b'{"metadata":{"resourceVersion":"'
 """Every stored value begins with this and an empty resourceVersion: the revision is known only once it is written."""
@@ -117,6 +117,19 @@ class StoreFull(StoreUnavailable):
     """There is no space left for this write; deletions may still be done."""
 
 
+class Watch(Protocol):
+    """The changes below a prefix: an iterator of batches."""
+
+    def __aiter__(self) -> Self:
+        """Itself."""
+
+    async def __anext__(self) -> Batch:
+        """The next changes, as soon as there are some; an empty batch says that nothing happened until now."""
+
+    def report(self) -> None:
+        """Give an empty batch to whoever waits for the next one."""
+
+
 class Store(Protocol):
     """Objects by key, in the order of keys. Every method may raise StoreUnavailable."""
 
@@ -157,11 +170,10 @@ class Store(Protocol):
         Raises KeyMissing, RevisionConflict.
         """
 
-    def watch(self, prefix: str, after: int) -> AbstractAsyncContextManager[AsyncIterator[Batch]]:
+    def watch(self, prefix: str, after: int) -> AbstractAsyncContextManager[Watch]:
         """All changes below a prefix after a revision, in order, in batches, each change once and only when durable.
 
-        The iterator raises Compacted when the revision is too old or the watcher too slow; an empty batch says that
-        nothing happened until now.
+        The iterator raises Compacted when the revision is too old or the watcher too slow.
         """
 
     async def compact(self, revision: int) -> None:

@@ -301,7 +301,8 @@ class Connection(asyncio.Protocol):
             try:
                 await self._send(request, response)
             finally:
-                await response.end()
+                if response.stream is not None:
+                    await response.end()
         except Exception:  # noqa: BLE001 - the log has it
             _LOG.exception("Response not sent", verb=request.method, URI=request.path)
             self._fail()

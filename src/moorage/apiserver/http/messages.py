@@ -17,6 +17,7 @@ from moorage.apiserver.base.users import User
 
 JSON = (("Content-Type", "application/json"),)
 MAX_PARAMETERS = 1_000
+_IMPERSONATE = "impersonate-"
 
 
 class Reason(StrEnum):
@@ -47,10 +48,12 @@ class Reason(StrEnum):
 class Headers:
     """Header fields by case-insensitive name."""
 
-    __slots__ = ("_values",)
+    __slots__ = ("_values", "impersonates")
 
     def __init__(self, pairs: Iterable[tuple[str, str]] = ()) -> None:
         self._values: dict[str, list[str]] = {}
+        self.impersonates = False
+        """Whether a field asks for impersonation."""
         for name, value in pairs:
             self.add(name.lower(), value)
 
@@ -60,10 +63,11 @@ class Headers:
             self._values[lower_name].append(value)
         else:
             self._values[lower_name] = [value]
+            self.impersonates = self.impersonates or lower_name.startswith(_IMPERSONATE)
 
     def get(self, name: str, default: str = "") -> str:
         """The first value of a field."""
-        values = self._values.get(name) or self._values.get(name.lower())
+        values = self._values.get(name if name.islower() else name.lower())
         return values[0] if values else default
 
     def all(self, name: str) -> Sequence[str]:

@@ -20,9 +20,9 @@ async def stored(route: Route, request: Request, item: Item, warnings: Sequence[
     """The object as it is now stored; as it would be (revision 0) after a dry run."""
     form = form_of(request, *ONE)
     headers = [*JSON, *warning_headers(warnings)] if warnings else JSON
-    is_stored = item.revision or form != PLAIN or convert_out(route)
-    body = await offloaded_body(route, item, form, request) if is_stored else item.value
-    return Response(code, body, headers)
+    if form == PLAIN and convert_out(route) is None:
+        return Response(code, item.body if item.revision else item.value, headers)
+    return Response(code, await offloaded_body(route, item, form, request), headers)
 
 
 def created() -> Response:

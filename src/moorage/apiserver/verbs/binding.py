@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
@@ -18,7 +17,6 @@ from moorage.apiserver.request.routes import Route
 from moorage.apiserver.verbs import answers
 from moorage.apiserver.verbs.backend import Backend
 from moorage.apiserver.verbs.writing import is_dry, unmet_precondition
-from moorage.client.clock import timestamp
 from moorage.store.protocol import KeyMissing, RevisionConflict
 
 _POD = kinds.row("v1", "Pod")
@@ -65,8 +63,10 @@ _head, _place = msgspec.json.Decoder(_Head).decode, msgspec.json.Decoder(_Place)
 async def _parsed(request: Request) -> Binding:
     check_small(request)
     if media_type(request) == "application/json":
-        with suppress(msgspec.DecodeError, UnicodeError):  # the error is found when the body is read as any other
+        try:
             return _binding(request.body)
+        except (msgspec.DecodeError, UnicodeError):
+            pass  # the error is found when the body is read as any other
     try:
         return convert(await parsed(request), Binding)
     except DecodeError as error:
@@ -89,7 +89,7 @@ async def _read(route: Route, request: Request) -> Binding:
 
 async def bind(backend: Backend, route: Route, request: Request) -> Response:
     """Assign a pod to a node."""
-    store, moment, dry = backend.store, timestamp(backend.now()), is_dry(request)
+    store, moment, dry = backend.store, backend.timestamp(), is_dry(request)
     binding = await _read(route, request)
     name = route.name or binding.metadata.name
     where = key(_POD, route.namespace, name)

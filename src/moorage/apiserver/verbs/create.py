@@ -22,7 +22,6 @@ from moorage.apiserver.verbs.backend import Backend
 from moorage.apiserver.verbs.quotas import StoredWrite, check_quotas, store_charged
 from moorage.apiserver.verbs.stencils import NewPod, new_pod
 from moorage.apiserver.verbs.writing import allocate, check_escalation, encoded, is_dry, managed_write, new_uid
-from moorage.client.clock import timestamp
 from moorage.registry.metadata import generated_name
 from moorage.registry.table import strategy_of
 from moorage.store.protocol import Item, KeyExists
@@ -62,7 +61,7 @@ async def _create_pod(backend: Backend, route: Route, request: Request, pod: New
         backend.stencils.learn(pod.outline, new, warnings, around)
         return await answers.stored(route, request, new, warnings, 201)
     for _ in range(_NAMES if pod.generate_name else 1):
-        value = stencil.fill(pod, new_uid(), timestamp(backend.now()))
+        value = stencil.fill(pod, new_uid(), backend.timestamp())
         backend.admission.compared.note_alike(key(route.kind, route.namespace, pod.name), stencil.comparisons)
         item = await _put(backend, route, request, pod.name, value, quotas)
         if item is not None:
@@ -77,7 +76,7 @@ async def _create_text(backend: Backend, route: Route, request: Request, text: N
     manager = manager_name(request.parameter("fieldManager"), request.headers.get("user-agent"))
     around, quotas = await backend.admission.around_new(text.strategy, route.namespace)
     context = (around, route.namespace, manager, request.parameter("fieldValidation"))
-    values = text.values(new_uid(), timestamp(backend.now()))
+    values = text.values(new_uid(), backend.timestamp())
     recipes = backend.recipes.get(text.sort(context, values))
     if recipes is None:
         new, warnings = await _store_new(backend, route, request, *await read_object(route, request))
@@ -121,7 +120,7 @@ async def _prepared(
     backend: Backend, route: Route, request: Request, data: Data, *, track: bool
 ) -> tuple[Data, list[str]]:
     """A new object as it is to be stored, and the warnings of validation."""
-    kind, moment, size = route.kind, timestamp(backend.now()), len(request.body)
+    kind, moment, size = route.kind, backend.timestamp(), len(request.body)
     state = await backend.admission.prepare_create(kind, data, route.namespace, moment, new_uid(), size=size)
     if track:
         data = await offload(size, managed.track, managed_write(route, request, moment), None, data)

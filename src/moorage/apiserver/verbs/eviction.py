@@ -18,7 +18,6 @@ from moorage.apiserver.verbs.backend import Backend
 from moorage.apiserver.verbs.delete import delete_latest
 from moorage.apiserver.verbs.writing import is_dry
 from moorage.bounded import Bounded
-from moorage.client.clock import timestamp
 from moorage.store.protocol import Item, RevisionConflict
 
 _POD = kinds.row("v1", "Pod")
@@ -81,7 +80,7 @@ async def _spend(backend: Backend, item: Item, pod: Data, *, dry: bool) -> None:
         if dry:
             return
         state["disruptionsAllowed"] = allowed - 1
-        state.setdefault("disruptedPods", {})[pod["metadata"]["name"]] = timestamp(backend.now())
+        state.setdefault("disruptedPods", {})[pod["metadata"]["name"]] = backend.timestamp()
         try:
             await backend.store.update(item.key, encode(budget), item.revision)
         except RevisionConflict as error:

@@ -28,7 +28,6 @@ from moorage.apiserver.request.routes import Route
 from moorage.apiserver.verbs import answers
 from moorage.apiserver.verbs.backend import Backend
 from moorage.apiserver.verbs.quotas import StoredWrite, store_charged
-from moorage.client.clock import timestamp
 from moorage.store.protocol import Item, KeyMissing, RevisionConflict
 
 _LONGEST = 16 << 10
@@ -127,7 +126,7 @@ class KubeletPatch(NamedTuple):
         if stored is None or stored.body != response.body or stored.value == self.item.value:
             return
         # The time of the write is known only when no second has ended meanwhile.
-        if response.headers != JSON or timestamp(backend.now()).encode() != self.values[0]:
+        if response.headers != JSON or backend.timestamp().encode() != self.values[0]:
             return
         parts = _parts(stored.value)
         head, _, managed = bytes(parts["metadata"]).rpartition(_MANAGED)
@@ -154,7 +153,7 @@ async def kubelet_patch(backend: Backend, route: Route, request: Request) -> Kub
     item = await backend.store.get(key(route.kind, route.namespace, route.name))
     if item is None or len(item.value) > _LONGEST or version != str(item.revision):
         return None
-    return _of(part, item, text, timestamp(backend.now()), request)
+    return _of(part, item, text, backend.timestamp(), request)
 
 
 def _of(part: PatchedPart, item: Item, patch: bytes, moment: str, request: Request) -> KubeletPatch | None:

@@ -32,7 +32,6 @@ from moorage.apiserver.verbs.kubeletpatches import kubelet_patch
 from moorage.apiserver.verbs.read import convert_out
 from moorage.apiserver.verbs.update import change, check_name
 from moorage.apiserver.verbs.writing import managed_write, patch_refused
-from moorage.client.clock import timestamp
 from moorage.registry.schema import has_field
 
 JSON_PATCH, MERGE_PATCH = "application/json-patch+json", "application/merge-patch+json"
@@ -71,7 +70,7 @@ async def _merge(backend: Backend, route: Route, request: Request, how: str) -> 
             elif how == MERGE_PATCH:
                 new = mergepatch.apply(data, sent)
             else:
-                new = strategic.apply(data, sent, managed_write(route, request, timestamp(backend.now())).shape)
+                new = strategic.apply(data, sent, managed_write(route, request, backend.timestamp()).shape)
         except PatchError as error:
             raise patch_refused(error) from None
         if not isinstance(new, dict):
@@ -100,7 +99,7 @@ async def _apply(backend: Backend, route: Route, request: Request) -> Response:
     if isinstance(config, dict):
         config = normalised(route, config)
         config["metadata"].setdefault("name", route.name)
-    write = managed_write(route, request, timestamp(backend.now()))
+    write = managed_write(route, request, backend.timestamp())
     warnings = []
     if isinstance(config, dict):
         warnings = await offload(size, _check_applied, route.kind, request, config, repeated)

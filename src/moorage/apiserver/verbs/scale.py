@@ -24,7 +24,6 @@ from moorage.apiserver.verbs.patch import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, 
 from moorage.apiserver.verbs.read import ONE, form_of, formed
 from moorage.apiserver.verbs.update import ObjectEdit, change
 from moorage.apiserver.verbs.writing import managed_write, patch_refused
-from moorage.client.clock import timestamp
 from moorage.registry.workload.scale import SCALE
 from moorage.validation import field
 
@@ -77,7 +76,7 @@ async def patch(backend: Backend, route: Route, request: Request) -> Response:
 
 
 async def _changed(backend: Backend, route: Route, request: Request, make: Callable[[Data], Scale]) -> Response:
-    write = managed_write(route, request, timestamp(backend.now()))
+    write = managed_write(route, request, backend.timestamp())
 
     def edit(data: Data) -> Data:
         scale = make(_scale(data))
@@ -107,7 +106,7 @@ async def _apply(backend: Backend, route: Route, request: Request) -> Response:
         "metadata": {name: metadata[name] for name in ("resourceVersion", "managedFields") if name in metadata},
         "spec": {"replicas": scale.spec.replicas} if "replicas" in spec else {},
     }
-    write = managed_write(route, request, timestamp(backend.now()))
+    write = managed_write(route, request, backend.timestamp())
 
     def edit(data: Data) -> Data:
         try:

@@ -17,7 +17,6 @@ from moorage.apiserver.verbs.backend import Backend
 from moorage.apiserver.verbs.delete import is_over
 from moorage.apiserver.verbs.quotas import StoredWrite, check_quotas, store_charged
 from moorage.apiserver.verbs.writing import ATTEMPTS, allocate, check_escalation, encoded, is_dry, managed_write
-from moorage.client.clock import timestamp
 from moorage.registry.table import strategy_of
 from moorage.store.protocol import Item, KeyMissing, RevisionConflict
 from moorage.validation import field
@@ -102,7 +101,7 @@ async def _store_change(
     old = await offload(size, decode, item)
     if _expected(new) not in ("", str(item.revision)):
         raise conflict(kind, route.name)
-    moment = timestamp(backend.now())
+    moment = backend.timestamp()
     state = await backend.admission.prepare_update(kind, new, old, route.subresource, moment, size=size)
     if track:
         new = await offload(size, managed.track, managed_write(route, request, moment), old, new)

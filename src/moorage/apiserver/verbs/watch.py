@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -17,9 +16,9 @@ from moorage.apiserver.request.routes import Route
 from moorage.apiserver.request.selection import Selection, selection
 from moorage.apiserver.verbs.backend import Backend
 from moorage.apiserver.verbs.read import ONE, body_of, convert_out, form_of, formed, reached
-from moorage.store.protocol import Batch, Change, Compacted, Item, WatchEvent
+from moorage.store.protocol import Change, Compacted, Item, Watch, WatchEvent
 
-_BOOKMARK_SECONDS = 60.0
+_BOOKMARK_SECONDS, _SOON = 60.0, 0.001
 _PIECE = 64 << 10
 """About how many bytes of initial events are sent at a time."""
 _LOOKED_AT = 100
@@ -57,6 +56,29 @@ def _line(change: str, body: bytes) -> bytes:
     return b'{"type":"%b","object":%b}\n' % (change.encode(), body)
 
 
+class _Reminder:
+    """Lets a watch that waits for changes look at the time: now and then for a bookmark, and at its end."""
+
+    def __init__(self, changes: Watch, end: float) -> None:
+        self._changes = changes
+        self._end = end
+        self._loop = asyncio.get_running_loop()
+        self._set()
+
+    def _set(self) -> None:
+        left = min(max(self._end - self._loop.time(), _SOON), _BOOKMARK_SECONDS)
+        self._timer = self._loop.call_later(left, self._look)
+
+    def _look(self) -> None:
+        self._changes.report()
+        if self._loop.time() < self._end:
+            self._set()
+
+    def cancel(self) -> None:
+        """The watch has ended."""
+        self._timer.cancel()
+
+
 class _Watcher:
     def __init__(self, backend: Backend, route: Route, request: Request, selected: Selection, form: Form) -> None:
         self._backend = backend
@@ -75,34 +97,31 @@ class _Watcher:
         async for piece in self._initial(items, after if mark_end and self._bookmarks else 0):
             yield piece
         items.clear()
-        end = time.monotonic() + self._seconds
-        marked = time.monotonic()
-        waiting: asyncio.Future[Batch] | None = None
+        loop = asyncio.get_running_loop()
+        marked = loop.time()
+        end = marked + self._seconds
+        shared = self._plain and self._matches is None
+        reminder: _Reminder | None = None
         try:
-            async with self._backend.store.watch(prefix(self._route.kind, self._route.namespace), after) as batches:
-                following = aiter(batches)
-                while (left := end - time.monotonic()) > 0:
-                    # The same wait continues after a bookmark: cancelling it would end the watch.
-                    waiting = waiting or asyncio.ensure_future(anext(following))
-                    done, _ = await asyncio.wait({waiting}, timeout=min(left, _BOOKMARK_SECONDS))
-                    if done:
-                        batch, waiting = waiting.result(), None
-                        after = batch.revision
-                        shared = self._plain and self._matches is None
-                        if lines := batch.text(_plain_line) if shared else b"".join(map(self._event_line, batch)):
-                            yield lines
-                    if self._bookmarks and time.monotonic() - marked >= _BOOKMARK_SECONDS:
-                        marked = time.monotonic()
+            async with self._backend.store.watch(prefix(self._route.kind, self._route.namespace), after) as changes:
+                reminder = _Reminder(changes, end)
+                async for batch in changes:
+                    after = batch.revision
+                    if lines := batch.text(_plain_line) if shared else b"".join(map(self._event_line, batch)):
+                        yield lines
+                    now = loop.time()
+                    if self._bookmarks and now - marked >= _BOOKMARK_SECONDS:
+                        marked = now
                         yield self._bookmark(after)
-        except StopAsyncIteration:
-            return
+                    if now >= end:
+                        return
         except Compacted:
             gone = status(410, Reason.EXPIRED, f"too old resource version: {after}")
             assert isinstance(gone.body, bytes)
             yield _line("ERROR", gone.body.rstrip())
         finally:
-            if waiting is not None:
-                waiting.cancel()
+            if reminder is not None:
+                reminder.cancel()
 
     async def _initial(self, items: list[Item], mark: int) -> AsyncIterator[bytes]:
         """The objects that are there in pieces, which are made while they are sent; others are served meanwhile."""
