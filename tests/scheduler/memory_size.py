@@ -11,12 +11,12 @@ from typing import Any
 
 from moorage.client import Client
 from moorage.client.events import Recorder
+from moorage.scheduler.decisions import Ranks
 from moorage.scheduler.devices.answers import PlanAnswers
-from moorage.scheduler.plugins.resourceusage import SingleRowCache
 
 _OTHERS = (
     type, ModuleType, FunctionType, BuiltinFunctionType, CodeType, FrameType, CoroutineType, logging.Logger,
-    asyncio.AbstractEventLoop, asyncio.Future, Client, Recorder, PlanAnswers, SingleRowCache,
+    asyncio.AbstractEventLoop, asyncio.Future, Client, Recorder, PlanAnswers, Ranks,
 )  # fmt: skip
 """What belongs to everybody, and what has a bound of its own that is reached only after a long time."""
 

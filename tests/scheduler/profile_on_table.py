@@ -22,7 +22,6 @@ from moorage.scheduler.failures import message_of
 from moorage.scheduler.framework import Cycle, Handle, Nomination, Skip, overrides
 from moorage.scheduler.table.nodes import Index, NodeTable
 from moorage.scheduler.table.shape import PodInfo, Shapes
-from moorage.scheduler.table.tops import Ties
 
 Data = dict[str, Any]
 ROOM = {"cpu": "4", "memory": "8Gi", "pods": "10"}
@@ -97,7 +96,7 @@ class ProfileOnTable:
         self.tied: list[str] = []
         self.runner.pick = self._pick
 
-    def _pick(self, rows: Index | Ties) -> int:
+    def _pick(self, rows: Index | Sequence[int]) -> int:
         self.tied = [self.name(int(row)) for row in rows]
         return int(rows[self.handle.random.randrange(len(rows))])
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 
 from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.api.requests import MOST
 from moorage.features import ALL_ON
-from moorage.scheduler.plugins.resourceusage import STATES_MAX, SingleRowCache
-from moorage.scheduler.table.nodes import Mask, NodeTable
+from moorage.scheduler.config import Configuration
+from moorage.scheduler.decisions import RANKS_MAX, Decisions
+from moorage.scheduler.table.nodes import NodeTable
 from moorage.scheduler.table.shape import PodInfo, Shapes
-from tests.scheduler.profile_on_table import AskedPlugin, node, pod
+from tests.scheduler.profile_on_table import AskedPlugin, ProfileOnTable, node, pod
+from tests.seeds import seed
 
 Data = dict[str, Any]
 Amounts = Mapping[str, str]
@@ -247,15 +249,39 @@ def test_ignored_resources_are_not_looked_at_if_they_are_extended_ones() -> None
 
 
 def test_what_is_remembered_of_nodes_is_bounded_however_many_shapes_ask() -> None:
-    table, shapes = NodeTable(), Shapes(ALL_ON)
-    table.set_node(node("only"))
-    remembered: SingleRowCache[Mask] = SingleRowCache(table)
-    asking = [shapes.info(asks({"cpu": str(number)})).shape for number in range(1, 9)]
-    for number in range(STATES_MAX):
-        table.requested[0, 0] = number
-        for shape in asking:
-            remembered.answer(shape, table.requested, np.array([0]), lambda *_: np.ones(1, np.bool_))
-    assert 0 < len(remembered) <= STATES_MAX
+    here = ProfileOnTable(configuration=Configuration())
+    here.table.set_node(node("only"))
+    decisions, asked = here.runner.decisions, [asks({"cpu": str(number)}) for number in range(1, 5)]
+    row = here.table.rows["only"]
+    for number in range(RANKS_MAX // 3):
+        here.table.requested[0, row] = number
+        here.table.touch(row)
+        for each in asked:
+            decisions.of(here.cycle(each))
+    assert 0 < len(decisions.ranks) <= RANKS_MAX
+    assert decisions.ranks.evictions
+
+
+@pytest.mark.seeded
+def test_a_row_has_the_rank_that_the_plugins_give_it_whatever_is_remembered() -> None:
+    chance = random.Random(seed(1))
+    here = ProfileOnTable(configuration=Configuration())
+    for number in range(8):
+        here.table.set_node(node(f"node{number}", room={"cpu": str(2 + number % 2), "memory": "8Gi", "pods": "6"}))
+    asked = [asks({"cpu": "1"}), asks({"memory": "1Gi"}), asks({})]
+    placed: list[PodInfo] = []
+    for _ in range(400):
+        if placed and chance.random() < 0.4:
+            here.table.remove_pod(placed.pop(chance.randrange(len(placed))))
+        else:
+            placed.append(here.info(asks({"cpu": chance.choice("12")}), on=f"node{chance.randrange(8)}"))
+            here.table.add_pod(placed[-1])
+        cycle = here.cycle(chance.choice(asked))
+        kept = here.runner.decisions.of(cycle)
+        anew = Decisions(here.table, here.profile.filters, here.profile.scores).of(cycle)
+        assert (kept.rank == anew.rank).all()
+        assert kept.tops.best() == anew.tops.best()
+    assert here.runner.decisions.ranks
 
 
 def test_a_pod_that_asks_for_more_than_there_can_be_is_charged_and_given_back() -> None:

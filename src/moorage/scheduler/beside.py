@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from moorage.scheduler.framework import Demand
-from moorage.scheduler.table.nodes import NodeTable, Rows
+from moorage.scheduler.table.nodes import NodeTable
 from moorage.scheduler.table.shape import PodInfo
 from moorage.scheduler.table.sums import ResourceSums
 
@@ -30,9 +30,9 @@ class Beside:
         self._sums = ResourceSums(table, [(demand.resource, demand.amount) for demand in demands])
         self._changed = set(before)
 
-    def changed(self, rows: Rows) -> None:
-        """Some rows have changed."""
-        self._changed.update(self._before if isinstance(rows, slice) else rows.tolist())
+    def changed(self, rows: slice | Iterable[int]) -> None:
+        """Some rows have changed, or all of them."""
+        self._changed.update(self._before if isinstance(rows, slice) else rows)
 
     def keep_up(self, would_do: Callable[[int], bool]) -> None:
         """Look again at the rows that have changed; `would_do` says which would do but for nominated pods."""

@@ -36,7 +36,7 @@ from moorage.scheduler.framework import (
 from moorage.scheduler.profile import Profile, Weighted
 from moorage.scheduler.table.nodes import Index, Mask, NodeTable, Scores
 from moorage.scheduler.table.shape import PodInfo, Shape
-from moorage.scheduler.table.tops import Ties, Tops
+from moorage.scheduler.table.tops import Tops
 
 _LOG = Log(__name__)
 _POD = kinds.row("v1", "Pod")
@@ -280,7 +280,7 @@ class CycleRunner:
         total = self._score(cycle, known, active, rows)
         return self.pick(rows[total == total.max()])
 
-    def _random(self, rows: Index | Ties) -> int:
+    def _random(self, rows: Index | Sequence[int]) -> int:
         return int(rows[0] if len(rows) == 1 else rows[self.handle.random.randrange(len(rows))])
 
     def _nowhere(self, cycle: Cycle, known: Known, active: list[Plugin]) -> Placement:

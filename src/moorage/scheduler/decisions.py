@@ -17,6 +17,8 @@ from moorage.scheduler.table.shape import Shape
 from moorage.scheduler.table.tops import Tops
 
 SHAPES_MAX = 256
+RANKS_MAX, RANKS_BYTES, _RANK_BYTES = 16_384, 16 << 20, 300
+"""How many ranks are kept by room, of all shapes together; how many bytes they may take, and one beside its room."""
 REJECTED = -1
 """The rank of a row that is not feasible."""
 
@@ -34,6 +36,8 @@ class Known:
     cluster_scores: list[Weighted]
     statuses: tuple[PluginStatus, ...]
     """What is counted when a pod of this shape is placed and no plugin of scope CLUSTER took part."""
+    by_room: bool
+    """Whether rows whose nodes are accepted have the same rank when they have the same room."""
     position: int = 0
     epoch: int = -1
     nodes: list[Node | None] = field(default_factory=list)
@@ -59,6 +63,12 @@ class Known:
         return not all(self.uniform)
 
 
+class Ranks(Bounded[tuple[int, bytes], int]):
+    """The ranks of rows by the number of a shape and by their room, where nothing else decides."""
+
+    __slots__ = ()
+
+
 class Decisions:
     """Keeps what is known about the shapes that were asked for last."""
 
@@ -66,6 +76,7 @@ class Decisions:
         self._table = table
         self._filters, self._scores = filters, scores
         self._known: Bounded[Shape, Known] = Bounded(SHAPES_MAX)
+        self.ranks = Ranks(RANKS_MAX, RANKS_BYTES)
 
     def of(self, cycle: Cycle) -> Known:
         """What is known about the shape of a pod, with plugins asked again for the rows that have changed."""
@@ -81,8 +92,10 @@ class Decisions:
                 return known
             changed = table.changed_since(known.position)
             if changed is not None and len(changed) < 256:
-                rows = np.array(changed if len(changed) == 1 else list(set(changed)), np.intp)
-                self._renew(known, cycle, rows)
+                rows = [row for row in dict.fromkeys(changed) if not self._renew_by_room(known, shape, row)]
+                if rows:
+                    self._renew(known, cycle, np.array(rows, np.intp))
+                    self._learn(known, shape, rows)
                 known.position = position
                 return known
         known.nodes, known.good = list(table.nodes), np.empty(table.size, np.bool_)
@@ -93,6 +106,27 @@ class Decisions:
         self._renew(known, cycle, ALL)
         known.epoch, known.position = table.epoch, position
         return known
+
+    def _renew_by_room(self, known: Known, shape: Shape, row: int) -> bool:
+        """Give a row the rank that another one with as much room has; False when plugins must be asked."""
+        if not known.by_room or known.nodes[row] is not self._table.nodes[row]:
+            return False
+        if known.good[row]:
+            rank = self.ranks.get((shape.number, self._table.room(row)))
+            if rank is None:
+                return False
+            known.rank[row] = rank
+            known.tops.changed((row,))
+        if known.beside is not None:
+            known.beside.changed((row,))
+        return True
+
+    def _learn(self, known: Known, shape: Shape, rows: Sequence[int]) -> None:
+        """Keep what plugins have said of some rows, for others with as much room."""
+        for row in rows if known.by_room else ():
+            if known.good[row]:
+                room = self._table.room(row)
+                self.ranks.put((shape.number, room), int(known.rank[row]), len(room) + _RANK_BYTES)
 
     def accepting(self, cycle: Cycle, row: int) -> Known | None:
         """What is known about the shape of a pod when it may go to a row as that is now, else None.
@@ -120,17 +154,23 @@ class Decisions:
         filters = [plugin for plugin in self._filters if plugin.applies(shape)]
         scores = [scorer for scorer in self._scores if scorer.plugin.applies(shape)]
         by_row = [scorer for scorer in scores if scorer.plugin.scope is not Scope.CLUSTER]
+        absolute = [scorer for scorer in by_row if not overrides(type(scorer.plugin), "normalize")]
+        relative = [scorer for scorer in by_row if overrides(type(scorer.plugin), "normalize")]
+        deciding = [plugin for plugin in filters if plugin.scope is Scope.ROW] + [each.plugin for each in absolute]
+        by_room = all(plugin.by_amounts for plugin in deciding)
+        by_room = by_room and all(each.plugin.scope is Scope.NODE for each in relative)
         statuses = (
             *((plugin.name, "Filter", "Success") for plugin in filters if plugin.scope is not Scope.CLUSTER),
             *((scorer.plugin.name, "Score", "Success") for scorer in by_row),
         )
         return Known(
             [plugin for plugin in filters if plugin.scope is not Scope.CLUSTER],
-            [scorer for scorer in by_row if not overrides(type(scorer.plugin), "normalize")],
-            [scorer for scorer in by_row if overrides(type(scorer.plugin), "normalize")],
+            absolute,
+            relative,
             [plugin for plugin in filters if plugin.scope is Scope.CLUSTER],
             [scorer for scorer in scores if scorer.plugin.scope is Scope.CLUSTER],
             statuses,
+            by_room,
         )
 
     def _renew(self, known: Known, cycle: Cycle, rows: Rows) -> None:
@@ -142,9 +182,10 @@ class Decisions:
         for plugin, weight in known.scores:
             total += weight * timed(cycle, "Score", plugin.name, plugin.score, cycle, rows)
         known.rank[rows] = np.where(mask, total, REJECTED)
-        known.tops.changed(rows)
+        changed = rows if isinstance(rows, slice) else rows.tolist()
+        known.tops.changed(changed)
         if known.beside is not None:
-            known.beside.changed(rows)
+            known.beside.changed(changed)
         for number, (plugin, _) in enumerate(known.relative):
             asked = anew if plugin.scope is Scope.NODE else rows
             if isinstance(asked, slice) or len(asked):

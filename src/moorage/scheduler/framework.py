@@ -205,6 +205,12 @@ class Plugin:
 
     name: ClassVar[str]
     scope: ClassVar[Scope] = Scope.ROW
+    by_amounts: ClassVar[bool] = False
+    """Whether `filter` and `score` depend on nothing of a row but how much there is of each resource and is asked for.
+
+    Scope ROW only. Whenever a pod is placed its row is asked about again, and many rows are of one size and equally
+    full: what was said of one is then kept for all.
+    """
     reason: ClassVar[str] = ""
     """Why a node is rejected, when `diagnose` is not overridden."""
     resolvable: ClassVar[bool] = False

@@ -14,7 +14,6 @@ from moorage.scheduler.plugins.resourceusage import (
     DEFAULT_RESOURCES,
     ResourceQuestions,
     ResourceSpec,
-    SingleRowCache,
     weights_of,
 )
 from moorage.scheduler.table.nodes import Rows, Scores
@@ -31,12 +30,12 @@ class NodeResourcesBalancedAllocation(Plugin):
     """Prefers nodes where the pod evens out how much of each resource is used."""
 
     name = "NodeResourcesBalancedAllocation"
+    by_amounts = True
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         super().__init__(handle, args)
         balanced = convert(args, BalancedAllocationArgs)
         self._questions = ResourceQuestions(handle.table, weights_of(balanced.resources or DEFAULT_RESOURCES))
-        self._scored: SingleRowCache[Scores] = SingleRowCache(handle.table)
 
     def applies(self, shape: Shape) -> bool:
         """A pod that asks for nothing would only flock together with others of its kind."""
@@ -44,10 +43,7 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
         """Around 75 when the pod changes little, towards 100 when it evens out, towards 50 when it does not."""
-        return self._scored.answer(cycle.shape, self.handle.table.requested, rows, self._score)
-
-    def _score(self, shape: Shape, rows: Rows) -> Scores:
-        table = self.handle.table
+        table, shape = self.handle.table, cycle.shape
         usage = self._questions.of(shape, shape.requests).usage(table, table.requested, rows)
         before, after = _balance(usage.allocatable, np.stack([usage.before, usage.after]))
         half = MAX_SCORE // 2

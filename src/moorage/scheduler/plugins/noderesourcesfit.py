@@ -17,7 +17,6 @@ from moorage.scheduler.plugins.resourceusage import (
     DEFAULT_RESOURCES,
     ResourceQuestions,
     ResourceSpec,
-    SingleRowCache,
     Usage,
     weights_of,
 )
@@ -65,6 +64,7 @@ class NodeResourcesFit(Plugin):
     """Keeps pods off nodes that have not enough left of what they ask for."""
 
     name = "NodeResourcesFit"
+    by_amounts = True
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         super().__init__(handle, args)
@@ -74,8 +74,6 @@ class NodeResourcesFit(Plugin):
             handle.table, weights_of(fit.scoring_strategy.resources or DEFAULT_RESOURCES)
         )
         self._strategy = _strategy(fit.scoring_strategy)
-        self._fitting: SingleRowCache[Mask] = SingleRowCache(handle.table)
-        self._scored: SingleRowCache[Scores] = SingleRowCache(handle.table)
 
     def _asked(self, shape: Shape) -> Iterable[tuple[str, int]]:
         for name, value in shape.requests.items():
@@ -90,13 +88,10 @@ class NodeResourcesFit(Plugin):
 
     def filter(self, cycle: Cycle, rows: Rows) -> Mask:
         """Everything fits, and one more pod does."""
-        return self._fitting.answer(cycle.shape, self.handle.table.requested, rows, self._fits)
-
-    def _fits(self, shape: Shape, rows: Rows) -> Mask:
         table = self.handle.table
         pods = table.resources[PODS]
         mask: Mask = table.requested[pods][rows] < table.allocatable[pods][rows]
-        for number, (name, value) in enumerate(self._asked(shape), 1):
+        for number, (name, value) in enumerate(self._asked(cycle.shape), 1):
             column = table.line_of(name)
             mask &= table.allocatable[column][rows] - table.requested[column][rows] >= value
             if number % _MOST_NAMED == 0 and not mask.any():
@@ -140,10 +135,7 @@ class NodeResourcesFit(Plugin):
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
         """What the strategy says."""
-        return self._scored.answer(cycle.shape, self.handle.table.scored, rows, self._score)
-
-    def _score(self, shape: Shape, rows: Rows) -> Scores:
-        table = self.handle.table
+        table, shape = self.handle.table, cycle.shape
         return self._strategy(self._questions.of(shape, shape.scored).usage(table, table.scored, rows))
 
 

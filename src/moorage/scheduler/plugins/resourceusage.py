@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -11,13 +11,10 @@ from numpy.typing import NDArray
 
 from moorage.api.meta import Wire
 from moorage.api.requests import CPU, EPHEMERAL, MEMORY
-from moorage.scheduler.table.nodes import Mask, NodeTable, Rows, Scores
+from moorage.scheduler.table.nodes import NodeTable, Rows, Scores
 from moorage.scheduler.table.shape import Shape
 
 _NATIVE = (CPU, MEMORY, EPHEMERAL)
-STATES_MAX = 4096
-"""How many answers are kept, of all shapes together."""
-A = TypeVar("A", Mask, Scores)
 
 
 class Usage(NamedTuple):
@@ -78,36 +75,6 @@ class ResourceQuestions:
                 np.array([weight for _, weight in counting], np.int64)[:, None],
             )
         return question
-
-
-class SingleRowCache(Generic[A]):
-    """Answers about single rows, by what the node has and what is in use.
-
-    Whenever a pod is placed, its row is asked about again, and many rows are of one size and equally full.
-    """
-
-    def __init__(self, table: NodeTable) -> None:
-        self._table = table
-        self._kept: WeakKeyDictionary[Shape, dict[bytes, A]] = WeakKeyDictionary()
-        self._number = 0
-
-    def answer(self, shape: Shape, taken: Scores, rows: Rows, ask: Callable[[Shape, Rows], A]) -> A:
-        """The answer for rows; callers must not change it."""
-        if isinstance(rows, slice) or len(rows) != 1:
-            return ask(shape, rows)
-        row = rows[0]
-        state = self._table.allocatable[:, row].tobytes() + taken[:, row].tobytes()
-        answer = self._kept.get(shape, {}).get(state)
-        if answer is None:
-            self._number += 1
-            if self._number > STATES_MAX:
-                self._kept.clear()
-                self._number = 1
-            answer = self._kept.setdefault(shape, {})[state] = ask(shape, rows)
-        return answer
-
-    def __len__(self) -> int:
-        return sum(map(len, self._kept.values()))
 
 
 def weights_of(resources: Iterable[ResourceSpec]) -> tuple[tuple[str, int], ...]:

@@ -232,6 +232,11 @@ class NodeTable:
                 column.set(row, node.metadata.labels.get(key) if node else None)
         return column
 
+    def room(self, row: int) -> bytes:
+        """How much a row has of each resource and how much is asked for, as a key."""
+        amounts = self.allocatable[:, row], self.requested[:, row], self.scored[:, row]
+        return b"".join([each.tobytes() for each in amounts])
+
     def line_of(self, resource: str) -> int:
         """The line of a resource in the matrices; all that no node has share one, where there is nothing."""
         return self.resources.get(resource, self.resources[_NOWHERE])
