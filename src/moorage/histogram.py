@@ -5,18 +5,24 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
+from typing import TYPE_CHECKING, Protocol
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import HistogramMetricFamily, Metric
-from prometheus_client.utils import floatToGoString
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+    from prometheus_client.registry import Collector
+
+
+class Register(Protocol):
+    """What metrics are registered with."""
+
+    def register(self, collector: Collector) -> None:
+        """Expose what a collector collects."""
 
 
 class Histogram:
     """Counts of values in buckets, by labels. Only one thread may observe."""
 
-    def __init__(
-        self, registry: CollectorRegistry, name: str, text: str, buckets: Iterable[float], *labels: str
-    ) -> None:
+    def __init__(self, registry: Register, name: str, text: str, buckets: Iterable[float], *labels: str) -> None:
         self._name, self._text, self._labels = name, text, labels
         self._bounds = (*map(float, buckets), float("inf"))
         self._counts: dict[tuple[str, ...], list[int]] = {}
@@ -38,6 +44,9 @@ class Histogram:
 
     def collect(self) -> Iterator[Metric]:
         """The metric as it is now."""
+        from prometheus_client.core import HistogramMetricFamily  # slow to import, and most commands expose nothing
+        from prometheus_client.utils import floatToGoString
+
         family = HistogramMetricFamily(self._name, self._text, labels=self._labels)
         bounds = list(map(floatToGoString, self._bounds))
         for labels, counts in list(self._counts.items()):

@@ -12,10 +12,11 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "thresholds-1-spot-nodes"
 SERVERS = {"moorage.apiserver", "moorage.page", "moorage.store", "cryptography", "grpc", "uvloop", "aiohttp"}
 COLUMNS = {"numpy", "moorage.scheduler"}
 ENGINE = {"moorage.cel"}
+UNUSED = {"numpy.ma", "moorage.cli.up", "moorage.tools.lint", "prometheus_client", "zoneinfo", "importlib.resources"}
 COMMANDS = [
     (("--help",), SERVERS | COLUMNS, 400),
     (("lint", str(EXAMPLE)), SERVERS | COLUMNS | ENGINE, 335),
-    (("why", "-f", str(EXAMPLE)), SERVERS | ENGINE | {"numpy.ma", "moorage.cli.up", "moorage.tools.lint"}, 660),
+    (("why", "-f", str(EXAMPLE)), SERVERS | ENGINE | UNUSED, 580),
 ]
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from itertools import product
 from typing import NamedTuple, Protocol
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from moorage.bounded import remember_short
 from moorage.gotext import quote, seconds
@@ -99,6 +98,8 @@ def _parse(schedule: str, zone: str) -> Schedule:
 def _zone(name: str) -> tzinfo:
     if not name or name == "UTC":
         return UTC
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # slow to import, and few schedules have a zone
+
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):

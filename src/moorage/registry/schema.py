@@ -7,7 +7,7 @@ from base64 import b64decode
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache, lru_cache
-from importlib.resources import files
+from pkgutil import get_data
 from typing import Any
 
 import msgspec
@@ -183,9 +183,7 @@ def _same_quantity(left: Any, right: Any) -> bool:
 @cache
 def field_table() -> dict[str, dict[str, Any]]:
     """The type of each kind and the fields of each type: those of fields.json, and of structs that are not in it."""
-    content: dict[str, dict[str, Any]] = msgspec.json.decode(
-        files("moorage.registry").joinpath("fields.json").read_bytes()
-    )
+    content: dict[str, dict[str, Any]] = msgspec.json.decode(get_data("moorage.registry", "fields.json") or b"")
     for kind in KINDS:
         spelling = f"{kind.group}/{kind.kind}"
         if spelling not in content["kinds"]:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-import prometheus_client as prometheus
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-
+from moorage.features import Gates
 from moorage.histogram import Histogram
 from moorage.scheduler.framework import Cycle, PluginStatus, Timings
 from moorage.scheduler.profile import scheduler_name
 from moorage.scheduler.queue import Queue, Queued
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.core import Metric
+    from prometheus_client.registry import Collector
 
 _DURATIONS = tuple(0.001 * 2**exponent for exponent in range(15))
 _STEPS = tuple(0.0001 * 2**exponent for exponent in range(12))
@@ -25,8 +30,9 @@ _SAMPLE = 10
 class SchedulerMetrics:
     """The metrics of one scheduler."""
 
-    def __init__(self) -> None:
-        self.registry = prometheus.CollectorRegistry()
+    def __init__(self, gates: Gates) -> None:
+        self._gates = gates
+        self._collectors: list[Collector] = []
         self.attempts: Counter[tuple[str, str]] = Counter()
         self._durations = self._histogram(
             "scheduling_attempt_duration_seconds", "From the start of an attempt to its end.", _DURATIONS,
@@ -51,16 +57,33 @@ class SchedulerMetrics:
             "wildcard_match_duration_seconds", "How long a set of taints takes to be matched by wildcard tolerations.",
             _PLUGIN_STEPS,
         )  # fmt: skip
-        self.parse_errors = self._counter(
-            "unclear_verdicts", "Verdicts on taints, labels and devices that could not be reached.", "message"
-        )
-        self._preemptions = self._counter("preemption_attempts", "Attempts to make room by removing pods.")
+        self.parse_errors: Counter[str] = Counter()
+        """Verdicts that could not be reached, by what is said of them."""
+        self.preemptions = 0
+        """How often preemption was tried."""
         self.evaluations: Counter[tuple[str, tuple[PluginStatus, ...]]] = Counter()
         self._number = 0
 
+    @cached_property
+    def registry(self) -> CollectorRegistry:
+        """Exposes them. It is made when somebody asks for it: slow to import, and most commands expose nothing."""
+        from prometheus_client import CollectorRegistry
+
+        from moorage.componentmetrics import expose_gates
+
+        registry = CollectorRegistry()
+        expose_gates(registry, self._gates)
+        for collector in self._collectors:
+            registry.register(collector)
+        return registry
+
+    def register(self, collector: Collector) -> None:
+        """Expose what a collector collects; to be called before the registry is asked for."""
+        self._collectors.append(collector)
+
     def follow(self, queue: Queue) -> None:
-        """Expose the number of pods in each part of a queue."""
-        self.registry.register(_Asked(self, queue))
+        """Expose what is counted here, and the number of pods in each part of a queue."""
+        self.register(_Asked(self, queue))
 
     def timings(self) -> Timings | None:
         """Where to write the times of a decision down, of one decision in ten."""
@@ -90,13 +113,10 @@ class SchedulerMetrics:
 
     def preempted(self) -> None:
         """Preemption was tried."""
-        self._preemptions.inc()
-
-    def _counter(self, name: str, text: str, *labels: str) -> prometheus.Counter:
-        return prometheus.Counter(f"scheduler_{name}", text, labels, registry=self.registry)
+        self.preemptions += 1
 
     def _histogram(self, name: str, text: str, buckets: Iterable[float], *labels: str) -> Histogram:
-        return Histogram(self.registry, f"scheduler_{name}", text, buckets, *labels)
+        return Histogram(self, f"scheduler_{name}", text, buckets, *labels)
 
 
 class _Asked:
@@ -108,6 +128,8 @@ class _Asked:
 
     def collect(self) -> Iterator[Metric]:
         """The metrics as they are now."""
+        from prometheus_client.core import GaugeMetricFamily
+
         pending = GaugeMetricFamily("scheduler_pending_pods", "Pods that are not placed yet.", labels=["queue"])
         for place, count in self._queue.counts().items():
             pending.add_metric([place], count)
@@ -118,23 +140,25 @@ class _Asked:
         for (plugin, profile), count in self._rejected().items():
             waiting.add_metric([plugin, profile], count)
         yield waiting
-        attempts = CounterMetricFamily(
-            "scheduler_schedule_attempts", "Attempts to place a pod.", labels=["result", "profile"]
-        )
-        for labels, count in self._metrics.attempts.items():
-            attempts.add_metric(labels, count)
-        yield attempts
-        asked = CounterMetricFamily(
-            "scheduler_plugin_evaluation", "Decisions in which a plugin had a say, and what it said.",
-            labels=["plugin", "extension_point", "profile", "status"],
+        yield from self._counted()
+
+    def _counted(self) -> Iterator[Metric]:
+        metrics = self._metrics
+        yield _counter("schedule_attempts", "Attempts to place a pod.", ("result", "profile"), metrics.attempts)
+        yield _counter(
+            "unclear_verdicts", "Verdicts on taints, labels and devices that could not be reached.", ("message",),
+            {(message,): count for message, count in metrics.parse_errors.items()},
         )  # fmt: skip
+        text = "Attempts to make room by removing pods."
+        yield _counter("preemption_attempts", text, (), {(): metrics.preemptions})
         totals: Counter[tuple[str, str, str, str]] = Counter()
-        for (profile, evaluations), count in self._metrics.evaluations.items():
+        for (profile, evaluations), count in metrics.evaluations.items():
             for plugin, point, status in evaluations:
                 totals[plugin, point, profile, status] += count
-        for evaluation, count in totals.items():
-            asked.add_metric(evaluation, count)
-        yield asked
+        yield _counter(
+            "plugin_evaluation", "Decisions in which a plugin had a say, and what it said.",
+            ("plugin", "extension_point", "profile", "status"), totals,
+        )  # fmt: skip
 
     def _rejected(self) -> Counter[tuple[str, str]]:
         counts: Counter[tuple[str, str]] = Counter()
@@ -143,3 +167,12 @@ class _Asked:
                 profile = scheduler_name(entry.info.pod)
                 counts.update((plugin, profile) for plugin in entry.plugins)
         return counts
+
+
+def _counter(name: str, text: str, labels: Sequence[str], counts: Mapping[Any, int]) -> Metric:
+    from prometheus_client.core import CounterMetricFamily
+
+    family = CounterMetricFamily(f"scheduler_{name}", text, labels=labels)
+    for values, count in counts.items():
+        family.add_metric(values, count)
+    return family

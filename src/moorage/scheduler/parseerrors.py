@@ -60,7 +60,7 @@ class ParseErrors:
 
     def _is_new(self, message: str, key: Hashable) -> bool:
         """Count an error. Whether it is to be logged."""
-        self._metrics.parse_errors.labels(message).inc()
+        self._metrics.parse_errors[message] += 1
         if self._is_quiet or key in self._logged or len(self._logged) >= _LOGGED_MAX:
             return False
         self._logged.add(key)

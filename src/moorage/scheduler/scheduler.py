@@ -19,7 +19,6 @@ from moorage.client.clock import Clock
 from moorage.client.errors import is_race
 from moorage.client.events import NORMAL, WARNING, Recorder
 from moorage.client.rights import Right
-from moorage.componentmetrics import expose_gates
 from moorage.features import Gates
 from moorage.logs import Log
 from moorage.match.deferral import NotReady, deferring
@@ -72,8 +71,7 @@ class Scheduler:
         self.client = client
         self.table = NodeTable()
         self.clock: Clock = clock or Clock()
-        self.metrics = SchedulerMetrics()
-        expose_gates(self.metrics.registry, gates)
+        self.metrics = SchedulerMetrics(gates)
         informers = Informers(client)
         self._recorder = recorder or Recorder(client, configuration.specs[0].scheduler_name, self.clock)
         self.shapes = Shapes(gates)

@@ -18,6 +18,7 @@ import pytest
 from moorage.apiserver.base.recipes import Recipes
 from moorage.apiserver.http.messages import Request
 from moorage.apiserver.run import APIServer
+from moorage.apiserver.verbs.renewals import renewed
 from moorage.client.clock import Clock, ManualClock, timestamp
 from tests.apiserver.asked import MERGE, Asked
 from tests.plane import api_server
@@ -115,16 +116,18 @@ class Twins:
         """What both answer."""
         with self._monkeypatch.context() as patched:
             patched.setattr(Recipes, "get", self._counted(Recipes.get))
+            patched.setattr("moorage.apiserver.verbs.renewals.renewed", self._counted(renewed))
             outcome = await self._fast(method, path, sent)
         with self._monkeypatch.context() as patched:
-            patched.setattr("moorage.apiserver.verbs.patch.kubelet_patch", self._never)
+            for short_way in ("kubelet_patch", "renewal"):
+                patched.setattr(f"moorage.apiserver.verbs.patch.{short_way}", self._never)
             assert await self._slow(method, path, sent) == outcome, (method, path, sent)
         answer: Data = msgspec.json.decode(outcome[1])
         return answer
 
     def _counted(self, get: Any) -> Any:
-        def counted(recipes: Recipes, sort: Any) -> Any:
-            found = get(recipes, sort)
+        def counted(*given: Any) -> Any:
+            found = get(*given)
             self.replayed += found is not None
             return found
 
@@ -206,6 +209,54 @@ async def test_a_recipe_makes_of_a_node_and_its_lease_what_the_long_way_makes_of
                 await ask("GET", f"{nodes}/{name}", None)
                 patch = {"metadata": {"resourceVersion": LATEST}, "status": status(name)}
                 await ask("PATCH", f"{nodes}/{name}/status", patch)
+        assert ask.replayed > 100
+
+
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", range(2))
+async def test_a_renewal_makes_of_a_lease_what_the_long_way_makes_of_it(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, randomly = ManualClock(START), random.Random(seed)
+    leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+    owners = [{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": str(UUID(int=number))} for number in range(2)]
+    metadata: tuple[Data, ...] = (
+        {}, {"ownerReferences": owners[:1]}, {"ownerReferences": owners[:1]}, {"ownerReferences": owners},
+        {"labels": {"a": "b"}}, {"annotations": {"a": '","managedFields":[{"manager":"tests"'}},
+        {"finalizers": ["example.com/stays"]},
+    )  # fmt: skip
+
+    def patch(spec: Data) -> Data:
+        """Most often what a kubelet sends, and else something close to it."""
+        now = timestamp(clock.now(), micro=True)
+        changed: tuple[Data, ...] = (
+            {"renewTime": "2026-01-01T00:00:00Z"}, {"renewTime": "2026-02-30T00:00:00.000001Z"}, {"renewTime": None},
+            {"leaseDurationSeconds": 41}, {"leaseDurationSeconds": 0}, {"leaseTransitions": 1}, {"unknown": 1},
+            {"holderIdentity": 'another "one"'}, {"holderIdentity": "Ä"}, {"renewTime": spec.get("renewTime")},
+        )  # fmt: skip
+        sent = {"metadata": {"resourceVersion": LATEST}, "spec": {**spec, "renewTime": now}}
+        if randomly.random() < 0.2:
+            sent["spec"] |= randomly.choice(changed)
+        if randomly.random() < 0.05:
+            sent["metadata"] = randomly.choice(
+                ({"resourceVersion": "1"}, {}, {**sent["metadata"], "labels": {"a": "c"}})
+            )
+        return sent
+
+    async with both(tmp_path, clock, monkeypatch) as ask:
+        for number in range(60):
+            name = f"node-{number}"
+            spec = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": timestamp(clock.now(), micro=True)}
+            await ask("POST", leases, {"metadata": {"name": name, **randomly.choice(metadata)}, "spec": spec})
+            for _ in range(8):
+                clock.advance(randomly.choice((0, 0.000001, 0.3, 1)))
+                there = await ask("GET", f"{leases}/{name}", None)
+                odd = randomly.choice(("?fieldManager=another", "?fieldValidation=Strict", "?dryRun=All"))
+                query = odd if randomly.random() < 0.1 else ""
+                await ask("PATCH", f"{leases}/{name}{query}", patch(there["spec"]))
+                if randomly.random() < 0.05:
+                    await ask("DELETE", f"{leases}/{name}", None)
+                    break
         assert ask.replayed > 100
 
 

@@ -30,6 +30,7 @@ from moorage.apiserver.verbs.backend import Backend
 from moorage.apiserver.verbs.create import create_object
 from moorage.apiserver.verbs.kubeletpatches import kubelet_patch
 from moorage.apiserver.verbs.read import convert_out
+from moorage.apiserver.verbs.renewals import renewal
 from moorage.apiserver.verbs.update import change, check_name
 from moorage.apiserver.verbs.writing import managed_write, patch_refused
 from moorage.registry.schema import has_field
@@ -46,6 +47,8 @@ async def patch(backend: Backend, route: Route, request: Request) -> Response:
         raise unsupported_media_type(_TYPES)
     if how == APPLY_PATCH:
         return await _apply(backend, route, request)
+    if how == MERGE_PATCH and (response := await renewal(backend, route, request)) is not None:
+        return response
     quick = await kubelet_patch(backend, route, request) if how == MERGE_PATCH else None
     if quick is None:
         return await _merge(backend, route, request, how)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import msgspec
-from prometheus_client import CollectorRegistry
 
 from moorage.api.labels import LabelMatcher
 from moorage.api.meta import Object
@@ -20,7 +20,16 @@ from moorage.client.workqueue import RETRIES, WorkQueue, work
 from moorage.features import Gates
 from moorage.logs import Log
 
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
 _LOG = Log(__name__)
+
+
+def _new_registry() -> CollectorRegistry:
+    from prometheus_client import CollectorRegistry  # slow to import, and most commands expose nothing
+
+    return CollectorRegistry()
 
 
 @dataclass(slots=True)
@@ -32,7 +41,7 @@ class Context:
     recorder: Recorder
     gates: Gates
     clock: Clock = field(default_factory=Clock)
-    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+    registry: CollectorRegistry = field(default_factory=_new_registry)
     deadlines: dict[str, dict[str, datetime]] = field(default_factory=dict)
     """When pods must leave that may stay for a time: by their uid, and by the controller that evicts them."""
     attached: bool = False

@@ -7,11 +7,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
-from prometheus_client import CollectorRegistry, Counter
 
 from moorage.api import kinds
 from moorage.api.labels import LabelMatcher, selector_of
@@ -26,6 +25,9 @@ from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Controller, resource_version
 from moorage.controllers.frame.gathering import gather_some, raise_first
 from moorage.controllers.frame.pods import POD, controller_of, is_ending, is_finished, ready_condition
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry, Counter
 
 OWNER = "owner"
 """The index of pods by the uid of the owner that controls them."""
@@ -204,6 +206,8 @@ _counters: WeakKeyDictionary[CollectorRegistry, Counter] = WeakKeyDictionary()
 
 def _counter(registry: CollectorRegistry) -> Counter:
     if registry not in _counters:
+        from prometheus_client import Counter  # slow to import, and most commands expose nothing
+
         text = "Pods that the API server refused to create, by controller."
         _counters[registry] = Counter("moorage_controllers_failed_creates", text, ["controller"], registry=registry)
     return _counters[registry]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from moorage.api import cron, kinds
 from moorage.api.meta import Data
@@ -82,6 +81,8 @@ def _zone_errors(zone: str) -> Errors:
 
 
 def _is_zone(name: str) -> bool:
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # slow to import, and few schedules have a zone
+
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):

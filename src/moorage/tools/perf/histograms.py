@@ -11,6 +11,7 @@ from typing import NamedTuple
 from prometheus_client import CollectorRegistry
 
 from moorage.api.meta import Wire
+from moorage.features import NONE_ON
 from moorage.scheduler.metrics import SchedulerMetrics
 from moorage.tools.perf.measure import PERCENTILES, DataItem
 
@@ -114,4 +115,6 @@ def quantile(share: float, counts: Mapping[float, int]) -> float:
 @cache
 def names() -> frozenset[str]:
     """The histograms that a scheduler of ours has."""
-    return frozenset(family.name for family in SchedulerMetrics().registry.collect() if family.type == "histogram")
+    return frozenset(
+        family.name for family in SchedulerMetrics(NONE_ON).registry.collect() if family.type == "histogram"
+    )
