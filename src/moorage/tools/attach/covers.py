@@ -52,8 +52,8 @@ class RuledPod:
 
     @property
     def cover(self) -> tuple[int, ...]:
-        """The places of those of its native tolerations that are recorded as a cover."""
-        return tuple(sorted(cover_places(self.pod.spec.tolerations, self.rules)))
+        """The places of those of its native tolerations that are recorded as a cover; none when that is not known."""
+        return () if self.rules.cover is None else tuple(sorted(cover_places(self.pod.spec.tolerations, self.rules)))
 
 
 async def ruled_pods(client: Client) -> list[RuledPod]:

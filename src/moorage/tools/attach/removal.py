@@ -53,8 +53,9 @@ class Removal:
         """
         found = await self._installed()
         await self._refuse(found)
-        for ruled in await self._covered():
-            yield f"{ruled.name}: has a cover, {len(ruled.cover)} of its native tolerations, recorded in {COVER}"
+        for line in map(_cover_line, await ruled_pods(self._client)):
+            if line:
+                yield line
         for name in await covered_claims(self._client):
             yield f"{name}: its allocation has a cover, until the claim is deleted"
         for kind, item in found:
@@ -113,6 +114,13 @@ class Removal:
                 return
             await self._clock.sleep(_POLL_SECONDS)
         raise RemovalError(f"Moorage is still at work: it holds {await self._held()}: stop it, and try again")
+
+
+def _cover_line(ruled: RuledPod) -> str:
+    if ruled.rules.cover is None:
+        return f"{ruled.name}: {COVER} cannot be read, so its native tolerations stay as they are"
+    cover = len(ruled.cover)
+    return f"{ruled.name}: has a cover, {cover} of its native tolerations, recorded in {COVER}" if cover else ""
 
 
 def _kind(data: Data) -> Kind:
