@@ -73,7 +73,7 @@ def test_kustomize_makes_what_the_command_prints(overlay: str) -> None:
 
 def helm(*arguments: str) -> str:
     if (program := os.environ.get("HELM") or shutil.which("helm")) is None:
-        pytest.skip("there is no helm on the PATH, and HELM names none")
+        pytest.skip("there is no helm on the PATH, nor in HELM: go install helm.sh/helm/v3/cmd/helm@latest")
     return subprocess.run([program, *arguments], check=True, capture_output=True, text=True).stdout
 
 

@@ -215,8 +215,10 @@ def manifests(**told: Any) -> None:
     from moorage.api.yamlwriting import write
     from moorage.tools.attach.manifests import Installation, all_objects
 
-    told = {name: value for name, value in told.items() if value is not None}
-    click.echo(write(all_objects(Installation(**told))), nl=False)
+    installation = Installation(**{name: value for name, value in told.items() if value is not None})
+    if told["image"] is None:
+        click.echo(f"note: the image is {installation.image}: name the one in your registry with --image", err=True)
+    click.echo(write(all_objects(installation)), nl=False)
 
 
 async def _until_stopped(work: Coroutine[Any, Any, None]) -> None:
@@ -247,5 +249,7 @@ def _ask(kubeconfig: ChosenContext, work: Callable[[Client], Awaitable[T]]) -> T
 
     try:
         return uvloop.run(asking())
+    except BrokenPipeError:  # whoever reads has seen enough
+        raise
     except (ApiError, KubeconfigError, LeadershipLost, RightsMissing, OSError) as error:
         cannot_run(str(error))

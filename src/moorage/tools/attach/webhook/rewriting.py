@@ -15,7 +15,7 @@ from moorage.api.meta import Data
 from moorage.api.pod import Toleration
 from moorage.api.rules import COVER, POD_RULES, Rules, TolerationList, rules_of, text_of
 from moorage.match.nativecover import native_cover
-from moorage.tools.attach.run import SCHEDULER_NAME
+from moorage.scheduler.profile import ATTACHED_NAME
 from moorage.tools.convert import attach_pod, own_annotations, pods_of, set_scheduler
 
 _POD, _DAEMON_SET = "Pod", "DaemonSet"
@@ -27,7 +27,7 @@ _NOTHING = Rules()
 class WebhookSettings:
     """The options of the webhook."""
 
-    scheduler_name: str = SCHEDULER_NAME
+    scheduler_name: str = ATTACHED_NAME
     covers_native: bool = True
     """Whether native comparisons get a cover: other components may have their gate off."""
     rule_namespaces: LabelMatcher | None = None
