@@ -60,8 +60,19 @@ def test_a_cover_without_readable_rules_is_no_rules(rules: dict[str, str]) -> No
     assert meant(PodSpec(tolerations=(COVERED, NATIVE)), annotations).tolerations == (NATIVE,)
 
 
-def test_when_the_record_cannot_be_read_whatever_could_be_a_cover_is_one() -> None:
-    assert meant(PodSpec(tolerations=(COVERED, NATIVE)), {COVER: "?"}).tolerations == (NATIVE,)
+@pytest.mark.parametrize("effect", ["", "NoSchedule", "NoExecute"])
+def test_when_the_record_cannot_be_read_whatever_could_be_a_cover_is_one(effect: str) -> None:
+    covered = Toleration("sla", "Exists", "", effect)
+    for unreadable in ("?", "", "{}", "null"):
+        assert meant(PodSpec(tolerations=(covered, NATIVE)), {COVER: unreadable}).tolerations == (NATIVE,)
+
+
+def test_a_cover_whose_seconds_somebody_changed_is_still_a_cover() -> None:
+    annotations = {**RULES, COVER: '[{"key":"sla","operator":"Exists","effect":"NoExecute"}]'}
+    for seconds in (0, 9_999_999):
+        changed = Toleration("sla", "Exists", "", "NoExecute", seconds)
+        assert meant(PodSpec(tolerations=(changed, NATIVE, changed)), annotations).tolerations == (SLA, NATIVE, changed)
+    assert meant(PodSpec(tolerations=(NATIVE,)), annotations).tolerations == (SLA, NATIVE)
 
 
 def test_an_own_toleration_that_differs_from_the_cover_only_in_its_seconds_stays() -> None:

@@ -24,6 +24,7 @@ import yaml
 
 from moorage.api.meta import Data
 from moorage.cli.progress import ReadingProgress
+from moorage.features import Gate
 from moorage.tools.snapshot import KINDS
 from tests.apiserver.kubectl import needs_kubectl
 from tests.cli.commands import moorage
@@ -42,7 +43,9 @@ _POD = {
         "tolerations": [{"key": "ra*", "operator": "Exists"}],
     },
 }
-_METRICS = f'kubernetes_feature_enabled{{name="{_GATE}",stage="ALPHA"}} 1\n'
+_METRICS = "".join(
+    f'kubernetes_feature_enabled{{name="{gate.value}",stage="ALPHA"}} {int(gate.value == _GATE)}\n' for gate in Gate
+)
 
 
 @dataclass(slots=True)
@@ -52,6 +55,7 @@ class _Cluster:
     url: str = ""
     refused: dict[str, int] = field(default_factory=dict)
     """The codes with which paths that end so are answered."""
+    metrics: str = _METRICS
     blocked: Event = field(default_factory=Event)
     """Set when somebody has asked for what is never answered."""
     released: Event = field(default_factory=Event)
@@ -65,7 +69,7 @@ class _Cluster:
         if code != 200:
             return code, json.dumps({"kind": "Status", "code": code, "message": f"{resource} is refused"})
         if resource == "metrics":
-            return 200, _METRICS
+            return 200, self.metrics
         items: list[Data] = {"nodes": [_NODE], "pods": [_POD]}.get(resource, [])
         return 200, json.dumps({"metadata": {}, "items": items})
 
@@ -131,6 +135,19 @@ def test_a_snapshot_answers_as_the_cluster_does(kubeconfig: str, tmp_path: Path)
     assert (again.returncode, again.stdout) == (live.returncode, live.stdout)
     without = moorage("why", "-f", file, "--feature-gates", f"{_GATE}=false")
     assert "may run on 0 of 1 node" in without.stdout
+
+
+def test_beside_a_stock_api_server_all_gates_count_as_on_in_a_snapshot_too(
+    cluster: _Cluster, kubeconfig: str, tmp_path: Path
+) -> None:
+    cluster.metrics = 'kubernetes_feature_enabled{name="TaintTolerationComparisonOperators",stage="ALPHA"} 0\n'
+    chosen, file = ("--kubeconfig", kubeconfig, "--context", "here"), str(tmp_path / "cluster.gz")
+    moorage("snapshot", "-o", file, *chosen)
+    live, again = moorage("why", *chosen), moorage("why", "-f", file)
+    assert live.stderr == again.stderr
+    assert "the API server does not know the gates, so only attach mode applies rules" in live.stderr
+    assert "may run on 1 of 1 node" in live.stdout
+    assert again.stdout == live.stdout
 
 
 def test_a_snapshot_stands_among_manifests(kubeconfig: str, tmp_path: Path) -> None:

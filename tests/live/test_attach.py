@@ -306,3 +306,33 @@ async def test_a_pod_that_changes_just_before_it_is_covered_is_covered_once(tmp_
         async with attached(server):
             found = await here.runs("app")
         assert [each["key"] for each in found["spec"]["tolerations"]].count(SLA) == 1
+
+
+class WidensFirst(Client):
+    """A client that is always late: somebody else widens the rules of a pod just before it is covered."""
+
+    async def patch(self, kind: Kind, namespace: str, name: str, patch: Any, **options: Any) -> bytes:
+        if options.get("form") == JSON_PATCH:
+            wide = {"metadata": {"annotations": {TOLERATIONS: "[{key: '*/*', operator: Exists}]"}}}
+            await super().patch(kind, namespace, name, wide)
+        return await super().patch(kind, namespace, name, patch, **options)
+
+
+async def test_rules_that_are_widened_after_a_node_was_chosen_are_neither_covered_nor_bound(tmp_path: Path) -> None:
+    whitelist = f'[{{"key": "{SLA}", "operator": "Gt", "value": "900"}}]'
+    async with stock_cluster(tmp_path) as server:
+        here = Here(server)
+        await here.node("good", sla("990"))
+        metadata = {"name": "strict", "annotations": {WHITELIST: whitelist}}
+        await create(here.client, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        await create(here.client, ruled("app", RULES, "strict"))
+        client = WidensFirst(server.client("attach").transport)
+        running = asyncio.create_task(run_attached(client, AttachSettings()))
+        try:
+            await here.waits("app", "rules conflict with the whitelist of namespace strict", "strict")
+            found = await read(here.client, "Pod", "app", "strict")
+            assert COVER not in found["metadata"]["annotations"]
+            assert all(each.get("key") for each in found["spec"]["tolerations"])
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)

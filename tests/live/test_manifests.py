@@ -73,7 +73,7 @@ def test_kustomize_makes_what_the_command_prints(overlay: str) -> None:
 
 def helm(*arguments: str) -> str:
     if (program := os.environ.get("HELM") or shutil.which("helm")) is None:
-        pytest.skip("there is no helm on the PATH, and HELM names none")
+        pytest.skip("there is no helm on the PATH, nor in HELM: go install helm.sh/helm/v3/cmd/helm@latest")
     return subprocess.run([program, *arguments], check=True, capture_output=True, text=True).stdout
 
 
@@ -286,8 +286,17 @@ async def test_removing_attach_mode_deletes_what_was_installed_and_nothing_else(
             COVER: msgspec.json.encode([cover]).decode(),
         }
         await create(person, kept)
+        template = {"metadata": {"labels": {"a": "b"}}, "spec": {**kept["spec"], "nodeSelector": {"a": "none"}}}
+        workload = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+        await create(
+            person, {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web"}, "spec": workload}
+        )
         said = [line async for line in Removal(person, "moorage-system").lines(60)]
         assert said[0].startswith("default/kept: has a cover, 1 of its native tolerations")
+        waiting = [line for line in said if "new pods of it wait" in line]
+        assert waiting == [
+            "ReplicaSet default/web: new pods of it wait for the scheduler moorage, until its template names another"
+        ]
         assert "deleted Deployment moorage-system/moorage" in said
         assert said[-1] == "deleted Namespace moorage-system"
 
@@ -297,7 +306,7 @@ async def test_removing_attach_mode_deletes_what_was_installed_and_nothing_else(
         await eventually(is_as_before)
         assert (await read(person, "Pod", "kept"))["spec"]["tolerations"][0]["tolerationSeconds"] == 60
         again = [line async for line in Removal(person, "moorage-system").lines()]
-        assert again == [said[0]]
+        assert again == [said[0], *waiting]
 
 
 async def test_what_helm_installed_or_still_works_is_not_removed(tmp_path: Path) -> None:

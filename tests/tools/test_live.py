@@ -25,7 +25,7 @@ from moorage.client import Client, Forbidden, TooManyRequests, Unavailable
 from moorage.client.clock import ManualClock
 from moorage.client.transport import Answer
 from moorage.controllers.run import CONTROLLERS, prepare
-from moorage.features import ALL_ON, Gate, Gates
+from moorage.features import ALL_ON, NONE_ON, Gate, Gates
 from moorage.scheduler.config import Configuration
 from moorage.scheduler.scheduler import Scheduler
 from moorage.tools.live import LiveReader
@@ -205,19 +205,31 @@ kubernetes_feature_enabled{name="APIServerTracing",stage=""} 1
 kubernetes_feature_enabled{name="TaintTolerationComparisonOperators",stage="ALPHA"} %d
 """
 
+_OURS = b"".join(
+    b'kubernetes_feature_enabled{name="%s",stage="ALPHA"} %d\n' % (gate.value.encode(), gate is Gate.SEMVER)
+    for gate in Gate
+)
+
 
 @pytest.mark.parametrize(
-    ("answer", "gates"),
+    ("answer", "gates", "version", "placing"),
     [
-        (Answer(200, _STOCK % 1), Gates(frozenset({Gate.COMPARISON}))),
-        (Answer(200, _STOCK % 0), Gates(frozenset())),
-        (Answer(200, b"something_else 1\n"), None),
-        (_status(403, "Forbidden", "no"), None),
+        (Answer(200, _STOCK % 1), Gates(frozenset({Gate.COMPARISON})), "", ALL_ON),
+        (Answer(200, _STOCK % 0), NONE_ON, "", ALL_ON),
+        (Answer(200, _OURS), Gates(frozenset({Gate.SEMVER})), "", Gates(frozenset({Gate.SEMVER}))),
+        (Answer(200, b"something_else 1\n"), None, "v1.36.4", ALL_ON),
+        (_status(403, "Forbidden", "no"), None, "v1.36.0+moorage-1", None),
+        (_status(403, "Forbidden", "no"), None, "", None),
     ],
 )
-async def test_the_gates_are_those_that_the_server_says(answer: Answer, gates: Gates | None) -> None:
-    server = _Server({}, lambda path, _: answer if path == "/metrics" else None)
-    assert await LiveReader(Client(server)).gates() == gates
+async def test_the_gates_are_those_that_the_server_says_and_beside_one_that_knows_none_those_of_attach_mode(
+    answer: Answer, gates: Gates | None, version: str, placing: Gates | None
+) -> None:
+    told = Answer(200, json.dumps({"gitVersion": version}).encode()) if version else Answer(403, b"")
+    server = _Server({}, lambda path, _: {"/metrics": answer, "/version": told}.get(path))
+    reader = LiveReader(Client(server))
+    assert await reader.gates() == gates
+    assert await reader.placing_gates() == (placing, placing == ALL_ON)
 
 
 async def test_our_own_server_is_read_as_it_is(tmp_path: Path) -> None:
@@ -229,7 +241,7 @@ async def test_our_own_server_is_read_as_it_is(tmp_path: Path) -> None:
             {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default"}, "spec": spec},
         )
         reader = LiveReader(client)
-        assert await reader.gates() == ALL_ON
+        assert (await reader.gates(), await reader.placing_gates()) == (ALL_ON, (ALL_ON, False))
         stream = io.BytesIO()
         await reader.write(SnapshotWriter(stream, _START, None))
         stream.seek(0)

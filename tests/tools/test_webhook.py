@@ -142,7 +142,7 @@ def test_native_spellings_of_a_pod_become_rules() -> None:
 
 
 def test_a_second_apply_of_a_bare_pod_keeps_what_the_first_one_got() -> None:
-    for first in (ruled(OWN), plain(OWN, GT), plain(WILD, OWN)):
+    for first in (ruled(OWN), plain(OWN, GT), plain(WILD, OWN), ruled({**ENTRY, "tolerationSeconds": 60})):
         old = stored(first)
         again = deepcopy(old)
         again["spec"]["tolerations"] = deepcopy(first["spec"]["tolerations"])  # what `kubectl apply` sends
@@ -161,6 +161,15 @@ def test_a_cover_stays_recorded_when_rules_are_gone() -> None:
     bare = stored(ruled(OWN, rules=None), old)
     assert bare["spec"]["tolerations"] == [OWN, *DEAD, ENTRY]
     assert msgspec.json.decode(bare["metadata"]["annotations"][COVER]) == [ENTRY]
+
+
+def test_a_cover_whose_seconds_are_changed_stays_recorded() -> None:
+    old = stored(ruled(OWN))
+    changed = deepcopy(old)
+    limited = changed["spec"]["tolerations"][0] = {**ENTRY, "tolerationSeconds": 9999}
+    made = stored(changed, old)
+    assert made["spec"]["tolerations"] == [ENTRY, limited, OWN, *DEAD]
+    assert msgspec.json.decode(made["metadata"]["annotations"][COVER]) == [limited, ENTRY]
 
 
 def test_what_was_stored_natively_stays_native() -> None:

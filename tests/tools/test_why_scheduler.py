@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from moorage.api.rules import TOLERATIONS
 from moorage.features import ALL_ON
 from moorage.scheduler.config import Configuration
 from moorage.tools.named import UnknownName, named, pending
@@ -17,9 +18,12 @@ from tests.tools.random_cluster import HOST, ZONE, cluster_of
 Data = dict[str, Any]
 
 
-def ask(asked: Data, *objects: Data, exact: bool = True, configuration: Configuration | None = None) -> Explanation:
+def ask(
+    asked: Data, *objects: Data, exact: bool = True, configuration: Configuration | None = None, attached: bool = False
+) -> Explanation:
     """What is said about a pod or template of a running cluster."""
     cluster = cluster_of([*objects, _stored(asked)])
+    cluster.is_attached = attached
     items = [cluster.items[-1]]
     (explanation,) = Explainer(cluster, ALL_ON, configuration, items, exact=exact).explain_all()
     return explanation
@@ -136,6 +140,17 @@ def test_room_is_kept_for_nominated_pods() -> None:
     assert refusals(said) == {"a": ["nominated pods: room is kept for default/vip"]}
 
 
+def test_where_attach_mode_applies_rules_it_is_said_of_whom_another_scheduler_places() -> None:
+    for name in ("", "default-scheduler"):
+        ruled = pod("web", schedulerName=name)
+        assert ask(ruled, node("a"), attached=True).answer.notes == ()
+        ruled["metadata"]["annotations"] = {TOLERATIONS: "[{key: a, operator: Exists}]"}
+        assert ask(ruled, node("a"), attached=True).answer.notes == (
+            "its rules in annotations count here, but default-scheduler, which places it, knows nothing of them",
+        )
+        assert ask(ruled, node("a")).answer.notes == ()
+
+
 def test_a_pod_with_scheduling_gates_is_held_back_until_they_are_removed() -> None:
     said = ask(pod("web", schedulingGates=[{"name": "quota"}]), node("a"))
     assert [each.reason for each in said.answer.rejected] == ["waiting for scheduling gates: [quota]"]
@@ -150,6 +165,7 @@ def test_the_profile_of_another_scheduler_is_that_of_kubernetes_and_said_to_be()
     assert ask(foreign, node("a")).answer.notes == (
         "scheduler volcano is not known here: answered as Kubernetes' default profile",
     )
+    assert ask(pod("web", schedulerName="moorage"), node("a"), attached=True).answer.notes == ()
     no_ports = Configuration.of({
         "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
         "profiles": [{"schedulerName": "volcano", "plugins": {"filter": {"disabled": [{"name": "NodePorts"}]}}}],

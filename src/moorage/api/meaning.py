@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
@@ -11,7 +12,7 @@ from moorage.api import kinds
 from moorage.api.meta import Object
 from moorage.api.node import NodeSelector, NodeSelectorTerm
 from moorage.api.placementrules import ways_of
-from moorage.api.pod import Affinity, NodeAffinity, PodSpec
+from moorage.api.pod import Affinity, NodeAffinity, PodSpec, Toleration
 from moorage.api.resource import (
     DeviceClaim,
     DeviceRequest,
@@ -75,15 +76,37 @@ def without_cover(tolerations: TolerationList, rules: Rules) -> TolerationList:
 
 
 def cover_places(tolerations: TolerationList, rules: Rules) -> set[int]:
-    """Which native tolerations are the recorded cover: it stands first, so of equal ones the first are."""
+    """Which native tolerations are the recorded cover: it stands first, so of equal ones the first are.
+
+    Their seconds may have been changed since, as those of any toleration.
+    """
     if rules.cover is None:
-        return {at for at, each in enumerate(tolerations) if (each.operator, each.effect) == ("Exists", "NoExecute")}
-    left, places = Counter(rules.cover), set()
+        return {at for at, each in enumerate(tolerations) if each.operator == "Exists"}
+    places = _found(rules.cover, tolerations, set())
+    if len(places) == len(rules.cover):
+        return places
+    changed = (Counter(rules.cover) - Counter(tolerations[at] for at in places)).elements()
+    return places | _found(map(_lasting, changed), tuple(map(_lasting, tolerations)), places)
+
+
+def recorded_cover(tolerations: TolerationList, rules: Rules) -> TolerationList:
+    """Those of some native tolerations that are the recorded cover; none when the record cannot be read."""
+    places = () if rules.cover is None else sorted(cover_places(tolerations, rules))
+    return tuple(tolerations[at] for at in places)
+
+
+def _found(wanted: Iterable[Toleration], tolerations: TolerationList, taken: set[int]) -> set[int]:
+    """The first places, of those that are not taken, at which some tolerations stand."""
+    left, places = Counter(wanted), set()
     for index, each in enumerate(tolerations):
-        if left[each] > 0:
+        if index not in taken and left[each] > 0:
             left[each] -= 1
             places.add(index)
     return places
+
+
+def _lasting(toleration: Toleration) -> Toleration:
+    return toleration if toleration.toleration_seconds is None else replace(toleration, toleration_seconds=None)
 
 
 def reach_of(volume: PersistentVolume) -> NodeSelector | None:

@@ -143,11 +143,14 @@ def status(kubeconfig: ChosenContext, scheduler_name: str, namespace: str) -> No
 
 @attach.command()
 @kubeconfig_options
+@_scheduler_name
 @_namespace
 @click.option("--expire-cover", "seconds", type=click.IntRange(0), metavar="SECONDS",
               help="Let the native cover of each pod end after so many seconds; by default it stays.")  # fmt: skip
-def remove(kubeconfig: ChosenContext, namespace: str, seconds: int | None) -> None:
+def remove(kubeconfig: ChosenContext, scheduler_name: str, namespace: str, seconds: int | None) -> None:
     """Leave a cluster: list the pods that have a native cover, then delete all that was installed. Pods keep running.
+
+    Workloads whose templates name our scheduler are listed too: nobody places their next pods.
 
     With --expire-cover, kube-controller-manager evicts by native tolerations after that time. What runs elsewhere with
     `moorage attach run` is to be stopped before, and what Helm installed is to be uninstalled with it.
@@ -156,7 +159,7 @@ def remove(kubeconfig: ChosenContext, namespace: str, seconds: int | None) -> No
 
     async def leave(client: Client) -> None:
         try:
-            async for line in Removal(client, namespace).lines(seconds):
+            async for line in Removal(client, namespace, scheduler_name=scheduler_name).lines(seconds):
                 click.echo(line)
         except RemovalError as error:
             cannot_run(str(error))
@@ -215,8 +218,10 @@ def manifests(**told: Any) -> None:
     from moorage.api.yamlwriting import write
     from moorage.tools.attach.manifests import Installation, all_objects
 
-    told = {name: value for name, value in told.items() if value is not None}
-    click.echo(write(all_objects(Installation(**told))), nl=False)
+    installation = Installation(**{name: value for name, value in told.items() if value is not None})
+    if told["image"] is None:
+        click.echo(f"note: the image is {installation.image}: name the one in your registry with --image", err=True)
+    click.echo(write(all_objects(installation)), nl=False)
 
 
 async def _until_stopped(work: Coroutine[Any, Any, None]) -> None:
@@ -247,5 +252,7 @@ def _ask(kubeconfig: ChosenContext, work: Callable[[Client], Awaitable[T]]) -> T
 
     try:
         return uvloop.run(asking())
+    except BrokenPipeError:  # whoever reads has seen enough
+        raise
     except (ApiError, KubeconfigError, LeadershipLost, RightsMissing, OSError) as error:
         cannot_run(str(error))

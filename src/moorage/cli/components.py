@@ -174,11 +174,11 @@ def _scheduler(
 ) -> Prepared:
     import msgspec
 
-    from moorage.scheduler.profile import DEFAULT_NAME
+    from moorage.scheduler.profile import ATTACHED_NAME, DEFAULT_NAME
     from moorage.scheduler.scheduler import BINDING_RIGHTS, Scheduler
 
     if other and not is_chosen:
-        named = tuple(msgspec.structs.replace(each, scheduler_name="moorage") for each in configuration.specs)
+        named = tuple(msgspec.structs.replace(each, scheduler_name=ATTACHED_NAME) for each in configuration.specs)
         configuration = replace(configuration, specs=named)
     names = [spec.scheduler_name for spec in configuration.specs]
     if other and DEFAULT_NAME in names:

@@ -39,9 +39,9 @@ def snapshot(output: str, kubeconfig: ChosenContext) -> None:
     async def write(reader: LiveReader) -> dict[str, int]:
         from moorage.tools.snapshot import SnapshotWriter
 
-        gates = await reader.gates()
+        gates, attached = await reader.placing_gates()
         with _replaced(output) as stream:
-            writer = SnapshotWriter(stream, datetime.now(UTC), gates)
+            writer = SnapshotWriter(stream, datetime.now(UTC), gates, attached=attached)
             await reader.write(writer)
         for resource, reason in reader.unread.items():
             click.echo(f"note: {resource} are not in it: {reason}", err=True)

@@ -74,6 +74,9 @@ def _assumptions(cluster: Cluster, gates: Gates | None) -> list[str]:
     said = [f"{resource} could not be read, and are taken to be none" for resource in cluster.unread]
     if cluster.is_complete and cluster.gates is None and gates is None:
         said.append("the cluster does not say which gates are on: all are taken to be off (see --feature-gates)")
+    if cluster.is_attached and gates is None:
+        why = "the API server does not know the gates, so only attach mode applies rules"
+        said.append(f"{why}: all gates are taken to be on (see --feature-gates)")
     return said
 
 
@@ -82,7 +85,7 @@ def live(config: Kubeconfig) -> Cluster:
 
     async def ask(reader: LiveReader) -> Cluster:
         cluster = await reader.cluster()
-        cluster.gates = await reader.gates()
+        cluster.gates, cluster.is_attached = await reader.placing_gates()
         return cluster
 
     return reading(config, ask)

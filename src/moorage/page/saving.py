@@ -21,12 +21,12 @@ from moorage.client import ApiError, Client, Conflict
 from moorage.features import NONE_ON, Gates
 from moorage.page.rules import RULES
 from moorage.page.target import RulesTarget
+from moorage.scheduler.profile import ATTACHED_NAME
 from moorage.tools.convert import SCHEDULER_NAME, all_to_annotations, pods_of
 from moorage.tools.live import LiveReader
 from moorage.validation.gates import gates_needed
 
 MANAGER = "moorage-page"
-SCHEDULER = "moorage"
 _PARTS = ("requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution")
 _AFFINITIES = ("nodeAffinity", "podAffinity", "podAntiAffinity")
 RulePath = tuple[str, ...]
@@ -145,7 +145,7 @@ class Saving:
         needed = gates_needed(convert({"spec": holder["spec"]}, Pod))
         if all(map(self._taken.enabled, needed)):
             return native, False
-        attached = all_to_annotations([native], SCHEDULER)[0]
+        attached = all_to_annotations([native], ATTACHED_NAME)[0]
         _keep_cover(target, next(pods_of(attached)))
         return attached, True
 

@@ -9,6 +9,8 @@ from moorage.api.pod import Pod
 from moorage.scheduler.framework import Plugin
 
 DEFAULT_NAME = "default-scheduler"
+ATTACHED_NAME = "moorage"
+"""What attach mode calls its profile, unless it is told another name."""
 POINTS = {
     "preEnqueue": "pre_enqueue", "queueSort": "sort_key", "preFilter": "pre_filter", "filter": "filter",
     "postFilter": "post_filter", "preScore": "pre_score", "score": "score", "reserve": "reserve",

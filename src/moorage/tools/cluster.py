@@ -77,7 +77,9 @@ class Cluster:
     unread: dict[str, str] = field(default_factory=dict)
     """The resources of a running cluster that could not be read, and why."""
     gates: Gates | None = None
-    """The gates that the cluster says are on; None when it does not say."""
+    """The gates by which its pods are placed and evicted; None when it does not say."""
+    is_attached: bool = False
+    """Whether these are not the gates of its API server, which does not know them, but those of attach mode."""
 
     def add(self, other: Cluster) -> None:
         """Add what was read from somewhere else."""
@@ -87,6 +89,7 @@ class Cluster:
         self.is_complete |= other.is_complete
         self.unread |= other.unread
         self.gates = other.gates or self.gates
+        self.is_attached |= other.is_attached
 
     def of(self, struct: type[ObjectType]) -> list[tuple[ClusterObject, ObjectType]]:
         """All objects of one type."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Container, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -15,7 +15,7 @@ from moorage.api.kinds import Kind
 from moorage.client import ApiError, Client, Expired, Forbidden, Missing, TooManyRequests, Unavailable
 from moorage.client.backoff import Backoff
 from moorage.client.clock import Clock
-from moorage.features import Gate, Gates
+from moorage.features import ALL_ON, Gate, Gates
 from moorage.tools.cluster import Cluster
 from moorage.tools.snapshot import KINDS, ReducedPage, SnapshotWriter, reduce_page
 from moorage.tools.snapshot.fields import upgrade_page
@@ -70,14 +70,41 @@ class LiveReader:
 
     async def gates(self) -> Gates | None:
         """The gates that the API server says are on, None when it does not say."""
+        found = await self._told()
+        return None if found is None else _on(found)
+
+    async def placing_gates(self) -> tuple[Gates | None, bool]:
+        """The gates by which pods are placed and evicted, None when that is not known; whether attach mode has them.
+
+        Beside an API server that does not know all gates only attach mode applies rules, and it has them on.
+        """
+        found = await self._told()
+        if found is not None:
+            return (_on(found), False) if len(found) == len(Gate) else (ALL_ON, True)
+        return (ALL_ON, True) if await self._is_stock() else (None, False)
+
+    async def _is_stock(self) -> bool:
+        """Whether the API server says that it is another than ours."""
+        from moorage.componentmetrics import is_moorage  # slow to import, and seldom needed
+
         try:
-            answer = await self.client.transport.request("GET", "/metrics")
+            version: Any = msgspec.json.decode(await self._get("/version"))["gitVersion"]
+        except (msgspec.DecodeError, UnicodeError, KeyError, TypeError):
+            return False
+        return not is_moorage(str(version))
+
+    async def _told(self) -> dict[Gate, bool] | None:
+        """Whether each gate that the API server knows is on; None when it says nothing of gates."""
+        found = dict(_GATE.findall(await self._get("/metrics")))
+        known = ((gate, found.get(gate.value.encode())) for gate in Gate)
+        return {gate: float(value) != 0 for gate, value in known if value is not None} if found else None
+
+    async def _get(self, path: str) -> bytes:
+        try:
+            answer = await self.client.transport.request("GET", path)
         except ApiError:
-            return None
-        found = dict(_GATE.findall(answer.body)) if answer.status == 200 else {}
-        if not found:
-            return None
-        return Gates(frozenset(gate for gate in Gate if float(found.get(gate.value.encode(), 0))))
+            return b""
+        return answer.body if answer.status == 200 else b""
 
     async def _read_all(self, kinds: tuple[Kind, ...], take: Take) -> None:
         waiting = iter(kinds)
@@ -138,6 +165,10 @@ class LiveReader:
                         error.code, error.reason, f"{kind.resource} cannot be listed, asked {_ATTEMPTS} times: {error}"
                     ) from None
                 await self.clock.sleep(error.retry_after or _BACKOFF.delay(attempt))
+
+
+def _on(gates: dict[Gate, bool]) -> Gates:
+    return Gates(frozenset(gate for gate, is_on in gates.items() if is_on))
 
 
 def _chosen(only: Container[str] | None) -> tuple[Kind, ...]:

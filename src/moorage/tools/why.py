@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from moorage.api.node import Node
 from moorage.api.pod import Pod
+from moorage.api.rules import POD_RULES
 from moorage.features import Gate, Gates
 from moorage.match.reasons import departures
 from moorage.match.selector import Preferences, Term
@@ -19,6 +20,7 @@ from moorage.scheduler.asking import Asking, Inquiry
 from moorage.scheduler.config import Configuration
 from moorage.scheduler.explaining import alike
 from moorage.scheduler.framework import Told
+from moorage.scheduler.profile import ATTACHED_NAME, scheduler_name
 from moorage.scheduler.table.distinct import distinct
 from moorage.scheduler.table.shape import PodInfo
 from moorage.tools.cluster import Cluster, ClusterObject
@@ -131,6 +133,7 @@ class Explainer:
         self._gates, self._exact = gates, exact
         self._configuration = configuration or Configuration()
         self._is_configured = configuration is not None
+        self._is_attached = cluster.is_attached
         self._settled = Settled(cluster, gates)
         chosen = askable(cluster) if items is None else items
         self._asked = [self._settled.asked(item) for item in chosen]
@@ -219,10 +222,14 @@ class Explainer:
         return self._finder.smallest(asked, inquiry)
 
     def _profile_note(self, pod: Pod, inquiry: Inquiry) -> Iterator[str]:
+        name = scheduler_name(pod)
+        if self._is_attached and name == ATTACHED_NAME:
+            return
+        if self._is_attached and any(each in pod.metadata.annotations for each in POD_RULES):
+            yield f"its rules in annotations count here, but {name}, which places it, knows nothing of them"
         if inquiry.is_foreign:
-            name = f"scheduler {pod.spec.scheduler_name}"
             as_what = f"profile {inquiry.profile} of --config" if self._is_configured else "Kubernetes' default profile"
-            yield f"{name} is not known here: answered as {as_what}"
+            yield f"scheduler {name} is not known here: answered as {as_what}"
 
     def _ignored(self, info: PodInfo, inquiry: Inquiry) -> Iterator[str]:
         nodes = [node for row in inquiry.feasible.tolist() if (node := self._asking.table.nodes[row]) is not None]

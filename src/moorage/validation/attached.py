@@ -22,6 +22,7 @@ from moorage.api.resource import (
 from moorage.api.rules import (
     DEVICE_TOLERATIONS,
     NODE_AFFINITY,
+    POD_RULES,
     TOLERATIONS,
     Annotations,
     Rules,
@@ -56,6 +57,15 @@ def attached_errors(item: Object) -> list[FieldError]:
         errors = claim_errors(item.spec.metadata.annotations, item.spec.spec.devices)
         return _under("spec.metadata", errors)
     return []
+
+
+def names_read(item: Object) -> tuple[str, ...]:
+    """The annotations with rules that are read in the metadata of an object itself."""
+    if isinstance(item, PersistentVolume):
+        return (NODE_AFFINITY,)
+    if isinstance(item, ResourceClaim):
+        return (DEVICE_TOLERATIONS,)
+    return POD_RULES if kinds.of(item).pod_metadata == "metadata" else ()
 
 
 def attached_update_errors(item: Object, old: Object) -> list[FieldError]:

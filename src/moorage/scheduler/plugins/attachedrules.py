@@ -12,6 +12,7 @@ import numpy as np
 from moorage.api import kinds
 from moorage.api.cluster import Namespace
 from moorage.api.labels import LabelMatcher, parse
+from moorage.api.meaning import recorded_cover
 from moorage.api.meta import Data
 from moorage.api.pod import Pod
 from moorage.api.resource import ResourceClaim
@@ -80,8 +81,11 @@ class AttachedRules(Plugin):
         pod = self._pods.get(*cycle.pod.key)
         if pod is None or pod.metadata.uid != cycle.pod.uid:
             pod = cycle.pod.pod
+        decided = cycle.shape.attached.rules if cycle.shape.attached else None
         try:
             for _ in range(_TRIES):
+                if _written(rules_of(pod.metadata.annotations)) != _written(decided):
+                    raise Unbindable("its rules changed while it was being placed")
                 changed = await self._cover(pod)
                 if changed is None:
                     return
@@ -125,6 +129,11 @@ class AttachedRules(Plugin):
             self.handle.wake(self.name, old, new)
 
 
+def _written(rules: Rules | None) -> tuple[object, ...]:
+    """What somebody wrote: the cover is not a part of it."""
+    return (rules or _NOTHING)._replace(cover=())
+
+
 def _sentence(errors: Sequence[FieldError]) -> str:
     """What fits into a condition: expressions in errors can be long."""
     more = f"; and {len(errors) - _SHOWN} more" if len(errors) > _SHOWN else ""
@@ -135,8 +144,7 @@ def _sentence(errors: Sequence[FieldError]) -> str:
 def _patch(pod: Pod, rules: Rules, cover: NativeCover) -> list[Data]:
     """Adds a cover before the tolerations of exactly this pod, and records it."""
     tolerations = [msgspec.to_builtins(each) for each in cover.tolerations]
-    recorded = tuple(each for each in rules.cover or () if each in pod.spec.tolerations)
-    record = text_of((*recorded, *cover.record))
+    record = text_of((*recorded_cover(pod.spec.tolerations, rules), *cover.record))
     # Exactly as it was seen: a cover that is there and not recorded would be the pod's own.
     patch: list[Data] = [
         {"op": "test", "path": "/metadata/uid", "value": pod.metadata.uid},

@@ -22,6 +22,7 @@ from moorage.api.workload import DaemonSet
 from moorage.client import Client, Missing
 from moorage.client.client import JSON_PATCH
 from moorage.client.clock import timestamp
+from moorage.client.errors import Forbidden
 from moorage.match.tolerations import NO_EXECUTE
 from moorage.tools.attach.run import LEASES
 from moorage.validation.attached import is_uncovered_daemon
@@ -29,6 +30,7 @@ from moorage.validation.attached import is_uncovered_daemon
 _POD, _LEASE = kinds.row("v1", "Pod"), kinds.row("coordination.k8s.io/v1", "Lease")
 _CLAIM = kinds.row("resource.k8s.io/v1", "ResourceClaim")
 _DAEMON_SET = kinds.row("apps/v1", "DaemonSet")
+_WORKLOADS = tuple(kind for kind in kinds.KINDS if kind.pod_spec and kind.kind not in ("Pod", "PodTemplate"))
 LEASE_NAMESPACE = "kube-system"
 _EVICTION = "DisruptionTarget"
 
@@ -52,8 +54,8 @@ class RuledPod:
 
     @property
     def cover(self) -> tuple[int, ...]:
-        """The places of those of its native tolerations that are recorded as a cover."""
-        return tuple(sorted(cover_places(self.pod.spec.tolerations, self.rules)))
+        """The places of those of its native tolerations that are recorded as a cover; none when that is not known."""
+        return () if self.rules.cover is None else tuple(sorted(cover_places(self.pod.spec.tolerations, self.rules)))
 
 
 async def ruled_pods(client: Client) -> list[RuledPod]:
@@ -67,6 +69,22 @@ async def uncovered_daemons(client: Client) -> list[str]:
     """The DaemonSets with rules whose template has no cover, by namespace and name."""
     found = (msgspec.json.decode(each, type=DaemonSet) for each in (await client.list(_DAEMON_SET)).items)
     return [f"{each.metadata.namespace}/{each.metadata.name}" for each in found if is_uncovered_daemon(each)]
+
+
+async def workloads_of(client: Client, scheduler_name: str) -> list[str]:
+    """The workloads whose pods a scheduler places, by kind, namespace and name; not those that another one owns."""
+    found = []
+    for kind in _WORKLOADS:
+        try:
+            listed = (await client.list(kind)).items
+        except (Missing, Forbidden):
+            continue
+        for item in (msgspec.json.decode(each, type=kind.struct) for each in listed):
+            spec, metadata = kind.pod_spec_of(item), item.metadata
+            is_owned = any(owner.controller for owner in metadata.owner_references)
+            if spec is not None and spec.scheduler_name == scheduler_name and not is_owned:
+                found.append(f"{kind.kind} {metadata.namespace}/{metadata.name}")
+    return found
 
 
 @dataclass(frozen=True, slots=True)

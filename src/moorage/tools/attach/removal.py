@@ -13,6 +13,7 @@ from moorage.api.meta import Data, Object
 from moorage.api.rules import COVER
 from moorage.client import Client, Missing
 from moorage.client.clock import Clock
+from moorage.scheduler.profile import ATTACHED_NAME
 from moorage.tools.attach.covers import (
     RuledPod,
     covered_claims,
@@ -20,6 +21,7 @@ from moorage.tools.attach.covers import (
     forget_leases,
     leaders,
     ruled_pods,
+    workloads_of,
 )
 from moorage.tools.attach.manifests import Installation, all_objects
 from moorage.tools.attach.run import LABELS
@@ -39,8 +41,11 @@ class RemovalError(Exception):
 class Removal:
     """The way out of a cluster, in the order in which nothing is in the way of anything else."""
 
-    def __init__(self, client: Client, namespace: str, clock: Clock | None = None) -> None:
+    def __init__(
+        self, client: Client, namespace: str, clock: Clock | None = None, scheduler_name: str = ATTACHED_NAME
+    ) -> None:
         self._client = client
+        self._scheduler_name = scheduler_name
         self._clock = clock or Clock()
         told = Installation(namespace=namespace, templates=True, monitoring=True)
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": SECRET, "namespace": namespace}}
@@ -53,10 +58,13 @@ class Removal:
         """
         found = await self._installed()
         await self._refuse(found)
-        for ruled in await self._covered():
-            yield f"{ruled.name}: has a cover, {len(ruled.cover)} of its native tolerations, recorded in {COVER}"
+        for line in map(_cover_line, await ruled_pods(self._client)):
+            if line:
+                yield line
         for name in await covered_claims(self._client):
             yield f"{name}: its allocation has a cover, until the claim is deleted"
+        for name in await workloads_of(self._client, self._scheduler_name):
+            yield f"{name}: new pods of it wait for the scheduler {self._scheduler_name}, until its template names another"
         for kind, item in found:
             if kind.kind in _FIRST:
                 yield await self._delete(kind, item)
@@ -113,6 +121,13 @@ class Removal:
                 return
             await self._clock.sleep(_POLL_SECONDS)
         raise RemovalError(f"Moorage is still at work: it holds {await self._held()}: stop it, and try again")
+
+
+def _cover_line(ruled: RuledPod) -> str:
+    if ruled.rules.cover is None:
+        return f"{ruled.name}: {COVER} cannot be read, so its native tolerations stay as they are"
+    cover = len(ruled.cover)
+    return f"{ruled.name}: has a cover, {cover} of its native tolerations, recorded in {COVER}" if cover else ""
 
 
 def _kind(data: Data) -> Kind:

@@ -20,9 +20,9 @@ from moorage.controllers.nodes.tainteviction import TaintEviction
 from moorage.controllers.run import EVICTION_RIGHTS, Controllers, prepare
 from moorage.features import ALL_ON, Gates
 from moorage.scheduler.config import Configuration, ProfileSpec
+from moorage.scheduler.profile import ATTACHED_NAME
 from moorage.scheduler.scheduler import BINDING_RIGHTS, Scheduler
 
-SCHEDULER_NAME = "moorage"
 LEASES = (SCHEDULER_LEASE, CONTROLLERS_LEASE)
 """Of whoever places, and of whoever evicts."""
 LABELS = {"app.kubernetes.io/name": "moorage"}
@@ -36,7 +36,7 @@ class AttachSettings:
 
     gates: Gates = ALL_ON
     """All are on unless turned off: who writes a rule means it."""
-    scheduler_name: str = SCHEDULER_NAME
+    scheduler_name: str = ATTACHED_NAME
     rule_namespaces: str = ""
     """The labels of the namespaces whose pods may have rules; empty for all."""
     covers_native: bool = True

@@ -45,6 +45,8 @@ class SnapshotHeader(msgspec.Struct, rename="camel"):
     taken_at: str = ""
     gates: str | None = None
     """The gates of the cluster, as `--feature-gates` spells them; absent when they could not be read."""
+    is_attached: bool = False
+    """Whether these are those of attach mode."""
 
 
 class SnapshotEnd(msgspec.Struct, rename="camel"):
@@ -71,14 +73,14 @@ _Read = TypeVar("_Read")
 class SnapshotWriter:
     """Writes a snapshot page by page."""
 
-    def __init__(self, stream: BinaryIO, taken: datetime, gates: Gates | None) -> None:
+    def __init__(self, stream: BinaryIO, taken: datetime, gates: Gates | None, *, attached: bool = False) -> None:
         self.counts: Counter[str] = Counter()
         """How many objects of each resource have been written."""
         self.problems: list[ManifestError] = []
         """What is wrong with objects that had to be left out."""
         self._zip = gzip.GzipFile(fileobj=stream, mode="wb", compresslevel=_LEVEL, mtime=0)
         said = None if gates is None else ",".join(f"{gate.value}=true" for gate in sorted(gates.on, key=str))
-        self._write(SnapshotHeader(_API_VERSION, _KIND, VERSION, timestamp(taken), said))
+        self._write(SnapshotHeader(_API_VERSION, _KIND, VERSION, timestamp(taken), said, attached))
 
     def add(self, kind: Kind, page: ReducedPage) -> None:
         """Write a page of objects."""
@@ -106,7 +108,7 @@ def load_snapshot(stream: BinaryIO, name: str) -> Cluster:
         raise SnapshotError(
             f"{name}: is a snapshot of version {header.version}, but version {VERSION} is read: take it again"
         )
-    cluster = Cluster(is_complete=True)
+    cluster = Cluster(is_complete=True, is_attached=header.is_attached)
     try:
         cluster.gates = None if header.gates is None else features.parse(header.gates)
     except features.GateError as error:

@@ -10,11 +10,12 @@ import msgspec
 
 from moorage.api.decode import convert
 from moorage.api.labels import LabelMatcher
+from moorage.api.meaning import recorded_cover, without_cover
 from moorage.api.meta import Data
 from moorage.api.pod import Toleration
 from moorage.api.rules import COVER, POD_RULES, Rules, TolerationList, rules_of, text_of
 from moorage.match.nativecover import native_cover
-from moorage.tools.attach.run import SCHEDULER_NAME
+from moorage.scheduler.profile import ATTACHED_NAME
 from moorage.tools.convert import attach_pod, own_annotations, pods_of, set_scheduler
 
 _POD, _DAEMON_SET = "Pod", "DaemonSet"
@@ -26,7 +27,7 @@ _NOTHING = Rules()
 class WebhookSettings:
     """The options of the webhook."""
 
-    scheduler_name: str = SCHEDULER_NAME
+    scheduler_name: str = ATTACHED_NAME
     covers_native: bool = True
     """Whether native comparisons get a cover: other components may have their gate off."""
     rule_namespaces: LabelMatcher | None = None
@@ -94,15 +95,17 @@ def _cover(holder: Data, before: Data, *, covers_native: bool) -> None:
     rules, known = (rules_of(own_annotations(each)) or _NOTHING for each in (holder, before))
     cover = native_cover(rules.tolerations, native, covers_native=covers_native)
     before_own = cover.tolerations + native
-    recorded = [each for each in known.cover or () if each in had]
+    recorded = recorded_cover(had, known)
     lost = tuple(each for each in recorded if each not in before_own)
     tolerations = before_own + lost
-    own_record = [each for each in rules.cover or () if each in tolerations]
-    record = tuple(dict.fromkeys((*own_record, *recorded, *cover.record)))
+    # A client that sends back less than it got must not make a part of the cover of what was the pod's own.
+    own = without_cover(had, known)
+    still = [each for each in recorded_cover(native, rules) if each in recorded or each not in own]
+    record = tuple(dict.fromkeys((*still, *recorded, *cover.record)))
     if tolerations != native:
         listed = holder["spec"].get("tolerations") or []
         holder["spec"]["tolerations"] = [*_data(cover.tolerations), *listed, *_data(lost)]
-    if record and record != rules.cover:
+    if record and set(record) != set(rules.cover or ()):
         metadata = holder.setdefault("metadata", {})
         metadata["annotations"] = {**own_annotations(holder), COVER: text_of(record)}
 
