@@ -94,10 +94,11 @@ def _cover(holder: Data, before: Data, *, covers_native: bool) -> None:
     rules, known = (rules_of(own_annotations(each)) or _NOTHING for each in (holder, before))
     cover = native_cover(rules.tolerations, native, covers_native=covers_native)
     before_own = cover.tolerations + native
-    recorded = [each for each in known.cover or () if each in had]
-    lost = tuple(each for each in recorded if each not in before_own)
+    stored, own = frozenset(had), frozenset(before_own)
+    recorded = [each for each in known.cover or () if each in stored]
+    lost = tuple(each for each in recorded if each not in own)
     tolerations = before_own + lost
-    own_record = [each for each in rules.cover or () if each in tolerations]
+    own_record = [each for each in rules.cover or () if each in own or each in lost]
     record = tuple(dict.fromkeys((*own_record, *recorded, *cover.record)))
     if tolerations != native:
         listed = holder["spec"].get("tolerations") or []
