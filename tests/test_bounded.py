@@ -63,3 +63,16 @@ def test_with_a_bound_in_bytes_large_entries_are_not_kept_and_old_ones_make_room
         assert bounded.bytes == sum(sizes.values())
     bounded.clear()
     assert bounded.bytes == 0
+
+
+def test_results_for_long_lists_are_not_kept() -> None:
+    asked: list[int] = []
+
+    @remember_short(16, 2)
+    def total(numbers: tuple[int, ...]) -> int:
+        asked.append(len(numbers))
+        return sum(numbers)
+
+    for numbers in ((1, 2), (1, 2, 3)) * 2:
+        assert total(numbers) == sum(numbers)
+    assert asked == [2, 3, 3]

@@ -31,6 +31,10 @@ class SlowAnswer(NamedTuple):
     processor: float
     """Seconds of processor time that the server used meanwhile; otherwise it waited for a disk or a processor."""
 
+    def overlaps(self, other: SlowAnswer) -> bool:
+        """Whether one was waited for while the other was."""
+        return self.start < other.start + other.seconds and other.start < self.start + self.seconds
+
 
 @dataclass
 class Seen:

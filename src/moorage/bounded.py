@@ -15,15 +15,17 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def remember_short(most: int) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]:
-    """Cache what a function gives for so many texts, but for none that is long: clients send them, megabytes each."""
+def remember_short(
+    most: int, longest: int = SHORT
+) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]:
+    """Cache what a function gives for so many texts or lists, but for none that is long: some have megabytes."""
 
     def decorate(work: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
         known = cast("Callable[Concatenate[S, P], R]", lru_cache(most)(work))
 
         @wraps(work)
         def ask(text: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
-            return known(text, *args, **kwargs) if len(text) <= SHORT else work(text, *args, **kwargs)
+            return known(text, *args, **kwargs) if len(text) <= longest else work(text, *args, **kwargs)
 
         return ask
 

@@ -174,7 +174,7 @@ def test_a_selector_of_json_means_the_same_as_one_of_a_struct(
 ) -> None:
     data = {"matchLabels": match_labels, "matchExpressions": match_expressions}
     struct = msgspec.convert(data, LabelSelector)
-    assert labels.selects(data, own) == labels.from_struct(struct).matches(own)
+    assert labels.selects(data, own) == labels.picks(struct, own) == labels.from_struct(struct).matches(own)
     assert labels.selector_of(struct).requirements == labels.from_struct(struct).requirements
 
 
@@ -235,10 +235,10 @@ def test_a_large_selector_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> N
     compiled: list[LabelSelector] = []
     compile_ = labels.from_struct
 
-    def counting(selector: LabelSelector | None) -> labels.LabelMatcher:
+    def counting(selector: LabelSelector | None, *, trusted: bool) -> labels.LabelMatcher:
         assert selector is not None
         compiled.append(selector)
-        return compile_(selector)
+        return compile_(selector, trusted=trusted)
 
     monkeypatch.setattr(labels, "from_struct", counting)
     absent = tuple(LabelSelectorRequirement(f"once-{number}", "DoesNotExist") for number in range(1_000))

@@ -9,8 +9,10 @@ import pytest
 
 from moorage.api import labels
 from moorage.api.labels import MAX_REQUIREMENTS, SelectorError
-from moorage.apiserver.base.pacing import SLICE, in_slices
+from moorage.apiserver.base.offload import FLOW
+from moorage.apiserver.base.pacing import SLICE, Turns, in_slices
 from tests.apiserver.asked import Asked
+from tests.plane import PATIENCE
 
 
 async def test_others_run_while_a_long_list_is_worked_through() -> None:
@@ -27,6 +29,38 @@ async def test_others_run_while_a_long_list_is_worked_through() -> None:
     assert next(turns) > 50
     done.set()
     await task
+
+
+async def test_however_many_begin_at_once_one_goes_on_in_each_round_and_users_take_turns() -> None:
+    worked: list[str] = []
+    rounds: list[int] = []
+
+    async def work(user: str, most: int) -> None:
+        FLOW.set(user)
+        moments = count(step=SLICE * 1.5)
+        async for number in in_slices(range(most), lambda: next(moments)):
+            worked.append(f"{user} {number}")  # noqa: PERF401 - others look at it meanwhile
+
+    tasks = [asyncio.create_task(work(user, most)) for user, most in [("greedy", 50)] * 20 + [("modest", 10)]]
+    await asyncio.sleep(0)
+    assert len(worked) == len(tasks)  # each has begun
+    while not tasks[-1].done():
+        before = len(worked)
+        await asyncio.sleep(0)
+        rounds.append(len(worked) - before)
+    assert max(rounds) <= 2
+    assert sum("modest" in each for each in worked) == 10
+    assert sum("greedy" in each for each in worked) <= 20 + 12
+    await asyncio.gather(*tasks)
+
+
+async def test_a_user_who_gives_up_keeps_nobody_waiting() -> None:
+    turns = Turns()
+    waiting = [asyncio.create_task(turns.wait()) for _ in range(3)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    await asyncio.wait_for(asyncio.gather(*waiting[1:]), PATIENCE)
+    assert waiting[0].cancelled()
 
 
 @pytest.mark.parametrize("part", ["!a{}", "a{}=b", "a{} in (b,c)"])

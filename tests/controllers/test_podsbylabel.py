@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 from typing import cast
 
+import pytest
+
 from moorage.api import kinds, labels
 from moorage.api.decode import convert
 from moorage.api.labels import LabelMatcher, Labels
 from moorage.api.pod import Pod
 from moorage.client import Client, Informer
-from moorage.controllers.frame.podsbylabel import PodsByLabel, anchor
+from moorage.controllers.frame.podsbylabel import PodsByLabel, PodsOfLabel, anchor
 
 CLIENT = cast(Client, None)
 """No server is asked: the pods are put into the informer."""
@@ -60,6 +62,28 @@ def test_a_selector_is_asked_only_about_pods_that_may_match() -> None:
     selector.matches = counted
     assert [each.metadata.name for each in found.matching("x", selector)] == ["p7", "p57"]
     assert len(asked) == 2
+
+
+def test_labels_that_were_asked_for_once_cost_later_pods_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    informer: Informer[Pod] = Informer(CLIENT, kinds.row("v1", "Pod"))
+    found = PodsByLabel(informer)
+    informer.on_change(found.change)
+    for number in range(1000):
+        assert found.matching("x", labels.parse(f"k{number}=a")) == []
+    looked: list[Pod] = []
+    change = PodsOfLabel.change
+
+    def counted(self: PodsOfLabel, pod: Pod, *, exists: bool) -> None:
+        looked.append(pod)
+        change(self, pod, exists=exists)
+
+    monkeypatch.setattr(PodsOfLabel, "change", counted)
+    informer.put(pod("p", "x", 1, k7="a", k999="a"))
+    assert len(looked) <= 32
+    informer.put(pod("p", "y", 2, k7="a"))
+    assert len(looked) <= 32
+    for number in (7, 999, 7):
+        assert [each.metadata.name for each in found.matching("x", labels.parse(f"k{number}=a"))] == ["p"]
 
 
 def test_the_anchor_of_a_selector_is_a_label_with_one_value() -> None:

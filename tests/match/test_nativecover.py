@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -149,3 +151,21 @@ def test_devices_are_written_with_native_tolerations_and_the_cover_of_the_others
     assert native_device_tolerations((own, Toleration("x/*", "Exists"))) == (own, EVERYTHING)
     many = tuple(msgspec.structs.replace(own, key=f"k{number}") for number in range(16))
     assert native_device_tolerations((*many, Toleration(SLA, "Gt", "5"))) == (EVERYTHING,)
+
+
+class CountingTolerations(tuple[Toleration, ...]):
+    """Counts how often it is gone through."""
+
+    rounds = 0
+
+    def __iter__(self) -> Iterator[Toleration]:
+        self.rounds += 1
+        return super().__iter__()
+
+
+def test_a_pod_with_very_many_tolerations_is_gone_through_a_few_times() -> None:
+    native = CountingTolerations(Toleration(f"k{number}", "Gt", "5") for number in range(2_000))
+    rules = tuple(Toleration(f"r{number}", "Exists") for number in range(1_000))
+    cover = native_cover(rules, native)
+    assert len(cover.tolerations) == 3_000
+    assert native.rounds < 6

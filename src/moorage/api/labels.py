@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from threading import Lock
 from typing import NamedTuple
 
 import msgspec
 
-from moorage.api.meta import Data, LabelSelector
+from moorage.api.meta import Data, LabelSelector, LabelSelectorRequirement
 from moorage.bounded import Bounded, remember_short
 from moorage.gotext import quote
 from moorage.names import label_key_errors, label_value_errors, lenient_int64
@@ -147,15 +148,19 @@ NOTHING.matches = lambda _: False
 _OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
 
 
-def from_struct(selector: LabelSelector | None) -> LabelMatcher:
-    """The selector of an object. None matches nothing, an empty one everything."""
+def from_struct(selector: LabelSelector | None, *, trusted: bool = False) -> LabelMatcher:
+    """The selector of an object. None matches nothing, an empty one everything. Raises SelectorError.
+
+    `trusted`: its keys and values were checked before.
+    """
+    read = Requirement if trusted else _checked
     if selector is None:
         return NOTHING
-    requirements = [_checked(key, "=", (value,)) for key, value in selector.match_labels.items()]
+    requirements = [read(key, "=", (value,)) for key, value in selector.match_labels.items()]
     for expression in selector.match_expressions:
         if expression.operator not in _OPERATORS:
             raise SelectorError(f"{quote(expression.operator)} is not a valid label selector operator")
-        requirements.append(_checked(expression.key, _OPERATORS[expression.operator], expression.values))
+        requirements.append(read(expression.key, _OPERATORS[expression.operator], expression.values))
     return LabelMatcher(requirements)
 
 
@@ -163,8 +168,27 @@ def selector_of(selector: LabelSelector | None) -> LabelMatcher:
     """The same, compiled once for all objects that hold the same selector; a large one once for each that holds it."""
     if selector is None:
         return NOTHING
-    size = len(selector.match_labels) + sum([1 + len(each.values) for each in selector.match_expressions])
+    size = size_of(selector)
     return _compiled(msgspec.json.encode(selector)) if size <= _SMALL else _LARGE.of(selector, size)
+
+
+def size_of(selector: LabelSelector | None) -> int:
+    """How many conditions and values a selector has."""
+    if selector is None:
+        return 0
+    return len(selector.match_labels) + sum([1 + len(each.values) for each in selector.match_expressions])
+
+
+def anchor(selector: LabelSelector | None) -> tuple[str, str] | None:
+    """A label that all objects have which a selector picks; None when it names none."""
+    if selector is None:
+        return None
+    equal = ((each.key, each.values[0]) for each in selector.match_expressions if _is_equality(each))
+    return next(chain(selector.match_labels.items(), equal), None)
+
+
+def _is_equality(requirement: LabelSelectorRequirement) -> bool:
+    return requirement.operator == "In" and len(requirement.values) == 1
 
 
 _SMALL = 16
@@ -185,7 +209,7 @@ class _LargeSelectors:
             known = self._known.get(id(selector))
         if known is not None and known[0] is selector:
             return known[1]
-        matcher = from_struct(selector)
+        matcher = from_struct(selector, trusted=True)  # what is stored was checked when it was written
         with self._lock:
             most = self._known.most_bytes // 16
             self._known.put(id(selector), (selector, matcher), min(_REQUIREMENT_BYTES * size, most))
@@ -204,12 +228,21 @@ def selects(selector: Data, labels: Labels) -> bool:
     """Whether a LabelSelector that may be invalid, as JSON has it, matches labels; an unknown operator does not."""
     if any(labels.get(key) != value for key, value in selector.get("matchLabels", {}).items()):
         return False
-    return all(_holds(condition, labels) for condition in selector.get("matchExpressions", ()))
+    return all(
+        _holds(each.get("key", ""), each.get("operator", ""), each.get("values", ()), labels)
+        for each in selector.get("matchExpressions", ())
+    )
 
 
-def _holds(condition: Data, labels: Labels) -> bool:
-    key, values = condition.get("key", ""), condition.get("values", ())
-    match condition.get("operator"):
+def picks(selector: LabelSelector | None, labels: Labels) -> bool:
+    """Whether a selector matches labels. For many selectors and one object: to compile each would take far longer."""
+    if selector is None or any(labels.get(key) != value for key, value in selector.match_labels.items()):
+        return False
+    return all(_holds(each.key, each.operator, each.values, labels) for each in selector.match_expressions)
+
+
+def _holds(key: str, operator: str, values: Collection[str], labels: Labels) -> bool:
+    match operator:
         case "In":
             return key in labels and labels[key] in values
         case "NotIn":

@@ -107,3 +107,5 @@ async def work(
             queue.forget(key)
         finally:
             queue.done(key)
+        # Neither a queue that is not empty nor a key without anything to do waits for anything by itself.
+        await asyncio.sleep(0)

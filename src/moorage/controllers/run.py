@@ -117,7 +117,7 @@ class Controllers:
     @property
     def is_idle(self) -> bool:
         """Whether no controller has anything to do until an object changes or a timer ends."""
-        return all(each.is_idle for each in self.controllers)
+        return self.context.gradual.is_idle and all(each.is_idle for each in self.controllers)
 
     async def run(self) -> None:
         """Work until cancelled; one that fails ends all."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -28,6 +29,7 @@ class NativeCover(NamedTuple):
 
 NO_COVER = NativeCover((), ())
 _EVERYTHING = Toleration(operator=EXISTS, effect=NO_EXECUTE)
+_NEVER = sys.maxsize, False
 
 
 def native_cover(rules: TolerationList, native: TolerationList, *, covers_native: bool = True) -> NativeCover:
@@ -41,9 +43,10 @@ def native_cover(rules: TolerationList, native: TolerationList, *, covers_native
     found = [_keys_of(each) for each in (*rules, *compared) if _may_stay(each)]
     everything = None in found
     exact = dict.fromkeys(key for keys in found for key in keys or () if not everything or key in _DEAD)
-    lacks = [entry for entry in map(_on, exact) if not _stands(entry, native)]
+    standing = _Standing(native)
+    lacks = [_on(key) for key in exact if not standing.covers(key)]
     record = list(lacks)
-    if everything and not _stands(_EVERYTHING, native):
+    if everything and not _cover_everything(native):
         for key in _DEAD:
             own = [each for each in native if each.key == key and _is_for_eviction(each)]
             lacks += own or [Toleration(key, EXISTS, "", NO_EXECUTE, _DEAD_SECONDS)]
@@ -101,17 +104,28 @@ def _on(key: str) -> Toleration:
     return Toleration(key, EXISTS, "", NO_EXECUTE)
 
 
-def _stands(entry: Toleration, native: TolerationList) -> bool:
-    """Whether native tolerations tolerate for good all that a part of a cover does, with none before that limits it.
+class _Standing:
+    """What native tolerations tolerate for good, with none before that limits it, by key."""
 
-    How long a pod stays on a dead node does not limit a cover of all keys.
-    """
-    for toleration in native:
-        if not _is_for_eviction(toleration) or (entry.key and toleration.key not in ("", entry.key)):
-            continue
+    def __init__(self, native: TolerationList) -> None:
+        self._first: dict[str, tuple[int, bool]] = {}
+        """Of each key the first toleration that decides: its place, and whether it has no end."""
+        for place, each in enumerate(native):
+            lasts = each.toleration_seconds is None
+            if _is_for_eviction(each) and (not lasts or each.operator == EXISTS):
+                self._first.setdefault(each.key, (place, lasts))
+
+    def covers(self, key: str) -> bool:
+        """Whether all taints of a key are tolerated."""
+        return min(self._first.get(each, _NEVER) for each in ("", key))[1]
+
+
+def _cover_everything(native: TolerationList) -> bool:
+    """Whether native tolerations tolerate all taints for good; how long a pod stays on a dead node is no limit."""
+    for toleration in filter(_is_for_eviction, native):
         if toleration.toleration_seconds is None:
-            if toleration.operator == EXISTS and toleration.key in ("", entry.key):
+            if toleration.operator == EXISTS and not toleration.key:
                 return True
-        elif entry.key or toleration.key not in _DEAD:
+        elif toleration.key not in _DEAD:
             return False
     return False

@@ -18,6 +18,7 @@ from moorage.api.pod import PodSpec, Toleration
 from moorage.api.rules import (
     COVER,
     DEVICE_TOLERATIONS,
+    MAX_BYTES,
     NODE_AFFINITY,
     TOLERATIONS,
     RulesError,
@@ -276,7 +277,11 @@ def _annotated(holder: Data, annotation: str) -> Any:
 
 
 def _annotate(holder: Data, annotation: str, value: Any) -> None:
-    _annotations(holder)[annotation] = write([value])
+    """Write rules. Raises RulesError when they are too long: YAML that is half as long as JSON takes long to write."""
+    text = "" if len(msgspec.json.encode(value)) > 2 * MAX_BYTES else write([value])
+    if not 0 < len(text) <= MAX_BYTES:
+        raise RulesError(annotation, f"longer than {MAX_BYTES} characters")
+    _annotations(holder)[annotation] = text
 
 
 def _forget(holder: Data, *names: str) -> None:

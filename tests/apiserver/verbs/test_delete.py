@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from moorage.api import kinds
+from moorage.api.labels import selects
 from moorage.apiserver.request.options import read_delete_options
-from moorage.apiserver.verbs import delete
-from moorage.store.protocol import Item
+from moorage.apiserver.verbs import delete, eviction
+from moorage.store.protocol import Item, Page
 from tests.apiserver.asked import Asked, Data
 from tests.plane import api_server
 
@@ -159,3 +160,74 @@ async def test_a_collection_whose_objects_change_faster_than_they_can_be_deleted
         monkeypatch.setattr(server.store, "delete", changed_before)
         code, status = await ask.told("DELETE", path)
         assert (code, status["reason"]) == (409, "Conflict")
+
+
+async def test_a_collection_is_read_some_objects_at_a_time_as_it_was_at_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = "/api/v1/namespaces/default/configmaps"
+    monkeypatch.setattr(delete, "PAGE", 3)
+    async with api_server(tmp_path) as server:
+        ask = Asked(server.transport("tests"))
+        for number in range(10):
+            await ask("POST", path, {"metadata": {"name": f"x{number}", "labels": {"even": str(number % 2 == 0)}}})
+        asked: list[int] = []
+        read, remove = server.store.list, server.store.delete
+
+        async def counted(prefix: str, **options: Any) -> Page:
+            asked.append(options["limit"])
+            return await read(prefix, **options)
+
+        async def with_a_new_one(where: str, revision: int) -> Item:
+            await ask("POST", path, {"metadata": {"name": "x9-new", "labels": {"even": "True"}}})
+            return await remove(where, revision)
+
+        monkeypatch.setattr(server.store, "list", counted)
+        monkeypatch.setattr(server.store, "delete", with_a_new_one)
+        assert (await ask("DELETE", f"{path}?labelSelector=even%3DTrue")).status == 200
+        assert asked == [3] * 4
+        monkeypatch.undo()
+        left = [each["metadata"]["name"] for each in (await ask.told("GET", path))[1]["items"]]
+        assert [name for name in left if name[0] == "x"] == ["x1", "x3", "x5", "x7", "x9", "x9-new"]
+
+
+async def test_a_collection_whose_first_revision_is_forgotten_is_deleted_as_it_is_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = "/api/v1/namespaces/default/secrets"
+    monkeypatch.setattr(delete, "PAGE", 2)
+    async with api_server(tmp_path) as server:
+        ask = Asked(server.transport("tests"))
+        for number in range(5):
+            await ask("POST", path, {"metadata": {"name": f"x{number}"}})
+        remove = server.store.delete
+
+        async def compacted_after(where: str, revision: int) -> Item:
+            item = await remove(where, revision)
+            await server.store.compact(item.revision)
+            return item
+
+        monkeypatch.setattr(server.store, "delete", compacted_after)
+        assert (await ask("DELETE", path)).status == 200
+        assert (await ask.told("GET", path))[1]["items"] == []
+
+
+async def test_an_eviction_looks_at_no_more_budgets_than_show_that_there_are_too_many(
+    ask: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = {"containers": [{"name": "c", "image": "pause"}]}
+    await ask("POST", "/api/v1/namespaces/default/pods", {"metadata": {"name": "p"}, "spec": spec})
+    budget = {"minAvailable": 0, "selector": {"matchExpressions": [{"key": "k", "operator": "DoesNotExist"}]}}
+    for number in range(20):
+        path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+        await ask("POST", path, {"metadata": {"name": f"x{number}"}, "spec": budget})
+    compared: list[Data] = []
+
+    def counted(selector: Data, labels: Data) -> bool:
+        compared.append(selector)
+        return selects(selector, labels)
+
+    monkeypatch.setattr(eviction, "selects", counted)
+    code, status = await ask.told("POST", "/api/v1/namespaces/default/pods/p/eviction", {"metadata": {"name": "p"}})
+    assert (code, "more than one PodDisruptionBudget" in status["message"]) == (500, True)
+    assert len(compared) == 2

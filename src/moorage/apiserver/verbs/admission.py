@@ -14,6 +14,7 @@ from moorage.api.kinds import Kind
 from moorage.api.meta import Data
 from moorage.apiserver.base.objects import decoded, key, prefix
 from moorage.apiserver.base.offload import LARGE, offload
+from moorage.apiserver.base.pacing import in_slices
 from moorage.apiserver.http.failures import bad_request, forbidden, invalid, not_found
 from moorage.apiserver.http.messages import Refused
 from moorage.apiserver.verbs.comparedkeys import ComparedKeys, Sort
@@ -45,9 +46,9 @@ class Surroundings(NamedTuple):
     """Objects by the resource name of their kind."""
     plugins: frozenset[str] = frozenset()
 
-    def state(self) -> State:
-        """The objects as strategies read them."""
-        objects = {resource: [decoded(item) for item in items] for resource, items in self.found}
+    async def state(self) -> State:
+        """The objects as strategies read them; there may be many."""
+        objects = {resource: [decoded(item) async for item in in_slices(items)] for resource, items in self.found}
         return State(objects, plugins=self.plugins)
 
 
@@ -108,7 +109,7 @@ class Admission:
     ) -> State:
         """Make of what a client sent, `size` bytes, the object to be stored, in place; the state it depends on."""
         strategy = strategy_of(kind)
-        state = (await self.around(strategy, namespace)).state()
+        state = await (await self.around(strategy, namespace)).state()
         try:
             await offload(size, prepare_create, strategy, new, namespace, state, now, uid)
         except _REFUSALS as error:
@@ -120,7 +121,8 @@ class Admission:
     ) -> State:
         """Make of what a client sent, `size` bytes, the object that replaces `old`, in place; what it depends on."""
         strategy = strategy_of(kind)
-        state = (await self.around(strategy, old["metadata"].get("namespace", ""), updated=subresource)).state()
+        around = await self.around(strategy, old["metadata"].get("namespace", ""), updated=subresource)
+        state = await around.state()
         try:
             await offload(size, prepare_update, strategy, new, old, subresource, state, now)
         except _REFUSALS as error:

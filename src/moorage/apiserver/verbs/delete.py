@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import datetime, timedelta
 
@@ -20,13 +21,15 @@ from moorage.apiserver.verbs import answers
 from moorage.apiserver.verbs.backend import Backend
 from moorage.apiserver.verbs.writing import ATTEMPTS, unmet_precondition
 from moorage.client.clock import timestamp
-from moorage.store.protocol import Item, KeyMissing, RevisionConflict
+from moorage.store.protocol import Compacted, Item, KeyMissing, RevisionConflict, Store
 
 _NAMESPACE = kinds.row("v1", "Namespace")
 _POD = kinds.row("v1", "Pod")
 _JOB = kinds.row("batch/v1", "Job")
 _ORPHANING = (_JOB, kinds.row("v1", "ReplicationController"))
 """Kinds whose pods are orphaned by default."""
+PAGE = 500
+"""How many objects of a collection are read at once."""
 _LONGEST_GRACE = 2**31 - 1
 _FINALIZERS = {FOREGROUND: "foregroundDeletion", ORPHAN: "orphan"}
 _WITHOUT_DEPENDENTS = frozenset(("Event",))
@@ -58,8 +61,7 @@ async def delete_collection(backend: Backend, route: Route, request: Request) ->
     """Remove all objects that are selected."""
     selected = selection(route, request)
     options = await delete_options(request)
-    page = await backend.store.list(prefix(route.kind, route.namespace))
-    async for item in in_slices(page.items):
+    async for item in _all(backend.store, prefix(route.kind, route.namespace)):
         data = await offload(len(item.value), decode, item)
         if selected.matches is None or selected.matches(data):
             metadata = data["metadata"]
@@ -67,6 +69,22 @@ async def delete_collection(backend: Backend, route: Route, request: Request) ->
             with suppress(KeyMissing):
                 await delete_latest(backend, one, request, item, options)
     return answers.deleted()
+
+
+async def _all(store: Store, place: str) -> AsyncIterator[Item]:
+    """The objects that a collection had at first, read some at a time."""
+    revision, after = 0, ""
+    while True:
+        try:
+            page = await store.list(place, revision=revision, limit=PAGE, after=after)
+        except Compacted:
+            revision = 0  # it took long: then those that are there now
+            continue
+        async for item in in_slices(page.items):
+            yield item
+        if not page.remaining:
+            return
+        revision, after = page.revision, page.items[-1].key
 
 
 async def delete_latest(backend: Backend, route: Route, request: Request, item: Item, options: DeleteOptions) -> None:

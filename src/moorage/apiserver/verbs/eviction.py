@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from moorage.api import kinds, labels
-from moorage.api.decode import convert
-from moorage.api.labels import LabelMatcher
+from moorage.api import kinds
+from moorage.api.labels import Labels, selects
 from moorage.api.meta import Data
-from moorage.api.pod import PodDisruptionBudget
 from moorage.apiserver.base.objects import decode, encode, key, prefix
+from moorage.apiserver.base.offload import offload
+from moorage.apiserver.base.pacing import in_slices
 from moorage.apiserver.http.failures import bad_request, not_found
 from moorage.apiserver.http.messages import Reason, Refused, Request, Response, status
 from moorage.apiserver.request.bodies import parsed
@@ -17,13 +17,10 @@ from moorage.apiserver.verbs import answers
 from moorage.apiserver.verbs.backend import Backend
 from moorage.apiserver.verbs.delete import delete_latest
 from moorage.apiserver.verbs.writing import is_dry
-from moorage.bounded import Bounded
 from moorage.store.protocol import Item, RevisionConflict
 
 _POD = kinds.row("v1", "Pod")
 _BUDGET = kinds.row("policy/v1", "PodDisruptionBudget")
-_SELECTORS: Bounded[Item, LabelMatcher] = Bounded(4096, 16 << 20)
-"""The selectors of stored budgets, compiled."""
 _BUDGET_MESSAGE = "Cannot evict pod as it would violate the pod's disruption budget."
 
 
@@ -53,16 +50,20 @@ async def evict(backend: Backend, route: Route, request: Request) -> Response:
 
 
 async def _budgets(backend: Backend, namespace: str, pod: Data) -> list[Item]:
-    budgets = []
-    pod_labels = pod["metadata"].get("labels") or {}
-    for item in (await backend.store.list(prefix(_BUDGET, namespace))).items:
-        selector = _SELECTORS.get(item)
-        if selector is None:
-            selector = labels.selector_of(convert(decode(item), PodDisruptionBudget).spec.selector)
-            _SELECTORS.put(item, selector, len(item.value))
-        if selector.matches(pod_labels):
+    """The budgets of a pod; with a second one it is known that there are too many."""
+    budgets: list[Item] = []
+    labels = pod["metadata"].get("labels") or {}
+    async for item in in_slices((await backend.store.list(prefix(_BUDGET, namespace))).items):
+        if await offload(len(item.value), _is_of, item, labels):
             budgets.append(item)
+        if len(budgets) > 1:
+            break
     return budgets
+
+
+def _is_of(budget: Item, labels: Labels) -> bool:
+    selector = (decode(budget).get("spec") or {}).get("selector")
+    return selector is not None and selects(selector, labels)
 
 
 async def _spend(backend: Backend, item: Item, pod: Data, *, dry: bool) -> None:

@@ -50,7 +50,7 @@ _WHOLE = 128 << 10
 _TOGETHER = 56 << 10
 """About how many bytes of a long list are made at a time."""
 _PAGE = 500
-"""How many objects are read at once, as kubectl does, without waiting for a turn."""
+"""How many objects are read at once, as kubectl does, without waiting for a turn unless they are selected."""
 _LOOKED_AT = 100
 """How many objects are compared with a selector before others are served."""
 _NOW = -1
@@ -127,7 +127,7 @@ def formed(kind: Kind, data: Data, revision: str, form: Form, request: Request, 
 async def list_objects(backend: Backend, route: Route, request: Request) -> Response:
     """The objects of a kind, all of them as of one revision, perhaps a page at a time."""
     limit = max(0, number(request, "limit"))
-    if 0 < limit <= _PAGE:
+    if 0 < limit <= _PAGE and not ("labelSelector" in request.query or "fieldSelector" in request.query):
         return await _list(backend.store, route, request, limit)
     async with backend.list_turn():
         return await _list(backend.store, route, request, limit)

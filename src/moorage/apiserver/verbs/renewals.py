@@ -13,7 +13,6 @@ from moorage.apiserver.request.routes import Route
 from moorage.apiserver.verbs import answers
 from moorage.apiserver.verbs.backend import Backend
 from moorage.apiserver.verbs.quotas import StoredWrite, store_charged
-from moorage.client.clock import timestamp
 from moorage.store.protocol import Item, KeyMissing, RevisionConflict
 
 _LEASE = kinds.row("coordination.k8s.io/v1", "Lease")
@@ -41,7 +40,7 @@ async def renewal(backend: Backend, route: Route, request: Request) -> Response 
     if item is None:
         return None
     manager = manager_name(request.parameter("fieldManager"), request.headers.get("user-agent"))
-    value = renewed(item, request.body, manager.encode(), timestamp(backend.now()).encode())
+    value = renewed(item, request.body, manager.encode(), backend.timestamp().encode())
     if value is None:
         return None
     write = StoredWrite(_LEASE, route.namespace, "", item._replace(value=value), item)

@@ -7,6 +7,7 @@ from ipaddress import IPv4Address
 from moorage.api import kinds
 from moorage.api.meta import Data
 from moorage.apiserver.base.objects import decoded, prefix
+from moorage.apiserver.base.pacing import in_slices
 from moorage.apiserver.http.failures import invalid
 from moorage.apiserver.verbs.ranges import next_free
 from moorage.registry.cluster.allocation import ADDRESSES, addresses_in, asked_address
@@ -35,7 +36,8 @@ def give_cluster_ip(service: Data, address: str) -> None:
 
 
 async def _next(store: Store, service: Data, *, dry: bool) -> str:
-    taken = addresses_in(decoded(item)["spec"] for item in (await store.list(prefix(_SERVICE))).items)
+    services = (await store.list(prefix(_SERVICE))).items
+    taken = addresses_in([decoded(item)["spec"] async for item in in_slices(services)])
     free = await next_free(store, _LAST, _ALLOCATED, lambda number: str(IPv4Address(number)) not in taken, dry=dry)
     if not free:
         problem = field.invalid("spec.clusterIPs", [], "failed to allocate IP: range is full")

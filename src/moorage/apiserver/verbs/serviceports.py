@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from moorage.api import kinds
 from moorage.api.meta import Data
 from moorage.apiserver.base.objects import decoded, prefix
+from moorage.apiserver.base.pacing import in_slices
 from moorage.apiserver.http.failures import invalid
 from moorage.apiserver.verbs.ranges import next_free
 from moorage.registry.cluster.allocation import PORTS, ports_in
@@ -32,7 +33,7 @@ async def give_ports(store: Store, service: Data, *, dry: bool) -> None:
     if not missing and not needs_health:
         return
     services = (await store.list(prefix(_SERVICE))).items
-    taken = ports_in([spec, *(decoded(item)["spec"] for item in services)])
+    taken = ports_in([spec, *[decoded(item)["spec"] async for item in in_slices(services)]])
     waiting = {port.get("port", 0) for port in missing} - named.keys()
     free = iter(await _free(store, taken, len(waiting) + needs_health, dry=dry))
     for port in missing:

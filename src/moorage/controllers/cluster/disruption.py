@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
 
 from moorage.api import kinds
-from moorage.api.labels import Labels, selector_of
+from moorage.api.labels import Labels, anchor, picks, selector_of, size_of
 from moorage.api.meta import Condition, Data, OwnerReference
 from moorage.api.pod import Pod, PodDisruptionBudget
 from moorage.api.workload import Deployment, ReplicaSet, ReplicationController, StatefulSet
@@ -19,7 +21,7 @@ from moorage.client.events import NORMAL, WARNING
 from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Context, Controller, resource_version
 from moorage.controllers.frame.pods import controller_of, ready_condition
-from moorage.controllers.frame.podsbylabel import LabelPair, PodsByLabel, anchor
+from moorage.controllers.frame.podsbylabel import LabelPair, PodsByLabel
 from moorage.controllers.owners.replicas import desired_replicas, scaled
 
 _BUDGET = kinds.row("policy/v1", "PodDisruptionBudget")
@@ -89,10 +91,15 @@ class Disruption(Controller):
 
     def _enqueue_budgets(self, namespace: str, labels: Labels) -> None:
         """Count again for the budgets of pods with some labels."""
+        key = _BUDGET.kind, namespace, frozenset(labels.items())
+        self.context.gradual.add(key, partial(self._budgets_of, namespace, labels))
+
+    def _budgets_of(self, namespace: str, labels: Labels) -> Iterator[int]:
         for place in (_place(namespace), *(_place(namespace, label) for label in labels.items())):
-            for budget in self._budgets.by(_ANCHOR, place):
-                if selector_of(budget.spec.selector).matches(labels):
+            for budget in list(self._budgets.by(_ANCHOR, place)):
+                if picks(budget.spec.selector, labels):
                     self._enqueue_later(budget)
+                yield 1 + size_of(budget.spec.selector)
 
     def _workload_changed(self, old: _Workload | None, new: _Workload | None) -> None:
         if new is None or (old is not None and old.spec.replicas == new.spec.replicas):
@@ -243,7 +250,7 @@ class Disruption(Controller):
 
 
 def _anchor(budget: PodDisruptionBudget) -> list[str]:
-    return [_place(budget.metadata.namespace, anchor(selector_of(budget.spec.selector)))]
+    return [_place(budget.metadata.namespace, anchor(budget.spec.selector))]
 
 
 def _place(namespace: str, label: LabelPair | None = None) -> str:

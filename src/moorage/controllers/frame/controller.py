@@ -17,6 +17,7 @@ from moorage.client.errors import is_race
 from moorage.client.events import Recorder
 from moorage.client.informer import Key
 from moorage.client.workqueue import RETRIES, WorkQueue, work
+from moorage.controllers.frame.gradual import Gradual
 from moorage.features import Gates
 from moorage.logs import Log
 
@@ -48,6 +49,8 @@ class Context:
     """Whether another controller manager evicts: then only pods and claims with rules in annotations are judged."""
     rule_namespaces: LabelMatcher | None = None
     """The labels of the namespaces whose pods may have rules; None is all."""
+    gradual: Gradual = field(default_factory=Gradual)
+    """What all controllers do at a change that may take long."""
 
 
 def resource_version(answer: bytes) -> str:

@@ -6,13 +6,15 @@ from collections.abc import Iterable
 
 from moorage.api.labels import LabelMatcher
 from moorage.api.pod import Pod
+from moorage.bounded import Bounded
 from moorage.client import Informer
-from moorage.client.informer import Key
 
 LabelPair = tuple[str, str]
 """A label: key and value."""
 
 _NAMESPACE = "namespace"
+_NAMESPACES, _LABELS = 1024, 32
+"""How many namespaces, and labels in each, pods are kept by: a change of a pod costs each label."""
 
 
 def anchor(selector: LabelMatcher) -> LabelPair | None:
@@ -22,17 +24,22 @@ def anchor(selector: LabelMatcher) -> LabelPair | None:
 
 
 class PodsByLabel:
-    """Finds pods by the values of those labels that selectors have asked for; other labels cost nothing."""
+    """Finds pods by the values of those labels that selectors have asked for last; other labels cost nothing."""
 
     def __init__(self, pods: Informer[Pod]) -> None:
         self._pods = pods
-        self._by: dict[str, _ByValue] = {}
+        self._by: Bounded[str, Bounded[str, PodsOfLabel]] = Bounded(_NAMESPACES)
+        """By namespace and by the name of a label."""
         pods.index(_NAMESPACE, lambda pod: [pod.metadata.namespace])
 
     def change(self, old: Pod | None, new: Pod | None) -> None:
         """A pod has changed."""
-        for found in self._by.values():
-            found.change(old, new)
+        # The last state of a pod that is gone may have other labels than those with which it was seen.
+        pod = new or old
+        assert pod is not None
+        if (there := self._by.get(pod.metadata.namespace)) is not None:
+            for found in there.values():
+                found.change(pod, exists=new is not None)
 
     def matching(self, namespace: str, selector: LabelMatcher) -> list[Pod]:
         """The pods of a namespace that a selector matches."""
@@ -42,33 +49,36 @@ class PodsByLabel:
 
     def _with(self, namespace: str, label: LabelPair) -> Iterable[Pod]:
         name, value = label
-        found = self._by.get(name)
+        there = self._by.get(namespace)
+        if there is None:
+            there = Bounded(_LABELS)
+            self._by.put(namespace, there)
+        found = there.get(name)
         if found is None:
-            found = self._by[name] = _ByValue(name)
-            for pod in self._pods:
-                found.change(None, pod)
-        return found.pods.get((namespace, value), {}).values()
+            found = PodsOfLabel(name)
+            there.put(name, found)
+            for pod in self._pods.by(_NAMESPACE, namespace):
+                found.change(pod, exists=True)
+        return found.pods.get(value, {}).values()
 
 
-class _ByValue:
-    """Pods by namespace and by the value of one label."""
+class PodsOfLabel:
+    """The pods of a namespace by the value of one label."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self.pods: dict[tuple[str, str], dict[Key, Pod]] = {}
-        self._values: dict[Key, str] = {}
+        self.pods: dict[str, dict[str, Pod]] = {}
+        self._values: dict[str, str] = {}
 
-    def change(self, old: Pod | None, new: Pod | None) -> None:
-        # The last state of a pod that is gone may have other labels than those with which it was seen.
-        pod = new or old
-        assert pod is not None
-        key = pod.metadata.namespace, pod.metadata.name
-        before = self._values.pop(key, None)
+    def change(self, pod: Pod, *, exists: bool) -> None:
+        """A pod of the namespace has changed, or is gone."""
+        name = pod.metadata.name
+        before = self._values.pop(name, None)
         if before is not None:
-            there = self.pods[key[0], before]
-            del there[key]
+            there = self.pods[before]
+            del there[name]
             if not there:
-                del self.pods[key[0], before]
-        if new is not None and (value := new.metadata.labels.get(self._name)) is not None:
-            self.pods.setdefault((key[0], value), {})[key] = new
-            self._values[key] = value
+                del self.pods[before]
+        if exists and (value := pod.metadata.labels.get(self._name)) is not None:
+            self.pods.setdefault(value, {})[name] = pod
+            self._values[name] = value

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from functools import lru_cache
 from typing import NamedTuple
 
 from moorage.api.cluster import Namespace
@@ -13,6 +12,7 @@ from moorage.api.meaning import without_cover
 from moorage.api.node import Node, Taint
 from moorage.api.pod import Pod, Toleration
 from moorage.api.rules import rules_of
+from moorage.bounded import remember_short
 from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Context
 from moorage.controllers.nodes.evictions import EvictingController, EvictionCause, shortened
@@ -37,7 +37,8 @@ _CAUSE = EvictionCause(
 _AT_A_TIME = 256
 _RULED = "ruled"
 """The index of pods with rules in annotations, by namespace."""
-_KEPT = 4096
+_KEPT, _FEW = 4096, 32
+"""How many judgements are kept, and of how many tolerations each may be: pods can have tens of thousands."""
 
 
 class _Judgement(NamedTuple):
@@ -66,8 +67,8 @@ class TaintEviction(EvictingController):
         self._nodes = context.informers.of(Node)
         self._taints = SeenTaints(context.clock)
         self._toleration_errors = TolerationErrors(context.registry, _CAUSE.subsystem)
-        self._judged = lru_cache(maxsize=_KEPT)(self._judge)
-        self._explained = lru_cache(maxsize=_KEPT)(self._explain)
+        self._judged = remember_short(_KEPT, _FEW)(self._judge)
+        self._explained = remember_short(_KEPT, _FEW)(self._explain)
         self._parked = Parked(self._settle_again)
         """The pods whose tolerations take long to be evaluated."""
         index_by_node(self._pods)

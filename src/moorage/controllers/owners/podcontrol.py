@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
 
 from moorage.api import kinds
-from moorage.api.labels import LabelMatcher, selector_of
+from moorage.api.labels import LabelMatcher, picks, size_of
 from moorage.api.meta import Data, LabelSelector, Object, OwnerReference
 from moorage.api.pod import Pod
 from moorage.client import ApiError, Client, Conflict, Exists, Forbidden, Informer, Invalid, Missing
@@ -24,6 +25,7 @@ from moorage.client.events import NORMAL, WARNING, Recorder
 from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Controller, resource_version
 from moorage.controllers.frame.gathering import gather_some, raise_first
+from moorage.controllers.frame.gradual import Gradual
 from moorage.controllers.frame.pods import POD, controller_of, is_ending, is_finished, ready_condition
 
 if TYPE_CHECKING:
@@ -81,11 +83,12 @@ def follow(
     owners: Informer[T],
     selector: Callable[[T], LabelSelector | None],
     wake: Callable[[Key], None],
+    gradual: Gradual,
 ) -> None:
     """Enqueue an owner when one of its children changes, or an orphan appears that it may adopt."""
     followers = _FOLLOWERS.get(children)
     if followers is None:
-        followers = _FOLLOWERS[children] = _Followers()
+        followers = _FOLLOWERS[children] = _Followers(gradual)
         children.on_change(followers.changed)
     followers.by_kind[owners.kind.kind] = _Follower(owners, selector, wake)
 
@@ -106,17 +109,20 @@ class _Follower(Generic[T]):
         if owner is not None and owner.metadata.uid == reference.uid:
             self._wake((namespace, reference.name))
 
-    def wake_matching(self, namespace: str, labels: Mapping[str, str]) -> None:
-        for owner in self._owners.by(_NAMESPACE, namespace):
-            if selector_of(self._selector(owner)).matches(labels):
+    def wake_matching(self, namespace: str, labels: Mapping[str, str]) -> Iterator[int]:
+        for owner in list(self._owners.by(_NAMESPACE, namespace)):
+            selector = self._selector(owner)
+            if picks(selector, labels):
                 self._wake((namespace, owner.metadata.name))
+            yield 1 + size_of(selector)
 
 
 class _Followers:
     """Those who follow the children in one informer, by the kind of the owner. Most children concern one of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, gradual: Gradual) -> None:
         self.by_kind: dict[str, _Follower[Any]] = {}
+        self._gradual = gradual
 
     def changed(self, old: Object | None, new: Object | None) -> None:
         before = controller_of(old) if old is not None else None
@@ -129,8 +135,9 @@ class _Followers:
         if after is not None:
             self._wake_named(namespace, after)
         elif labels and (old is None or before is not None or old.metadata.labels != labels):
-            for follower in self.by_kind.values():
-                follower.wake_matching(namespace, labels)
+            for kind, follower in self.by_kind.items():
+                key = kind, namespace, frozenset(labels.items())
+                self._gradual.add(key, partial(follower.wake_matching, namespace, labels))
 
     def _wake_named(self, namespace: str, reference: OwnerReference) -> None:
         follower = self.by_kind.get(reference.kind)

@@ -64,7 +64,7 @@ class PodOwner(Controller, Generic[T]):
         self.owners.on_change(self._owner_changed)
         self.pods = context.informers.of(Pod)
         index_by_owner(self.pods)
-        follow(self.pods, self.owners, self.selector_of, self.pod_changed)
+        follow(self.pods, self.owners, self.selector_of, self.pod_changed, context.gradual)
         self.pod_control = PodControl.of(self, self.pods, self.messages)
         self._specs: dict[str, tuple[int, Data]] = {}
 

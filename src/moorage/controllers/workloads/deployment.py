@@ -56,7 +56,7 @@ class DeploymentController(Controller):
         self._deployments.on_change(self._changed)
         self._sets.on_change(self._set_changed)
         self._pods.on_change(self._pod_changed)
-        follow(self._sets, self._deployments, lambda owner: owner.spec.selector, self.queue.add)
+        follow(self._sets, self._deployments, lambda owner: owner.spec.selector, self.queue.add, context.gradual)
 
     async def reconcile(self, key: Key) -> None:
         """Bring one Deployment nearer to its template and size."""

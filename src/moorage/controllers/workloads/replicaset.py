@@ -59,7 +59,7 @@ class ReplicaSetController(Controller):
         index_by_owner(self._pods)
         self._pod_control = PodControl.of(self, self._pods)
         self._sets.on_change(self._changed)
-        follow(self._pods, self._sets, lambda owner: owner.spec.selector, self._enqueue_later)
+        follow(self._pods, self._sets, lambda owner: owner.spec.selector, self._enqueue_later, context.gradual)
 
     async def reconcile(self, key: Key) -> None:
         """Create or delete pods of one owner, and write its status."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from moorage.api.cluster import Service
-from moorage.api.labels import NOTHING, LabelMatcher, Requirement, SelectorError, from_struct
+from moorage.api.labels import NOTHING, LabelMatcher, Requirement, SelectorError, from_struct, size_of
 from moorage.api.meta import LabelSelector
 from moorage.api.pod import Pod
 from moorage.api.workload import ReplicaSet, ReplicationController, StatefulSet
@@ -13,7 +13,7 @@ from moorage.bounded import Bounded
 from moorage.client import Informer, Informers
 
 _BY_LABEL = "by a label that they select"
-_SELECTORS_MAX = 4096
+_SELECTORS_MAX, _SELECTORS_BYTES, _CONDITION_BYTES = 4096, 16 << 20, 300
 
 
 class PodOwners:
@@ -29,7 +29,9 @@ class PodOwners:
             ("apps/v1", "ReplicaSet"): informers.of(ReplicaSet),
             ("apps/v1", "StatefulSet"): informers.of(StatefulSet),
         }
-        self._known: Bounded[tuple[str, ...], tuple[LabelSelector | None, LabelMatcher]] = Bounded(_SELECTORS_MAX)
+        self._known: Bounded[tuple[str, ...], tuple[LabelSelector | None, LabelMatcher]] = Bounded(
+            _SELECTORS_MAX, _SELECTORS_BYTES
+        )
 
     def selector(self, pod: Pod) -> LabelMatcher | None:
         """What picks the pods that belong to the same, the same object as long as it says the same; None: nothing."""
@@ -46,7 +48,7 @@ class PodOwners:
         known = self._known.get(key)
         if known is None or known[0] != owned:
             known = owned, _merged(chosen, owned)
-            self._known.put(key, known)
+            self._known.put(key, known, _CONDITION_BYTES * (1 + len(chosen) + size_of(owned)))
         return known[1] if known[1].requirements else None
 
     def _workload_selector(self, pod: Pod) -> tuple[LabelSelector | None, str]:
@@ -77,7 +79,7 @@ def _picked(service: Service, labels: dict[str, str]) -> dict[str, str]:
 def _merged(chosen: dict[str, str], owned: LabelSelector | None) -> LabelMatcher:
     requirements = [Requirement(name, "=", (value,)) for name, value in chosen.items()]
     try:
-        selector = from_struct(owned)
+        selector = from_struct(owned, trusted=True)
     except SelectorError:
         selector = NOTHING
     return LabelMatcher([*requirements, *selector.requirements])

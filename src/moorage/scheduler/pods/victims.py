@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from moorage.api.labels import from_struct
-from moorage.api.pod import Pod, PodDisruptionBudget
 from moorage.scheduler.framework import Cycle, Demand
+from moorage.scheduler.pods.budgets import PodBudgets
 from moorage.scheduler.table.nodes import NodeTable
 from moorage.scheduler.table.shape import PodInfo
 from moorage.scheduler.table.sums import ResourceSums
@@ -45,7 +44,7 @@ class PreemptionCandidate:
 class VictimsByTrial:
     """Takes pods out of the table and puts them back, and asks every plugin each time. Right for all pods."""
 
-    def __init__(self, cycle: Cycle, budgets: Iterable[PodDisruptionBudget]) -> None:
+    def __init__(self, cycle: Cycle, budgets: PodBudgets) -> None:
         self._cycle, self._table, self._budgets = cycle, cycle.table, budgets
 
     def on(self, row: int) -> PreemptionCandidate | str:
@@ -88,8 +87,8 @@ class VictimsByTrial:
 class VictimsBySums:
     """Adds and subtracts what pods ask for. Right where that alone decides whether the pod fits; else it says None."""
 
-    def __init__(self, cycle: Cycle, budgets: Iterable[PodDisruptionBudget], demands: tuple[Demand, ...]) -> None:
-        self._cycle, self._table, self._budgets = cycle, cycle.table, list(budgets)
+    def __init__(self, cycle: Cycle, budgets: PodBudgets, demands: tuple[Demand, ...]) -> None:
+        self._cycle, self._table, self._budgets = cycle, cycle.table, budgets
         self._reasons = [demand.reason for demand in demands]
         self._sums = ResourceSums(cycle.table, [(demand.resource, demand.amount) for demand in demands])
         self._suitable = cycle.fitting.suitable(cycle)
@@ -113,7 +112,7 @@ class VictimsBySums:
         return self._fewest(lower, left) if min(left) >= 0 else NO_VICTIMS
 
     def _fewest(self, lower: list[PodInfo], left: list[int]) -> PreemptionCandidate | str:
-        violating, others = _by_budget(lower, self._budgets) if self._budgets else ([], lower)
+        violating, others = _by_budget(lower, self._budgets) if len(self._budgets) else ([], lower)
         victims: list[PodInfo] = []
         violations = 0
         for number, info in enumerate((*violating, *others)):
@@ -152,33 +151,19 @@ def _lower(table: NodeTable, cycle: Cycle, row: int) -> list[PodInfo]:
     return sorted([info for info in table.pods[row].values() if info.priority < priority], key=_importance)
 
 
-def _by_budget(pods: list[PodInfo], budgets: Iterable[PodDisruptionBudget]) -> tuple[list[PodInfo], list[PodInfo]]:
+def _by_budget(pods: list[PodInfo], budgets: PodBudgets) -> tuple[list[PodInfo], list[PodInfo]]:
     """The pods whose removal would break a disruption budget, and the others."""
-    allowed = {budget.metadata.uid: budget.status.disruptions_allowed for budget in budgets}
+    allowed: dict[str, int] = {}
     violating: list[PodInfo] = []
     others: list[PodInfo] = []
     for info in pods:
         broken = False
-        for budget in _budgets_of(info.pod, budgets):
-            allowed[budget.metadata.uid] -= 1
-            broken = broken or allowed[budget.metadata.uid] < 0
+        for budget in budgets.of(info.pod):
+            uid = budget.metadata.uid
+            allowed[uid] = allowed.get(uid, budget.status.disruptions_allowed) - 1
+            broken = broken or allowed[uid] < 0
         (violating if broken else others).append(info)
     return violating, others
-
-
-def _budgets_of(pod: Pod, budgets: Iterable[PodDisruptionBudget]) -> list[PodDisruptionBudget]:
-    labels = pod.metadata.labels
-    if not labels:
-        return []
-    return [
-        budget
-        for budget in budgets
-        if budget.metadata.namespace == pod.metadata.namespace
-        and budget.spec.selector is not None
-        and (budget.spec.selector.match_labels or budget.spec.selector.match_expressions)
-        and pod.metadata.name not in budget.status.disrupted_pods
-        and from_struct(budget.spec.selector).matches(labels)
-    ]
 
 
 def _importance(info: PodInfo) -> tuple[int, datetime]:

@@ -10,6 +10,7 @@ import numpy as np
 from moorage.api.pod import PodDisruptionBudget
 from moorage.bounded import Bounded
 from moorage.scheduler.framework import Cycle, Handle
+from moorage.scheduler.pods.budgets import PodBudgets
 from moorage.scheduler.pods.victims import PreemptionCandidate, VictimsBySums, VictimsByTrial
 from moorage.scheduler.table.nodes import Index
 from moorage.scheduler.table.shape import PodInfo, Shape
@@ -58,8 +59,9 @@ class VictimSearches:
     def __init__(self, handle: Handle, share: int, least: int) -> None:
         """`share` percent of the nodes, and `least` at least, are enough candidates."""
         self.handle, self.share, self.least = handle, share, least
-        self.budgets = handle.informers.of(PodDisruptionBudget)
-        self.budgets.on_change(self._budget_changed)
+        informer = handle.informers.of(PodDisruptionBudget)
+        self.budgets = PodBudgets(informer)
+        informer.on_change(self._budget_changed)
         self.by_shape: Bounded[Shape, _Found] = Bounded(SEARCHES_MAX)
         """Where sums decide, pods of one shape have the same answers."""
         self.by_pod: Bounded[str, _Found] = Bounded(SEARCHES_MAX)
@@ -71,6 +73,9 @@ class VictimSearches:
 
     def steps(self, cycle: Cycle, rows: Index) -> Iterator[None]:
         """Search as long as needed, or twice as long as all nodes would take if nothing changed meanwhile."""
+        table, priority = cycle.table, cycle.pod.priority
+        there = (info for row in rows for info in list(table.pods[row].values()))
+        yield from self.budgets.learn(info.pod for info in there if info.priority < priority)
         for _ in range(2 * (len(rows) * (1 + _TRIAL) // ROWS_A_STEP + 1)):
             if self.of(cycle).attempt(rows, ROWS_A_STEP) is not None:
                 return

@@ -70,7 +70,10 @@ def mutate(body: bytes, settings: WebhookSettings) -> bytes:
     if _is_leaving(data):
         return _answer(request, {"allowed": True})
     try:
+        convert(data, kind.struct)
         changes = list(patch(data, rewritten(data, request.old_object, settings)))
+    except RecursionError:
+        raise ReviewError("the object is nested too deeply") from None
     except (RulesError, DecodeError) as error:
         message = f'{kind.kind} "{request.name}" is invalid: {error}'
         refusal = {"status": "Failure", "reason": "Invalid", "code": 422, "message": message}
@@ -137,7 +140,8 @@ def _not_allowed(kind: Kind, item: Object, settings: WebhookSettings, namespace:
 
 
 def _is_leaving(data: Data) -> bool:
-    return bool((data.get("metadata") or {}).get("deletionTimestamp"))
+    metadata = data.get("metadata")
+    return isinstance(metadata, dict) and bool(metadata.get("deletionTimestamp"))
 
 
 def _rules(kind: Kind, item: Object) -> list[str | None]:

@@ -95,12 +95,12 @@ def _cover(holder: Data, before: Data, *, covers_native: bool) -> None:
     rules, known = (rules_of(own_annotations(each)) or _NOTHING for each in (holder, before))
     cover = native_cover(rules.tolerations, native, covers_native=covers_native)
     before_own = cover.tolerations + native
-    recorded = recorded_cover(had, known)
-    lost = tuple(each for each in recorded if each not in before_own)
+    recorded, there = recorded_cover(had, known), frozenset(before_own)
+    lost = tuple(each for each in recorded if each not in there)
     tolerations = before_own + lost
     # A client that sends back less than it got must not make a part of the cover of what was the pod's own.
-    own = without_cover(had, known)
-    still = [each for each in recorded_cover(native, rules) if each in recorded or each not in own]
+    kept, own = frozenset(recorded), frozenset(without_cover(had, known))
+    still = [each for each in recorded_cover(native, rules) if each in kept or each not in own]
     record = tuple(dict.fromkeys((*still, *recorded, *cover.record)))
     if tolerations != native:
         listed = holder["spec"].get("tolerations") or []
