@@ -82,7 +82,8 @@ def quantile(buckets: list[tuple[float, float]], share: float) -> float:
 def grow(server: Serving, nodes: int, pods: int, rest: float) -> Grown:
     cluster = Cluster(server)
     start = time.perf_counter()
-    until(lambda: is_ready(cluster, nodes) and is_quiet(server), 1800)
+    # Asked for its metrics only when it is quiet: each time costs as much as some dozen nodes.
+    until(lambda: is_quiet(server) and is_ready(cluster, nodes), 1800)
     ready, seconds, nodes_memory = server.processor_seconds(), time.perf_counter() - start, server.memory()
     print(f"  {nodes:,} nodes ready: {ready:.1f} s of CPU, {nodes_memory:,.0f} MB", flush=True)
     time.sleep(SETTLE)

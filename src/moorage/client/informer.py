@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
-from functools import cache
+from functools import cache, cached_property
 from heapq import heappop, heappush
 from itertools import count
 from typing import Any, Generic, TypeVar, cast
@@ -96,11 +96,15 @@ class Informer(Generic[T]):
         self._numbers = count()
         self._failures = 0
         """How many attempts in a row brought no event."""
-        self._read: Callable[[msgspec.Raw], Object] = _reader(kind.struct)
         self.is_optional = kind.group == _OPTIONAL_GROUP
         """Whether a kind that may not be listed counts as one that is not served."""
         self.synced = asyncio.Event()
         """Set once everything has been listed for the first time."""
+
+    @cached_property
+    def _read(self) -> Callable[[msgspec.Raw], Object]:
+        """Made when there is something to decode: an informer that is only filled needs none."""
+        return _reader(self.kind.struct)
 
     def on_change(self, handler: ChangeHandler[T]) -> None:
         """Call a function at each change, from the event loop. Added later than `run`, it misses the first list."""
