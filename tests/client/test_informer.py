@@ -469,3 +469,15 @@ async def test_devices_that_may_not_be_listed_count_as_absent_and_other_kinds_do
     await asyncio.gather(task, return_exceptions=True)
     assert informer.synced.is_set() is is_optional
     assert [record.getMessage().partition(" resource=")[0] for record in caplog.records] == said
+
+
+async def test_whoever_follows_a_kind_that_is_absent_it_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    client, kind = Client(Refusing()), kinds.row("resource.k8s.io/v1", "DeviceTaintRule")
+    informers: list[Informer[Any]] = [Informer(client, kind, clock=NoWait()) for _ in range(2)]
+    tasks = [asyncio.create_task(each.run()) for each in informers]
+    for each in informers:
+        await each.synced.wait()
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert len(caplog.records) == 1

@@ -109,6 +109,8 @@ class Client:
         """What carries the requests."""
         self.page_size = _PAGE_SIZE
         """How many objects of a list are asked for at once."""
+        self.absent: set[str] = set()
+        """The resources that are taken for empty, so that it is said once, whoever follows them."""
         self._versions: dict[str, str] = {}
         """The versions in which the server has kinds, where they differ from ours."""
 

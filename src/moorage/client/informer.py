@@ -192,7 +192,9 @@ class Informer(Generic[T]):
 
     def _become_empty(self, why: ApiError) -> None:
         """The server does not know the kind, or lets others list it: there are no objects, until that changes."""
-        if not self.synced.is_set() or self._objects:
+        absent = self._client.absent
+        if (not self.synced.is_set() or self._objects) and self.kind.resource not in absent:
+            absent.add(self.kind.resource)
             what = "Resource may not be listed" if isinstance(why, Forbidden) else "Resource not served"
             _LOG.warning(f"{what}, taken for empty", resource=self.kind.resource, err=why)
         for old in list(self._objects.values()):
@@ -203,6 +205,7 @@ class Informer(Generic[T]):
 
     async def _list(self) -> None:
         listing = await self._client.list(self.kind, self._namespace, fields=self._fields)
+        self._client.absent.discard(self.kind.resource)
         gone = dict(self._objects)
         for number, item in enumerate(listing.items, 1):
             new = self._decoded(item)

@@ -58,13 +58,8 @@ class Removal:
         """
         found = await self._installed()
         await self._refuse(found)
-        for line in map(_cover_line, await ruled_pods(self._client)):
-            if line:
-                yield line
-        for name in await covered_claims(self._client):
-            yield f"{name}: its allocation has a cover, until the claim is deleted"
-        for name in await workloads_of(self._client, self._scheduler_name):
-            yield f"{name}: new pods of it wait for the scheduler {self._scheduler_name}, until its template names another"
+        for line in await self._staying():
+            yield line
         for kind, item in found:
             if kind.kind in _FIRST:
                 yield await self._delete(kind, item)
@@ -76,6 +71,17 @@ class Removal:
         for kind, item in found:
             if kind.kind not in _FIRST:
                 yield await self._delete(kind, item)
+
+    async def _staying(self) -> list[str]:
+        """What stays, and what that leads to."""
+        name = self._scheduler_name
+        covered, workloads = await covered_claims(self._client), await workloads_of(self._client, name)
+        waits = f"new pods of it wait for the scheduler {name}, until its template names another"
+        return [
+            *filter(None, map(_cover_line, await ruled_pods(self._client))),
+            *(f"{each}: its allocation has a cover, until the claim is deleted" for each in covered),
+            *(f"{each}: {waits}" for each in workloads),
+        ]
 
     async def _installed(self) -> list[tuple[Kind, Object]]:
         """What there is of an installation, the namespace last."""
