@@ -5,8 +5,8 @@
 For each row: the longest answer to an administrator's GET meanwhile, and beside it that of a server nobody attacks,
 asked the same on the same machine; the memory above idle at its peak and afterwards, what the attacker was answered,
 and how many requests of honest users were served and failed. It exits with 1 when a row misses a goal. A slow answer is
-a freeze unless the other server gave one at that time too: then the machine was slow. How a row is written:
-attack_rows/frame.py.
+a freeze without the time in which the server was ready to run and had no processor, unless the other server gave a slow
+one at that time too. How a row is written: attack_rows/frame.py.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import attack_rows
-from attack_rows.canary import Seen, SlowAnswer
+from attack_rows.canary import FREEZE, Seen, SlowAnswer
 from attack_rows.frame import NO_ANSWER, ROWS, Row, Site
 
 RISE, LEFT = 300.0, 100.0
@@ -45,8 +45,8 @@ class Result:
         """The goals that were missed."""
         found = list(self.site.missed)
         if freezes := self.freezes():
-            worst = max(freezes, key=lambda slow: slow.seconds)
-            found.append(f"froze for {worst.seconds * 1000:,.0f} ms, {worst.processor * 1000:,.0f} of processor time")
+            worst = max(freezes, key=lambda slow: slow.own)
+            found.append(f"froze for {worst.own * 1000:,.0f} ms, {worst.processor * 1000:,.0f} of processor time")
         if self.peak >= RISE:
             found.append(f"{self.peak:,.0f} MB above idle")
         if self.left >= LEFT and not self.row.keeps:
@@ -59,7 +59,8 @@ class Result:
 
     def freezes(self) -> list[SlowAnswer]:
         """The slow answers that were not the machine's doing."""
-        return [slow for slow in self.seen.slow if not any(map(slow.overlaps, self.beside.slow))]
+        others = self.beside.slow
+        return [slow for slow in self.seen.slow if slow.own >= FREEZE and not any(map(slow.overlaps, others))]
 
     def print(self) -> None:
         answers = ", ".join(f"{count}×{status or '–'}" for status, count in sorted(self.site.answers.items()))
@@ -75,6 +76,9 @@ class Result:
             "missed" if problems else "met",
         )
         print(LINE.format(*cells), flush=True)
+        if self.seen.slow and not self.freezes():
+            worst = max(self.seen.slow, key=lambda slow: slow.seconds)
+            self.site.note(f"of the slowest answer {worst.waited * 1000:,.0f} ms were waited for a processor")
         for line in [*problems, *self.site.notes]:
             print(f"    {line}", flush=True)
 

@@ -60,6 +60,11 @@ def processor_seconds(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def waited_seconds(process: int) -> float:
+    """For how long the first thread of a process was ready to run and had no processor; there its event loop runs."""
+    return int(Path(f"/proc/{process}/task/{process}/schedstat").read_text().split()[1]) / 1e9
+
+
 @contextmanager
 def serving(
     *command: str, gates: str = "AllAlpha=true", memory: int = 0, program: Sequence[str] = ("-m", "moorage")

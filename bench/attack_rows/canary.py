@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Event
+from pathlib import Path
 from typing import NamedTuple
 
-from serving import processor_seconds
+from serving import processor_seconds, waited_seconds
 
 PAUSE = 0.02
 PATIENCE = 60.0
@@ -29,7 +30,14 @@ class SlowAnswer(NamedTuple):
     start: float
     seconds: float
     processor: float
-    """Seconds of processor time that the server used meanwhile; otherwise it waited for a disk or a processor."""
+    """Seconds of processor time that the server used meanwhile."""
+    waited: float
+    """Seconds in which the event loop of the server, or who asked it, was ready to run and had no processor."""
+
+    @property
+    def own(self) -> float:
+        """The seconds that a machine with nothing else to do would have needed too."""
+        return self.seconds - self.waited
 
     def overlaps(self, other: SlowAnswer) -> bool:
         """Whether one was waited for while the other was."""
@@ -62,7 +70,7 @@ class Honest:
 
     def ask(self, method: str, path: str, body: str | None = None) -> None:
         head = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/merge-patch+json"}
-        start, used = time.monotonic(), processor_seconds(self.server)
+        start, used, waited = time.monotonic(), processor_seconds(self.server), self._waited()
         try:
             if self.connection is None:
                 self.connection = http.client.HTTPSConnection(
@@ -77,9 +85,14 @@ class Honest:
         taken = time.monotonic() - start
         self.longest = max(self.longest, taken)
         if taken >= FREEZE:
-            self.slow.append(SlowAnswer(start, taken, processor_seconds(self.server) - used))
+            used, waited = processor_seconds(self.server) - used, self._waited() - waited
+            self.slow.append(SlowAnswer(start, taken, used, waited))
         self.served += served
         self.failed += not served
+
+    def _waited(self) -> float:
+        own = int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+        return own + waited_seconds(self.server)
 
     def read(self) -> None:
         self.ask("GET", "/api/v1/namespaces/default")

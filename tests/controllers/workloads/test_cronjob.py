@@ -199,6 +199,23 @@ async def test_what_is_too_late_is_left_out(tmp_path: Path) -> None:
         assert name.startswith("other-")
 
 
+@pytest.mark.parametrize("time", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo"])
+async def test_a_status_with_the_first_or_the_last_day_that_there_is_stops_nothing(
+    tmp_path: Path, zone: str, time: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with world(tmp_path) as here:
+        await create(here.client, cron_job("0 0 1 1 *", timeZone=zone, suspend=True), lastScheduleTime=time)
+        await change(here.client, *CRON, {"spec": {"suspend": False}}, "batch/v1")
+        other = cron_job()
+        other["metadata"]["name"] = "other"
+        await create(here.client, other)
+        here.clock.advance(60)
+        was_due = time < "2000"
+        assert len(await here.jobs(1 + was_due)) == 1 + was_due
+        assert "Reconciling failed" not in caplog.text
+
+
 async def test_old_jobs_are_deleted_beyond_the_limits(tmp_path: Path) -> None:
     async with world(tmp_path) as here:
         await create(here.client, cron_job(successfulJobsHistoryLimit=1, failedJobsHistoryLimit=1))

@@ -29,6 +29,8 @@ _SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 _LONGEST_WAIT = 600.0
 """Timers do not notice when the clock is set, so every CronJob is reconciled at least this often."""
 _MANY = 100
+_EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+"""No Job is due since an earlier time: a status may hold the first or the last day that there is."""
 _LONGEST_DEADLINE = 1_000_000_000
 """Thirty years: a date cannot be moved by all the seconds that an int64 holds."""
 
@@ -142,7 +144,7 @@ class CronJobs(Controller):
         if schedule is None:
             return
         now, deadline = self.clock.now(), owner.spec.starting_deadline_seconds
-        after = status.last_scheduled or owner.metadata.creation_timestamp or now
+        after = min(max(status.last_scheduled or owner.metadata.creation_timestamp or now, _EARLIEST), now)
         if deadline is not None:
             after = max(after, now - timedelta(seconds=min(deadline, _LONGEST_DEADLINE)))
         self._set_timer(owner, schedule, now)
