@@ -17,7 +17,7 @@ from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).parents[1]
 WORKLOADS = {"web": 18, "api": 12, "cache": 7, "worker": 10}
-STATE = "#pod=default/critical-workload&node=spot-node-1"
+STATE = "#template=default/Deployment/web&node=node-2"
 
 
 def main() -> None:
@@ -50,6 +50,7 @@ def fill(env: dict[str, str]) -> None:
             ["kubectl", "set", "resources", f"deployment/{name}", "--requests=cpu=900m,memory=2Gi"], env=env, check=True
         )
     subprocess.run(["kubectl", "apply", "-f", "examples/thresholds-1-spot-nodes"], env=env, check=True, cwd=ROOT)
+    subprocess.run(["kubectl", "taint", "node", "node-2", "node-6", "maintenance=soon:NoSchedule"], env=env, check=True)
     for name in WORKLOADS:
         subprocess.run(["kubectl", "rollout", "status", f"deployment/{name}"], env=env, check=True)
 

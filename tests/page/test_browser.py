@@ -16,10 +16,11 @@ from importlib.resources import files
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.live.conftest import Live
 from tests.page.conftest import address
+from tests.page.test_access import serious
 from tests.plane import PATIENCE
 
 expect.set_options(timeout=120_000)
@@ -81,6 +82,7 @@ def test_the_address_of_a_state_is_opened_elsewhere_with_a_token(live: Live, new
         elsewhere.get_by_role("button", name="Open").click()
         if "wrong" in told:
             expect(elsewhere.get_by_role("alert")).to_contain_text("moorage ui --url")
+            assert serious(elsewhere) == []
     expect(elsewhere.locator("table.nodes")).to_contain_text("node-2")
     assert elsewhere.url == shared, "the token does not stay in the address"
     whole = new_page.context.new_page()
@@ -116,7 +118,30 @@ def test_the_keyboard_suffices(new_page: Page) -> None:
     new_page.keyboard.press("Enter")
     expect(new_page.locator(".why h2")).to_have_text("node-2")
     new_page.keyboard.press("Escape")
+    expect(new_page.locator(".why h2", has_text="node-2")).to_have_count(0)
+
+
+def test_an_answer_that_comes_after_the_pod_was_closed_is_not_shown(live: Live, new_page: Page) -> None:
+    live.kubectl("run", "late", "--image=nginx", "--overrides", '{"spec": {"nodeSelector": {"disk": "nvme"}}}')
+    new_page.locator(".pods").get_by_role("link", name="late").click()
+    expect(new_page.locator(".tile.refused")).to_have_count(4)
+    new_page.keyboard.press("Escape")
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    new_page.route("**/ui/v1/why*", hold)
+    with new_page.expect_request("**/ui/v1/why*"):
+        new_page.locator(".pods").get_by_role("link", name="late").click()
+    new_page.keyboard.press("Escape")
     expect(new_page.locator(".why h2")).to_have_count(0)
+    with new_page.expect_response("**/ui/v1/why*"):
+        held[0].continue_()
+    new_page.unroute("**/ui/v1/why*")
+    live.kubectl("delete", "pod", "late", "--now")
+    expect(new_page.locator('[data-pod="default/late"]')).to_have_count(0)
+    expect(new_page.locator(".tile.refused")).to_have_count(0)
 
 
 def test_a_key_that_is_pressed_twice_before_the_page_is_drawn_counts_twice(new_page: Page) -> None:
@@ -171,6 +196,108 @@ def run(live: Live, *arguments: str) -> Any:
     return json.loads(ended.stdout)
 
 
+@pytest.mark.usefixtures("spot_nodes")
+def test_each_plugin_gives_its_numbers_on_a_node(live: Live, new_page: Page) -> None:
+    new_page.evaluate("location.hash = '#pod=default/flexible-sla-workload&node=ondemand-node-1'")
+    plugins = new_page.locator(".plugins li")
+    expect(plugins.filter(has_text="TaintToleration")).to_contain_text(
+        "taint node.kubernetes.io/sla=940:NoSchedule: tolerated by `Gt 900`"
+    )
+    told = why(live, "flexible-sla-workload")
+    (fit,) = [fit for fit in told["nodes"] if "ondemand-node-1" in fit["names"]]
+    for plugin, score in fit["scores"].items():
+        expect(new_page.locator(".scores tr", has=new_page.get_by_role("rowheader", name=plugin))).to_contain_text(
+            str(score)
+        )
+    new_page.evaluate("location.hash = '#pod=default/flexible-sla-workload&node=spot-node-1'")
+    expect(plugins.filter(has_text="TaintToleration")).to_contain_text("800 is not greater than 900")
+
+
+def test_equal_refusals_stand_together_and_say_what_is_asked_for(live: Live, new_page: Page) -> None:
+    for number, value in enumerate((930, 940, 940)):
+        live.kubectl("taint", "node", f"node-{number + 1}", f"example.com/sla={value}:NoSchedule")
+    request = '{"spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "64"}}}]}}'
+    live.kubectl("run", "large", "--image=nginx", "--overrides", request)
+    new_page.evaluate("location.hash = '#pod=default/large'")
+    refusals = new_page.locator(".refusal")
+    expect(refusals).to_have_count(2)
+    expect(refusals.first).to_contain_text("taint example.com/sla (2 values): no toleration for this key")
+    expect(refusals.first.get_by_role("link")).to_have_count(3)
+    expect(new_page.locator('[data-node="node-4"] .reason')).to_have_text("cpu: asks for 64, 16 of 16 free")
+    live.kubectl("delete", "pod", "large", "--now")
+    live.kubectl("taint", "node", "node-1", "node-2", "node-3", "example.com/sla-")
+
+
+def test_of_a_pod_that_is_gone_the_page_knows_what_evicted_it(live: Live, new_page: Page) -> None:
+    live.kubectl("create", "deployment", "moved", "--image=nginx")
+    pod = new_page.locator('.tile[data-node] [data-pod^="default/moved-"]')
+    expect(pod).to_have_count(1)
+    name, node = pod.get_attribute("data-pod"), pod.locator("xpath=ancestor::article").get_attribute("data-node")
+    new_page.evaluate("pod => location.hash = `#pod=${pod}`", name)
+    live.kubectl("taint", "node", str(node), "maintenance=now:NoExecute")
+    ends = new_page.locator(".ends li", has=new_page.locator("b.evicted"))
+    expect(ends).to_contain_text("taint maintenance=now:NoExecute: no toleration for this key")
+    new_page.locator(".why").get_by_role("link", name="Deployment/moved").click()
+    expect(new_page.locator(".why .verdict")).to_contain_text("may run on 3 of 4 nodes")
+    live.kubectl("taint", "node", str(node), "maintenance-")
+    live.kubectl("delete", "deployment", "moved")
+
+
+def test_what_is_searched_for_stands_out_on_the_map(live: Live, new_page: Page) -> None:
+    for name in ("wanted", "unwanted-other"):
+        live.kubectl("run", name, "--image=nginx")
+        expect(new_page.locator(f'.tile[data-node] [data-pod="default/{name}"]')).to_have_count(1)
+    new_page.get_by_role("searchbox").fill("other")
+    expect(new_page.locator('.tile .pod.other[data-pod="default/wanted"]')).to_have_count(1)
+    expect(new_page.locator('.tile .pod.other[data-pod="default/unwanted-other"]')).to_have_count(0)
+    live.kubectl("delete", "pod", "wanted", "unwanted-other", "--now")
+
+
+def test_somebody_who_is_paged_at_night_needs_no_mouse(live: Live, new_page: Page) -> None:
+    expect(new_page.locator("[data-pod]")).to_have_count(0)
+    for number in range(1, 5):
+        live.kubectl("taint", "node", f"node-{number}", "example.com/sla=940:NoSchedule")
+    live.kubectl("create", "deployment", "paged", "--image=nginx")
+    keys, focused = new_page.keyboard, new_page.locator(":focus")
+    expect(new_page.locator(".pods section").first).to_contain_text("paged")
+    keys.press("p")
+    keys.press("Enter")
+    expect(new_page.locator(".why .refusal")).to_contain_text("no toleration for this key")
+    keys.press("e")
+    expect(focused).to_have_attribute("aria-label", "Rules as YAML")
+    keys.type("tolerations:\n- key: example.com/sla\n  operator: Gt\n  value: '900'")
+    expect(new_page.locator(".tile.best")).to_have_count(4)
+    expect(new_page.get_by_role("button", name="Save…")).to_be_enabled()
+    keys.press("Tab")
+    keys.press("Enter")
+    expect(focused).to_have_class("diff")
+    keys.press("Tab")
+    expect(focused).to_have_text("Save to Deployment default/paged")
+    keys.press("Enter")
+    expect(new_page.locator(".saving")).to_contain_text("Saved to Deployment default/paged.")
+    expect(new_page.locator('.tile[data-node] [data-pod^="default/paged"]')).to_have_count(1)
+    expect(focused).not_to_have_count(0)
+    # And what if the first node were drained?
+    keys.press("Escape")
+    keys.press("Escape")
+    keys.press("m")
+    expect(focused).to_have_text("node-1")
+    keys.press("ArrowDown")
+    keys.press("Enter")
+    expect(new_page.locator(".why h2")).not_to_have_text("node-1")
+    keys.press("w")
+    for _ in range(8):
+        keys.press("Tab")
+        if "drained" in focused.inner_text():
+            break
+    keys.press("Enter")
+    expect(new_page.locator(".whatif .verdict")).to_be_visible()
+    expect(focused).to_have_attribute("aria-label", "What if")
+    live.kubectl("delete", "deployment", "paged")
+    for number in range(1, 5):
+        live.kubectl("taint", "node", f"node-{number}", "example.com/sla-")
+
+
 @pytest.fixture
 def shop(live: Live, new_page: Page) -> Iterator[None]:
     expect(new_page.locator("[data-pod]")).to_have_count(0)
@@ -195,7 +322,7 @@ def test_what_if_says_what_simulate_says_and_applies_nothing(live: Live, new_pag
     expect(new_page.locator('[data-node="node-1"] .leaving')).to_have_count(lost)
     expect(new_page.locator(".pod.arriving")).to_have_count(len(told["after"]["moved"]))
     expect(new_page.locator(".whatif pre")).to_have_text("moorage simulate --drain node-1")
-    expect(new_page.locator("main .banner")).to_contain_text("Nothing is applied")
+    expect(new_page.locator(".banner.tried")).to_contain_text("Nothing is applied")
     assert versions(live) == before
 
 
@@ -205,8 +332,12 @@ def test_every_kind_of_what_if_equals_its_command(live: Live, new_page: Page) ->
     new_page.get_by_role("link", name="What if").click()
     new_page.locator('[data-node="node-4"]').drag_to(new_page.locator(".drop"))
     expect(new_page.locator(".whatif pre")).to_have_text("moorage simulate --remove-nodes node-4")
-    new_page.locator('[data-node="node-1"] header a').click()
-    new_page.get_by_label("How many nodes").fill("2")
+    new_page.get_by_label("What", exact=True).select_option("add nodes like")
+    new_page.get_by_label("node", exact=True).fill("node-1")
+    new_page.get_by_label("how many").fill("2")
+    new_page.get_by_role("button", name="try").click()
+    new_page.locator('[data-node="node-3"] header a').click()
+    new_page.get_by_label("How many nodes").fill("1")
     new_page.get_by_role("button", name="added").click()
     new_page.locator('[data-node="node-2"] header a').click()
     new_page.get_by_label("Taint").fill("maintenance=now:NoExecute")

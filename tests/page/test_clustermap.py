@@ -17,7 +17,7 @@ from moorage.client.clock import Clock, ManualClock
 from moorage.features import ALL_ON
 from moorage.page import clustermap as module
 from moorage.page.clustermap import ClusterMap, Delta, Whole
-from moorage.page.timeline import KEPT_SECONDS, Happening, Timeline
+from moorage.page.timeline import BY_TAINT, KEPT_SECONDS, Happening, Timeline
 from moorage.scheduler.config import Configuration
 from moorage.scheduler.scheduler import Scheduler
 from tests.plane import Data
@@ -185,6 +185,17 @@ async def test_a_reason_of_a_megabyte_does_not_go_to_every_page() -> None:
     informers.of(Pod).put(pod("web", 1))
     informers.of(Pod).put(pod("web", 2, phase="Pending", conditions=[unmet]))
     assert len(msgspec.json.encode(placement.whole())) < 10_000
+
+
+async def test_an_eviction_names_the_taint_that_its_condition_does_not() -> None:
+    placement, informers = watcher()
+    informers.of(Node).put(node("node-1", 1, taints=[{"key": "sla", "value": "900", "effect": "NoExecute"}]))
+    informers.of(Pod).put(pod("web", 2, "node-1"))
+    target = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager", "message": BY_TAINT}
+    gone = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+    informers.of(Pod).put(pod("web", 3, "node-1", metadata=gone, conditions=[target]))
+    (evicted,) = [each for each in placement.timeline.last_hour() if each.kind == "evicted"]
+    assert evicted.cause == "taint sla=900:NoExecute: no toleration for this key"
 
 
 async def test_what_happened_more_than_an_hour_ago_is_gone() -> None:

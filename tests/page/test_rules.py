@@ -7,8 +7,10 @@ import pytest
 from moorage.api.decode import convert
 from moorage.api.manifests import ManifestError
 from moorage.api.node import Node
+from moorage.api.pod import Pod
 from moorage.features import ALL_ON, NONE_ON
-from moorage.page.decided import SHOWN_MAX, decided
+from moorage.page.accepted import SHOWN_MAX, accepted
+from moorage.page.decided import decided
 from moorage.page.rules import ERRORS_MAX, WrittenRules, checked, text_of
 from moorage.validation.expressions import MAX_EXPRESSIONS
 
@@ -53,6 +55,19 @@ def test_the_part_that_decided_is_found_in_the_expression() -> None:
         ("b=x:NoSchedule", "taint.value == 'c'", False),
         ("other=x:NoExecute", "taint.key == 'b'", False),
     ]
+
+
+def test_what_accepts_a_node_says_with_which_numbers() -> None:
+    spec = {
+        "nodeName": "n",
+        "tolerations": [{"key": "sla", "operator": "Gt", "value": "900"}],
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}],
+    }
+    room = {"cpu": (5500, 16000), "memory": (1 << 30, 64 << 30)}
+    taints = node("sla 940 NoSchedule", "other x NoSchedule", "sla 950 PreferNoSchedule")
+    told = accepted(convert({"spec": spec}, Pod), taints, room, ALL_ON)
+    assert told["TaintToleration"] == ["taint sla=940:NoSchedule: tolerated by `Gt 900`"]
+    assert told["NodeResourcesFit"] == ["cpu: asks for 0.5, 11 of 16 free", "memory: asks for 1Gi, 64Gi of 64Gi free"]
 
 
 def test_what_decided_is_bounded() -> None:

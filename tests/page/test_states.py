@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.live.conftest import Live, eventually
 from tests.page.conftest import opened, served
+from tests.page.test_access import serious
 from tests.plane import PATIENCE
 
 expect.set_options(timeout=120_000)
@@ -24,6 +25,7 @@ def test_an_empty_cluster_says_how_to_get_nodes(browser: Browser, tmp_path: Path
             expect(page.locator(".empty")).to_contain_text("moorage up --nodes 3")
             expect(page.locator(".pods")).to_contain_text("There are no pods yet.")
             expect(page.locator(".timeline")).to_contain_text("Nothing has happened")
+            assert serious(page) == []
     finally:
         server.stop()
 
@@ -40,6 +42,7 @@ def test_who_may_not_see_the_cluster_is_told_which_rights_are_missing(
     with served(kubeconfig, tmp_path / "home") as url, opened(browser, url) as page:
         expect(page.locator(".banner")).to_contain_text("You may not see this cluster")
         expect(page.locator(".banner")).to_contain_text("list nodes")
+        assert serious(page) == []
         role = ("create", "clusterrolebinding", "nobody", "--clusterrole=cluster-admin")
         live.kubectl(*role, "--serviceaccount=default:nobody")
         expect(page.locator(".tile[data-node]")).to_have_count(4)

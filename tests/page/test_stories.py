@@ -2,22 +2,74 @@
 
 from __future__ import annotations
 
+import json
+import re
+import subprocess
+import sys
+from typing import Any
+
+import pytest
 from playwright.sync_api import Page, expect
 
-from moorage.demo.stories import STORIES
+from moorage.demo.stories import STORIES, Story
+from tests.live.conftest import Live
+from tests.plane import PATIENCE
 
 expect.set_options(timeout=120_000)
 
 
-def test_every_story_is_played_on_the_page_and_ends_as_expected(new_page: Page) -> None:
-    new_page.get_by_text(f"Play one of {len(STORIES)} stories").click()
+def test_a_cluster_on_which_nothing_runs_offers_every_story(new_page: Page) -> None:
+    expect(new_page.locator(".stories")).to_contain_text("Nothing runs on this cluster yet.")
     for story in STORIES:
-        new_page.get_by_role("button", name=story.title).click()
-        playing = new_page.locator(".playing")
-        expect(playing.locator("h3")).to_have_text(story.title)
-        expect(playing.get_by_role("button", name="Take it away")).to_be_visible()
-        expect(playing.locator(".ill")).to_have_count(0)
-        expect(playing.locator(".well")).not_to_have_count(0)
+        expect(new_page.get_by_role("button", name=story.title)).to_be_enabled()
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.folder)
+def test_every_story_is_watched_on_the_page(live: Live, new_page: Page, story: Story) -> None:
+    new_page.evaluate("location.hash = '#panel=stories'")
+    new_page.get_by_role("button", name=story.title).click()
+    playing = new_page.locator(".playing")
+    expect(playing.locator("h3")).to_have_text(story.title)
+    expect(new_page).to_have_url(re.compile(f"story={story.folder}"))
+    expect(playing.get_by_role("button", name="Take it away")).to_be_visible()
+    expect(playing.locator(".ill")).to_have_count(0)
+    expect(playing.locator(".well")).not_to_have_count(0)
+    for pod in pods(live):
+        # What is evicted again and again is elsewhere before anybody has looked.
+        if not pod["metadata"].get("annotations", {}).get("moorage.dev/evict-at"):
+            is_where_the_server_has_it(new_page, pod)
+            has_the_verdicts_of_why(live, new_page, pod)
+    new_page.evaluate("story => location.hash = `#panel=stories&story=${story}`", story.folder)
     new_page.get_by_role("button", name="Take it away").click()
     expect(new_page.locator(".playing")).to_have_count(0)
     expect(new_page.locator(".tile[data-node]")).to_have_count(4)
+    expect(new_page.locator(".tile [data-pod]")).to_have_count(0)
+
+
+def pods(live: Live) -> list[Any]:
+    listed: list[Any] = live.http("GET", "/api/v1/namespaces/default/pods")[1]["items"]
+    return [pod for pod in listed if "deletionTimestamp" not in pod["metadata"]]
+
+
+def is_where_the_server_has_it(page: Page, pod: Any) -> None:
+    node = pod["spec"].get("nodeName")
+    tile = f'[data-node="{node}"]' if node else ".unplaced"
+    expect(page.locator(f'{tile} [data-pod="default/{pod["metadata"]["name"]}"]')).to_have_count(1)
+
+
+def has_the_verdicts_of_why(live: Live, page: Page, pod: Any) -> None:
+    name = pod["metadata"]["name"]
+    command = [sys.executable, "-m", "moorage", "why", name, "-n", "default", "-o", "json"]
+    command += ["--kubeconfig", str(live.kubeconfig)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    (told,) = json.loads(ended.stdout)["pods"]
+    page.evaluate("pod => location.hash = `#pod=default/${pod}`", name)
+    fitting = sum(len(fit["names"]) for fit in told["nodes"])
+    expect(page.locator(".why .verdict")).to_contain_text(f"may run on {fitting} of")
+    for fit in told["nodes"]:
+        for node in fit["names"]:
+            expect(page.locator(f'.tile[data-node="{node}"]')).to_have_class(re.compile("best|fits|here|evicted"))
+    for refused in told["refused"]:
+        for node in refused["names"]:
+            tile = page.locator(f'.tile.refused[data-node="{node}"], .tile.evicted[data-node="{node}"]')
+            expect(tile.locator(".reason")).to_contain_text(refused["reasons"][0]["reason"])

@@ -158,7 +158,7 @@ STORIES = (
         Runs("inference-service", ("inference-node-2",), "990 is above 950; 950 is not"),
         Runs("inference-service-fixed", ("inference-node-2",), "the same threshold, without tolerationSeconds"),
         Pass(30),
-        Evicted("inference-service", "the trap: tolerationSeconds 30 bounds the stay on *good* nodes"),
+        Evicted("inference-service", "the trap: tolerationSeconds 30 bounds the stay on good nodes too"),
         Runs("inference-service", ("inference-node-2",), "its replacement comes to the same node, for 30 s again"),
         Stays("inference-service-fixed", "it tolerates 990 for good"),
         TaintNode("inference-node-1", f"{SLA}=995:NoExecute"),

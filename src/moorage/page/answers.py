@@ -16,6 +16,7 @@ from moorage.api.pod import Pod
 from moorage.api.rules import RulesError
 from moorage.client import ApiError
 from moorage.features import Gates
+from moorage.page.accepted import accepted
 from moorage.page.clustermap import ClusterMap
 from moorage.page.decided import decided
 from moorage.page.rules import WrittenRules, checked, error_data, rules_of, text_of, with_rules
@@ -27,7 +28,7 @@ from moorage.scheduler.config import Configuration
 from moorage.scheduler.scheduler import Scheduler
 from moorage.tools.answers import why_data
 from moorage.tools.cluster import Cluster, ClusterObject
-from moorage.tools.convert import to_native
+from moorage.tools.convert import pods_of, to_native
 from moorage.tools.why import Explainer
 from moorage.validation.update import pod_update_errors
 
@@ -91,17 +92,23 @@ class PageAnswers:
             raise Unanswerable(str(error)) from None
         return {"errors": [], "expressions": expressions, "immutable": immutable, **answer}
 
-    async def decided(self, name: str, node_name: str, text: str) -> list[Data] | None:
-        """Which parts of the expressions in rules decided about a node; of the rules that there are, or of a text."""
+    async def decided(self, name: str, node_name: str, text: str) -> Data | None:
+        """What decided about a node: the parts of expressions, and what plugins that accept it have found there.
+
+        Of the rules that there are, or of a text.
+        """
         node = self._nodes.get("", node_name)
         subject = await self._subject(name)
         if subject is None or node is None:
             return None
         try:
             written = WrittenRules(text or text_of(_rules(subject.target)))
-        except ManifestError:
-            return []
-        return await asyncio.to_thread(decided, written, node)
+            pod = _changed(subject, written.rules)
+        except (ManifestError, RulesError, DecodeError):
+            return {"parts": [], "accepted": {}}
+        parts = await asyncio.to_thread(decided, written, node)
+        room = self._placement.room(node_name)
+        return {"parts": parts, "accepted": await asyncio.to_thread(accepted, pod, node, room, self._gates)}
 
     async def saved(self, name: str, text: str, digest: str) -> Data | None:
         """What saving rules would change; with the digest of what was seen, they are saved. Raises CannotSave."""
@@ -143,12 +150,8 @@ class PageAnswers:
         target = subject.target
         if subject.pod is None:
             return self._explained(target.typed(target.changed(rules)), ()), []
-        pod: Data = to_native(_data(subject.pod))
-        is_own = target.kind.kind == "Pod"
-        now = rules_of(pod["spec"])
-        tried = rules if is_own else _made_from(now, _canonical(_rules(target)), rules)
-        changed = convert({**pod, "spec": with_rules(pod["spec"], tried)}, Pod)
-        immutable = pod_update_errors("spec", changed.spec, convert(pod, Pod).spec) if is_own else ()
+        changed, now = _changed(subject, rules), convert(to_native(_data(subject.pod)), Pod)
+        immutable = pod_update_errors("spec", changed.spec, now.spec) if target.kind.kind == "Pod" else ()
         owners, _ = await owners_of(self._client, subject.pod)
         return self._explained(changed, [owner.typed() for owner in owners]), [str(each) for each in immutable]
 
@@ -174,6 +177,17 @@ def _rules(target: RulesTarget) -> Data:
         return target.rules()
     except (RulesError, DecodeError) as error:
         raise Unanswerable(str(error)) from None
+
+
+def _changed(subject: PageSubject, rules: Data) -> Pod:
+    """The pod, or one of the template, with other rules. Raises RulesError and DecodeError."""
+    target = subject.target
+    if subject.pod is None:
+        return convert({"spec": next(pods_of(target.changed(rules)))["spec"]}, Pod)
+    pod: Data = to_native(_data(subject.pod))
+    is_own = target.kind.kind == "Pod"
+    tried = rules if is_own else _made_from(rules_of(pod["spec"]), _canonical(_rules(target)), rules)
+    return convert({**pod, "spec": with_rules(pod["spec"], tried)}, Pod)
 
 
 def _data(pod: Pod) -> Data:

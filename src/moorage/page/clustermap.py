@@ -14,6 +14,8 @@ from moorage.api.node import Node
 from moorage.api.pod import Pod
 from moorage.api.requests import CPU, MEMORY, PODS
 from moorage.client.informer import Informer, Informers
+from moorage.match.reasons import EXPLAINED_COST, departures
+from moorage.match.tolerations import NO_EXECUTE, Tolerations
 from moorage.page.history import happened_before, pending_before
 from moorage.page.timeline import Happening, Timeline, owner_of, state_of, waits_for
 from moorage.scheduler.scheduler import Scheduler
@@ -88,6 +90,7 @@ class ClusterMap:
     def __init__(self, scheduler: Scheduler) -> None:
         self.epoch = secrets.token_hex(8)
         self._table = scheduler.table
+        self._gates = scheduler.handle.gates
         self._nodes: Informer[Node] = scheduler.handle.informers.of(Node)
         self._pods: Informer[Pod] = scheduler.handle.informers.of(Pod)
         self._log: list[tuple[str, str]] = []
@@ -141,6 +144,17 @@ class ClusterMap:
                 delta.gone_nodes.append(name) if node is None else delta.nodes.append(self._node_row(node))
         return delta
 
+    def room(self, name: str) -> dict[str, tuple[int, int]]:
+        """Of each resource of a node how much is requested, and how much there is."""
+        table = self._table
+        row = table.rows.get(name)
+        if row is None:
+            return {}
+        return {
+            resource: (int(table.requested[place, row]), int(table.allocatable[place, row]))
+            for resource, place in table.resources.items()
+        }
+
     @contextmanager
     def asking(self) -> Iterator[None]:
         """While the scheduler is asked what if, its informers hold what is not so; all of it is undone at the end."""
@@ -173,7 +187,14 @@ class ClusterMap:
         self._note("pod", f"{pod.metadata.namespace}/{pod.metadata.name}")
         for node in {each.spec.node_name for each in (old, new) if each is not None and each.spec.node_name}:
             self._note("usage", node)
-        self.timeline.pod_changed(old, new, self.revision, is_news=self._pods.synced.is_set())
+        self.timeline.pod_changed(old, new, self.revision, self._departure, is_news=self._pods.synced.is_set())
+
+    def _departure(self, pod: Pod) -> str:
+        """Which taints of its node a pod has to leave, in the words of whoever evicts it; empty when there are none."""
+        node = self._nodes.get("", pod.spec.node_name)
+        taints = [taint for taint in node.spec.taints if taint.effect == NO_EXECUTE] if node else []
+        tolerations = Tolerations(pod.spec.tolerations, self._gates) if taints else None
+        return " and ".join(departures(tolerations, self._gates, taints, most=EXPLAINED_COST)) if tolerations else ""
 
     def _node_row(self, node: Node) -> NodeRow:
         return NodeRow(

@@ -9,10 +9,8 @@ from moorage.api.meta import Data
 from moorage.api.node import Node
 from moorage.match.expressions import NodeExpression, TaintExpression
 from moorage.match.verdict import Verdict
+from moorage.page.accepted import REPELS, SHOWN_MAX
 from moorage.page.rules import WrittenExpression, WrittenRules
-
-SHOWN_MAX = 20
-_REPELS = ("NoSchedule", "NoExecute")
 
 
 def decided(written: WrittenRules, node: Node) -> list[Data]:
@@ -29,7 +27,7 @@ def _all(written: WrittenRules, node: Node) -> Iterator[Data]:
             continue
         toleration = TaintExpression(each.source)
         for taint in node.spec.taints:
-            if taint.effect in _REPELS:
+            if taint.effect in REPELS:
                 verdict = toleration.verdict(taint)
                 yield _data(each, str(taint), verdict, toleration.why(taint), toleration.part_for(taint))
 

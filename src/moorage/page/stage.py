@@ -10,7 +10,7 @@ import msgspec
 
 from moorage.client import Client
 from moorage.demo.player import Did, OwnHands, Player, Saw, examples
-from moorage.demo.stories import STORIES, Story
+from moorage.demo.stories import STORIES, Action, Expectation, Pass, Story
 
 
 class _AsItPasses:
@@ -32,9 +32,12 @@ class StoryStage:
     def programme(self) -> list[dict[str, Any]]:
         """The stories that can be played."""
         return [
-            {"folder": story.folder, "document": story.document, "number": story.number, "title": story.title}
+            {
+                "folder": story.folder, "document": story.document, "number": story.number, "title": story.title,
+                "steps": [_step(step) for step in story.steps],
+            }
             for story in STORIES
-        ]
+        ]  # fmt: skip
 
     async def play(self, folder: str) -> AsyncIterator[bytes]:
         """Each step of a story as a line of JSON, as it happens; an empty name only clears the stage."""
@@ -46,6 +49,13 @@ class StoryStage:
                 return
             async for result in Player(self._hands, _AsItPasses(), examples()).play(self._on_stage):
                 yield msgspec.json.encode(_line(result)) + b"\n"
+
+
+def _step(step: Action | Expectation) -> dict[str, Any]:
+    """What to look at while a step is awaited."""
+    if isinstance(step, Expectation):
+        return {"what": step.what, "expected": str(step)}
+    return {"seconds": step.seconds} if isinstance(step, Pass) else {}
 
 
 def _line(result: Did | Saw) -> dict[str, Any]:

@@ -77,12 +77,12 @@ class RulesTarget:
         if self.kind is not _POD:
             strategy = (spec.get("strategy") or spec.get("updateStrategy") or {}).get("type", "")
             usual = _CONSEQUENCES.get(self.kind.kind, "its pods are replaced one after the other")
-            return f"Saved to the template of {self.name}: {_BY_STRATEGY.get(strategy, usual)}."
+            return f"Saving goes to the template of {self.name}: {_BY_STRATEGY.get(strategy, usual)}."
         if spec.get("schedulingGates"):
             fixed = "nodeSelector and node affinity can be narrowed until its scheduling gates are removed"
         else:
             fixed = "nodeSelector and affinity are immutable"
-        return f"Saved to the pod itself, which has no owner: tolerations can only be added, {fixed}."
+        return f"Saving goes to the pod itself, which has no owner: tolerations can only be added, {fixed}."
 
 
 async def owners_of(client: Client, pod: Pod) -> tuple[list[RulesTarget], str]:

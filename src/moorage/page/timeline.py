@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
@@ -19,6 +19,8 @@ SAMPLE_SECONDS = 5.0
 """The number of pods that wait is noted once in so many seconds, at most."""
 _PREEMPTED = "PreemptionByScheduler"
 _UNPLACED = "Unscheduled"
+BY_TAINT = "Taint manager: deleting due to NoExecute taint"
+"""What the condition of a pod says that had to leave because of a taint of its node, here as in Kubernetes."""
 
 
 class Happening(msgspec.Struct, omit_defaults=True):
@@ -109,14 +111,20 @@ class Timeline:
         for kind, text in _node_changes(old, new):
             self._note(kind, name, text, revision, node=name)
 
-    def pod_changed(self, old: Pod | None, new: Pod | None, revision: int, *, is_news: bool) -> None:
-        """Note what happened to a pod, unless it is the first that is known of it."""
+    def pod_changed(
+        self, old: Pod | None, new: Pod | None, revision: int, departure: Callable[[Pod], str], *, is_news: bool
+    ) -> None:
+        """Note what happened to a pod, unless it is the first that is known of it.
+
+        `departure` says which taints one has to leave: the condition of an evicted pod does not.
+        """
         pod = new or old
         assert pod is not None
         waits = new is not None and state_of(new) == _UNPLACED
         (self._waiting.add if waits else self._waiting.discard)(pod.metadata.uid)
         self._sample()
-        for kind, text, cause in _pod_changes(old, new) if is_news else ():
+        for kind, text, said in _pod_changes(old, new) if is_news else ():
+            cause = (departure(pod) if said == BY_TAINT else "") or said
             name = f"{pod.metadata.namespace}/{pod.metadata.name}"
             self._note(kind, name, text, revision, cause=cause, owner=owner_of(pod), node=pod.spec.node_name)
 

@@ -3,7 +3,7 @@ import { useEffect, useReducer } from "./html.js";
 
 const DEFAULTS = {
   pod: "", template: "", node: "", group: "", colour: "owner", view: "map", find: "", happening: "", kind: "", cause: "",
-  panel: "", rules: "", at: "", whatif: "",
+  panel: "", rules: "", at: "", whatif: "", story: "",
 };
 
 export function read() {

@@ -1,8 +1,9 @@
 // The page: pods on the left, the map in the middle, why on the right, the timeline below.
-import { chooseTemplate, closed, follow, go, hashOf, read, subjectOf, useAddress } from "./address.js";
+import { chooseTemplate, closed, follow, go, hashOf, subjectOf, useAddress } from "./address.js";
 import { CanvasMap, NODES, PODS } from "./canvas.js";
 import { BY, legend } from "./colours.js";
 import { useDecided } from "./decided.js";
+import { useFocus, useKeys } from "./keys.js";
 import { usual, ways } from "./groups.js";
 import { html, render, useEffect, useMemo, useReducer, useState } from "./html.js";
 import { Map_ } from "./map.js";
@@ -35,16 +36,9 @@ function App({ placement, cluster }) {
     const timer = setInterval(changed, SLOWLY); // ages, and what is not counted at every change
     return () => { placement.removeEventListener("change", changed); clearInterval(timer); };
   }, []);
-  useEffect(() => {
-    const keys = (event) => {
-      if (event.target.matches("input, textarea, select")) return;
-      if (event.key === "/") { event.preventDefault(); document.querySelector("input[type=search]").focus(); }
-      if (event.key === "Escape") go(closed);
-      if (event.key === "t") go({ view: read().view === "map" ? "table" : "map" }); // what is true now, not when it was drawn
-    };
-    addEventListener("keydown", keys);
-    return () => removeEventListener("keydown", keys);
-  }, []);
+  useKeys();
+  useFocus(address);
+  useEffect(() => document.querySelector("main")?.scrollTo(0, 0), [address.view, address.group]);
   const subject = address.pod && !placement.pods.has(address.pod) ? null : subjectOf(address);
   const asked = useWhy(subject, placement.revision);
   const [tried, tryOut] = useState(null);
@@ -56,42 +50,58 @@ function App({ placement, cluster }) {
   if (placement.state === "closed") return html`<${Closed} message=${placement.problem} />`;
   const isLarge = placement.nodes.size > NODES || placement.pods.size > PODS;
   const Centre = address.view === "table" ? NodeTable : isLarge ? CanvasMap : Map_;
-  const panel = subject || address.pod || address.node ? "" : address.panel;
+  // A cluster on which nothing runs yet shows first what it can be filled with.
+  const isFresh = cluster.stories.length > 0 && placement.epoch && !placement.pods.size;
+  const panel = subject || address.pod || address.node ? "" : address.panel || (isFresh ? "stories" : "");
   return html`
-    <${Header} placement=${placement} cluster=${cluster} address=${address} />
-    <${Banner} placement=${placement} />
+    <${Header} placement=${placement} cluster=${cluster} panel=${panel} />
+    <${Banner} placement=${placement}>
+      ${isImagined && html`<p class="banner tried" role="status"><b>Nothing is applied.</b> ${whatIsShown(changesOf(address), imagined)}</p>`}
+      ${tried && html`<p class="banner tried" role="status"><b>Nothing is applied.</b> The map shows where the pod could run with the rules that you try out.</p>`}
+    </${Banner}>
     <${Pods} placement=${placement} address=${address} />
     <main class="scroll" aria-busy=${placement.state === "connecting"}>
       <${Controls} placement=${placement} address=${address} />
-      ${isImagined && changesOf(address).length > 0 && html`<p class="banner tried" role="status">What if: the map shows what ${imagined?.asking ? "is being played" : "would happen"}. Nothing is applied.</p>`}
-      ${tried && html`<p class="banner tried" role="status">The map shows the rules that you are trying out. Nothing is applied.</p>`}
       ${!placement.epoch ? html`<${Skeleton} />` : html`<${Centre} placement=${placement} address=${address} verdicts=${verdicts} />`}
     </main>
     ${panel === "whatif"
-    ? html`<${Panel} name="What if"><${WhatIf} address=${address} answer=${imagined} gates=${cluster.gates} /></${Panel}>`
+    ? html`<${Panel} name="What if"><${WhatIf} address=${address} answer=${imagined} gates=${cluster.gates} placement=${placement} /></${Panel}>`
     : panel === "stories"
-    ? html`<${Panel} name="Stories"><${Stories} stories=${cluster.stories} /></${Panel}>`
+    ? html`<${Panel} name="Stories" stays=${!address.panel}><${Stories} stories=${cluster.stories} chosen=${address.story} isFresh=${isFresh} /></${Panel}>`
     : html`<${Why} placement=${placement} address=${address} cluster=${cluster} answer=${answer} verdicts=${verdicts} decided=${decided} tryOut=${tryOut} />`}
     <${Timeline} placement=${placement} address=${address} />`;
 }
 
-const Panel = ({ name, children }) => html`<aside class="why scroll" aria-label=${name} tabindex="0"><button class="close" aria-label="Close" onClick=${() => go(closed)}>×</button>${children}</aside>`;
+const Panel = ({ name, stays, children }) => html`<aside class="why scroll" aria-label=${name} tabindex="0">${!stays && html`<button class="close" aria-label="Close" onClick=${() => go(closed)}>×</button>`}${children}</aside>`;
 
-// Why what is shown may not be what is: each state has its sentence.
-function Banner({ placement }) {
-  const { state, problem, nodes } = placement;
-  if (state === "lost") return html`<p class="banner" role="status">The server of this page does not answer. ${LAST}</p>`;
-  if (state === "stale") return html`<p class="banner" role="status">The API server does not answer: ${problem}. ${LAST}</p>`;
-  if (state === "forbidden") return html`<p class="banner" role="alert">You may not see this cluster: ${problem}. ${nodes.size ? LAST : "The page shows it as soon as you may."}</p>`;
-  return null;
+function whatIsShown(changes, imagined) {
+  if (!changes.length) return "What would be different? Say it here, or on a node or pod that you select.";
+  if (imagined?.asking) return "Your changes are being played on a copy of the cluster.";
+  return imagined?.problem ? "The map shows what is." : "The map shows what would happen.";
 }
 
-function Header({ placement, cluster }) {
+// Why what is shown may not be what is: each state has its sentence.
+function Banner({ placement, children }) {
+  const { state, problem, nodes } = placement;
+  return html`<div class="banners">
+    ${state === "lost" && html`<p class="banner" role="status">The server of this page does not answer. ${LAST}</p>`}
+    ${state === "stale" && html`<p class="banner" role="status">The API server does not answer: ${problem}. ${LAST}</p>`}
+    ${state === "forbidden" && html`<p class="banner" role="alert">You may not see this cluster: ${problem}. ${nodes.size ? LAST : "The page shows it as soon as you may."}</p>`}
+    ${children}</div>`;
+}
+
+// A panel that is opened and closed in the same place.
+function Switch({ name, panel, children }) {
+  const change = { ...closed, story: "", panel: panel === name ? "" : name };
+  return html`<a class="switch" aria-current=${panel === name} href=${hashOf(change)} onClick=${(event) => follow(event, change)}>${children}</a>`;
+}
+
+function Header({ placement, cluster, panel }) {
   const pending = placement.unplaced.length;
   return html`<header class="top"><h1><img src="mark.svg" alt="" width="18" height="18" /> Moorage</h1>
     <span class="dim cluster" title="the cluster">${cluster.name}${cluster.readOnly ? " · only reads" : ""}</span>
-    <a class="switch" href=${hashOf({ ...closed, panel: "whatif" })} onClick=${(event) => follow(event, { ...closed, panel: "whatif" })}>What if</a>
-    ${cluster.stories.length > 0 && html`<a class="switch" href=${hashOf({ ...closed, panel: "stories" })} onClick=${(event) => follow(event, { ...closed, panel: "stories" })}>Stories</a>`}
+    <${Switch} name="whatif" panel=${panel}>What if</${Switch}>
+    ${cluster.stories.length > 0 && html`<${Switch} name="stories" panel=${panel}>Stories</${Switch}>`}
     <span class="numbers">${placement.epoch && html`<b>${count(placement.nodes.size, "node")}</b> <b>${count(placement.pods.size, "pod")}</b>
       <b class=${pending ? "warn" : "dim"}>${pending.toLocaleString("en")} pending</b>`}</span>
     <span class="state ${placement.state}" role="status">${STATES[placement.state]}</span></header>`;
@@ -108,10 +118,15 @@ function Controls({ placement, address }) {
     <label>group by <select value=${group} onChange=${(event) => go({ group: event.target.value })}>
       ${options.map((way) => html`<option key=${way} value=${way}>${cut(way.replace(/^(label|taint):/, (_, kind) => (kind === "taint" ? "taint " : "")), 34)}</option>`)}</select></label>
     <label>colour by <select value=${address.colour} onChange=${(event) => go({ colour: event.target.value })}>${BY.map((by) => html`<option key=${by}>${by}</option>`)}</select></label>
+    <${ViewSwitch} view=${address.view} />
     <span class="legend">${meanings.map((each) => html`<span key=${each.text} title=${count(each.number, "pod")}><i class="pod full" style=${{ "--colour": each.colour }}></i>${each.template
     ? html`<a href=${hashOf(chooseTemplate(each.template))} onClick=${(event) => follow(event, chooseTemplate(each.template))}>${each.text}</a>` : each.text}</span>`)}</span>
-    <a class="switch" href=${hashOf({ view: address.view === "map" ? "table" : "map" })} onClick=${(event) => follow(event, { view: address.view === "map" ? "table" : "map" })}>${address.view === "map" ? "as a table" : "as a map"}</a>
   </div>`;
+}
+
+function ViewSwitch({ view }) {
+  const other = view === "map" ? "table" : "map";
+  return html`<a class="switch" href=${hashOf({ view: other })} onClick=${(event) => follow(event, { view: other })}>as a ${other}</a>`;
 }
 
 // No spinner: tiles that are still empty.

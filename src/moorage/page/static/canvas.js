@@ -4,12 +4,14 @@ import { colourOf, SHAPES } from "./colours.js";
 import { grouped, usual } from "./groups.js";
 import { html, useEffect, useLayoutEffect, useMemo, useRef } from "./html.js";
 import { NODE_DRAGGED, Unplaced, VERDICTS } from "./map.js";
+import { isFound } from "./pods.js";
 import { bytes, count, cpu, cut } from "./words.js";
 
 export const NODES = 300; // from so many nodes or pods on, the map is drawn on a canvas
 export const PODS = 4000;
 const TILE = { width: 112, height: 62, gap: 6, pod: 6, across: 14 };
 const HEAD = 24;
+const PALE = 0.2; // what nobody searches for
 const TINTS = { best: "fits", here: "fits", gets: "fits", loses: "refused", changes: "evicted" };
 
 export function CanvasMap({ placement, address, verdicts }) {
@@ -37,6 +39,12 @@ export function CanvasMap({ placement, address, verdicts }) {
     dark.addEventListener("change", later);
     return () => { watching.disconnect(); scroller.removeEventListener("scroll", later); dark.removeEventListener("change", later); };
   }, []);
+  useEffect(() => {
+    const top = topOf(address.node, groups, box.current.clientWidth);
+    const scroller = box.current.closest(".scroll");
+    const from = scroller.scrollTop - box.current.offsetTop;
+    if (top !== null && (top < from || top + TILE.height > from + scroller.clientHeight - HEAD)) scroller.scrollTop = box.current.offsetTop + top - scroller.clientHeight / 2;
+  }, [address.node]);
   const pointed = (event) => find(canvas.current, event, drawing.current);
   return html`<${Unplaced} placement=${placement} address=${address} more=${verdicts?.stuck} /><div class="canvas-map" ref=${box}><canvas ref=${canvas} role="img" draggable=${address.panel === "whatif"}
     onDragStart=${(event) => { const hit = pointed(event); if (hit) event.dataTransfer.setData(NODE_DRAGGED, hit.node.name); else event.preventDefault(); }}
@@ -64,14 +72,24 @@ function layout(groups, width) {
   return { columns, places, height: top };
 }
 
+// How far down a node is; null when it is not there.
+function topOf(name, groups, width) {
+  const { columns, places } = layout(groups, width);
+  for (const { group, top } of places) {
+    const at = group.nodes.findIndex((node) => node.name === name);
+    if (at >= 0) return top + Math.floor(at / columns) * (TILE.height + TILE.gap);
+  }
+  return null;
+}
+
 function paint(canvas, box, { placement, address, verdicts, groups }) {
   const scroller = box.closest(".scroll");
   const width = box.clientWidth;
   const plan = layout(groups, width);
   box.style.height = `${plan.height}px`;
   const offset = box.offsetTop;
-  const from = Math.max(0, scroller.scrollTop - offset);
   const high = Math.min(scroller.clientHeight, plan.height);
+  const from = Math.max(0, Math.min(scroller.scrollTop - offset, plan.height - high));
   const ratio = devicePixelRatio || 1;
   if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(high * ratio)) {
     Object.assign(canvas, { width: Math.round(width * ratio), height: Math.round(high * ratio) });
@@ -82,7 +100,7 @@ function paint(canvas, box, { placement, address, verdicts, groups }) {
   pen.setTransform(ratio, 0, 0, ratio, 0, -from * ratio);
   pen.clearRect(0, from, width, high);
   const style = getComputedStyle(document.body);
-  const colours = Object.fromEntries(["panel", "line", "text", "dim", "soft", "accent", "warn", "fits", "refused", "evicted"].map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+  const colours = Object.fromEntries(["panel", "line", "text", "dim", "track", "accent", "warn", "fits", "refused", "evicted"].map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
   for (const { group, top } of plan.places) {
     if (top - HEAD > from + high) break;
     pen.font = "600 13px system-ui, sans-serif";
@@ -116,7 +134,7 @@ function tile(pen, x, y, node, { placement, address, verdicts, colours }) {
   }
   for (let bar = 0; bar < 3; bar++) {
     const part = node.usage[bar * 2 + 1] ? Math.min(1, node.usage[bar * 2] / node.usage[bar * 2 + 1]) : 0;
-    pen.fillStyle = colours.soft;
+    pen.fillStyle = colours.track;
     pen.fillRect(x + 4, y + 17 + bar * 4, TILE.width - 8, 3);
     pen.fillStyle = part > 0.9 ? colours.warn : colours.dim;
     pen.fillRect(x + 4, y + 17 + bar * 4, (TILE.width - 8) * part, 3);
@@ -131,6 +149,7 @@ function tile(pen, x, y, node, { placement, address, verdicts, colours }) {
 const spot = (x, y, at) => [x + 4 + (at % TILE.across) * 7.5, y + 31 + Math.floor(at / TILE.across) * 7.5];
 
 function square(pen, x, y, pod, address, colours) {
+  pen.globalAlpha = isFound(pod, address.find) ? 1 : PALE;
   pen.fillStyle = pen.strokeStyle = colourOf(pod, address.colour);
   const shape = SHAPES[pod.state] || "full";
   if (shape === "full") pen.fillRect(x, y, TILE.pod, TILE.pod);
@@ -144,6 +163,7 @@ function square(pen, x, y, pod, address, colours) {
     pen.strokeRect(x - 1, y - 1, TILE.pod + 2, TILE.pod + 2);
     pen.lineWidth = 1;
   }
+  pen.globalAlpha = 1;
 }
 
 // What is under the pointer: a pod, or a node.

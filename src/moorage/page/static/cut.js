@@ -2,11 +2,11 @@
 import { html } from "./html.js";
 
 const TAIL = 9;
-const FITS = 20; // characters for which there is room everywhere
+const FITS = 14; // characters for which there is room everywhere
 
-export function Cut({ text, tail = TAIL }) {
+export function Cut({ text }) {
   if (text.length <= FITS) return text;
-  const end = text.length - Math.min(tail, Math.floor(text.length * 0.6));
+  const end = text.length - Math.min(TAIL, Math.floor(text.length * 0.6));
   // To screen readers two boxes are two words, so they get the name in one.
   return html`<span class="cut" title=${text}><span aria-hidden="true">${text.slice(0, end)}</span><span aria-hidden="true">${text.slice(end)}</span><span class="unseen">${text}</span></span>`;
 }

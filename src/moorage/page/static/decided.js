@@ -1,4 +1,5 @@
-// Which part of each expression decided about the node that is selected, with a way to it in the editor.
+// What decided about the node that is selected: { parts } of expressions, with a way to them in the editor, and what the
+// plugins that accept it have found there: { accepted }.
 import { follow, hashOf } from "./address.js";
 import { html, useEffect, useState } from "./html.js";
 import { ask } from "./session.js";
@@ -9,7 +10,7 @@ export function useDecided(subject, node, rules, moment) {
   useEffect(() => {
     if (!subject || !node) { set(null); return undefined; }
     let wanted = true;
-    ask("decided", { ...subject, node, rules }).then((answer) => answer.json(), () => []).then((parts) => wanted && set(parts.problem ? [] : parts));
+    ask("decided", { ...subject, node, rules }).then((answer) => answer.json()).then((said) => wanted && set(said.problem ? null : said), () => wanted && set(null));
     return () => { wanted = false; };
   }, [query, moment]);
   return found;
@@ -20,7 +21,7 @@ export function Decided({ parts }) {
   return html`<h3>Expressions</h3><ul class="decided">${parts.map((each, at) => {
     const [from, to] = each.part;
     return html`<li key=${at} class=${each.matches ? "well" : "ill"}><span class="mark" aria-label=${each.matches ? "matches" : "does not match"}>${each.matches ? "✓" : "✕"}</span>
-      <a href=${hashOf({ panel: "edit", at: each.path })} title="Show it in the editor" onClick=${(event) => follow(event, { panel: "edit", at: each.path })}><code>${each.source.slice(0, from)}<mark>${each.source.slice(from, to)}</mark>${each.source.slice(to)}</code></a>
+      <a href=${hashOf({ panel: "edit", at: each.path })} title="Show it in the editor" onClick=${(event) => follow(event, { panel: "edit", at: each.path })}><code>${each.source.slice(0, from)}<mark class=${each.matches ? "well" : ""}>${each.source.slice(from, to)}</mark>${each.source.slice(to)}</code></a>
       <p>${each.taint && `taint ${each.taint}: `}${each.why}</p></li>`;
   })}</ul>`;
 }

@@ -99,6 +99,10 @@ function Code({ text, type, answer, decided, at, placement }) {
     else return;
     event.preventDefault();
   };
+  // Somebody who opens the editor types next, and needs no mouse for that.
+  useEffect(() => {
+    if (text !== null && !at && document.activeElement?.matches("body, a, aside")) area.current.focus({ preventScroll: true });
+  }, [text === null]);
   useEffect(() => {
     const part = at && decided?.find((each) => each.path === at && each.start >= 0);
     if (!part || !area.current) return;

@@ -1,4 +1,6 @@
 // Nodes in groups: by zone, node pool, or the value of a label or taint.
+import { inOrder } from "./words.js";
+
 const ZONE = "topology.kubernetes.io/zone";
 const POOLS = ["cloud.google.com/gke-nodepool", "eks.amazonaws.com/nodegroup", "kubernetes.azure.com/agentpool", "karpenter.sh/nodepool", "node.kubernetes.io/instance-type"];
 const TRIVIAL = new Set(["kubernetes.io/hostname"]);
@@ -36,8 +38,7 @@ export function grouped(nodes, way) {
     if (!groups.has(name)) groups.set(name, []);
     groups.get(name).push(node);
   }
-  const order = new Intl.Collator("en", { numeric: true });
-  const sorted = [...groups].sort(([a], [b]) => (a === "") - (b === "") || order.compare(a, b));
-  for (const [, members] of sorted) members.sort((a, b) => order.compare(a.name, b.name));
+  const sorted = [...groups].sort(([a], [b]) => (a === "") - (b === "") || inOrder(a, b));
+  for (const [, members] of sorted) members.sort((a, b) => inOrder(a.name, b.name));
   return sorted.map(([name, members]) => ({ name: name || (way === "none" ? "" : `no ${key}`), nodes: members }));
 }

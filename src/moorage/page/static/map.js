@@ -3,7 +3,8 @@ import { choosePod, follow, hashOf } from "./address.js";
 import { colourOf, SHAPES } from "./colours.js";
 import { Cut } from "./cut.js";
 import { grouped, usual } from "./groups.js";
-import { html, useLayoutEffect, useRef } from "./html.js";
+import { isFound } from "./pods.js";
+import { html, useEffect, useLayoutEffect, useRef } from "./html.js";
 import { bytes, count, cpu, nameOf } from "./words.js";
 
 const GLIDE = 200;
@@ -23,8 +24,10 @@ export const VERDICTS = {
 export function Map_({ placement, address, verdicts }) {
   const box = useRef();
   const nodes = [...placement.nodes.values()];
+  const all = placement.pods;
   const groups = grouped(nodes, address.group || usual(nodes));
   useGlide(box, placement);
+  useEffect(() => box.current?.querySelector(".tile.chosen")?.scrollIntoView({ block: "nearest" }), [address.node, Boolean(verdicts)]);
   if (!nodes.length) {
     return html`<div class="empty"><p>There are no nodes yet.</p><p class="hint">Hollow ones come with <code>moorage up --nodes 3</code>; a kubelet registers its own.</p></div>`;
   }
@@ -37,8 +40,9 @@ export function Map_({ placement, address, verdicts }) {
     ${groups.map((group) => html`<section class="group" key=${group.name} aria-label=${group.name || "nodes"}>
       ${group.name && html`<h3>${group.name} <span class="dim">${count(group.nodes.length, "node")}</span></h3>`}
       <div class="tiles">${group.nodes.map((node) => html`<${Tile} key=${node.name} node=${node} pods=${placement.podsOn(node.name)}
-        all=${placement.pods} address=${address} verdict=${verdicts?.get(node.name)} movable=${isImagined} />`)}</div>
+        all=${all} address=${address} verdict=${verdicts?.get(node.name)} movable=${isImagined} />`)}</div>
     </section>`)}
+    ${!all.size && html`<p class="hint">A tile is a node, with what is requested of it. A square on it is a pod: they come with <code>kubectl create deployment web --image=nginx --replicas=6</code> or whatever else you know.</p>`}
   </div>`;
 }
 
@@ -76,7 +80,7 @@ function Tile({ node, pods, all, address, verdict, movable }) {
     <${Bars} usage=${node.usage} />
     <${Squares} pods=${[...pods].map((key) => all.get(key))} address=${address} leaves=${verdict?.leaves} />
     ${verdict?.arrives?.length > 0 && html`<${Arriving} pods=${verdict.arrives} />`}
-    ${node.taints.length > 0 && html`<p class="taints">${node.taints.map((taint) => html`<${Cut} key=${taint} text=${taint} tail=${14} />`)}</p>`}
+    ${node.taints.length > 0 && html`<p class="taints">${node.taints.map((taint) => html`<span key=${taint}>${taint.split(/(?<=[=:])/).map((part, at) => html`${at > 0 && html`<wbr />`}${part}`)}</span>`)}</p>`}
   </article>`;
 }
 
@@ -89,10 +93,11 @@ function Bars({ usage }) {
   })}</div>`;
 }
 
-export function Squares({ pods, address, leaves }) {
+// Each is in the list of pods too, where the keyboard gets to it sooner than over hundreds of squares.
+export function Squares({ pods, address, leaves, isList }) {
   const order = pods.sort((a, b) => (a.owner < b.owner ? -1 : a.owner > b.owner ? 1 : a.key < b.key ? -1 : 1));
-  return html`<div class="squares">${order.map((pod) => html`<a key=${pod.key} data-pod=${pod.key}
-    class="pod ${SHAPES[pod.state] || "full"} ${address.pod === pod.key ? "chosen" : ""} ${pod.evictAt ? "doomed" : ""} ${leaves?.has(pod.key) ? "leaving" : ""}"
+  return html`<div class="squares">${order.map((pod, at) => html`<a key=${pod.key} data-pod=${pod.key}
+    class="pod ${SHAPES[pod.state] || "full"} ${address.pod === pod.key ? "chosen" : ""} ${pod.evictAt ? "doomed" : ""} ${leaves?.has(pod.key) ? "leaving" : ""} ${isFound(pod, address.find) ? "" : "other"}" tabindex=${isList && at === 0 ? "0" : "-1"}
     style=${{ "--colour": colourOf(pod, address.colour) }} href=${hashOf(choosePod(pod.key))} draggable="false" title=${`${pod.key}\n${pod.owner || "no owner"}, ${pod.state}`}
     aria-label=${`pod ${nameOf(pod.key)}, ${pod.state}`} onClick=${(event) => follow(event, choosePod(pod.key))}></a>`)}</div>`;
 }

@@ -3,18 +3,18 @@ import { choosePod, follow, go, hashOf } from "./address.js";
 import { colourOf, SHAPES } from "./colours.js";
 import { Cut } from "./cut.js";
 import { html, useEffect, useMemo, useReducer } from "./html.js";
-import { nameOf, namespaceOf, span } from "./words.js";
+import { count, nameOf, namespaceOf, span } from "./words.js";
 
 const SHOWN = 200;
 
 export function Pods({ placement, address }) {
-  const fits = (pod) => matches(pod, address.find);
+  const fits = (pod) => isFound(pod, address.find);
   const waiting = placement.unplaced.filter(fits);
   const leaving = [...placement.doomed].map((key) => placement.pods.get(key)).filter(fits).sort((a, b) => a.evictAt - b.evictAt);
   const rest = placed(placement, address.find);
   const found = waiting.length + leaving.length + rest.number;
   return html`<nav class="pods" aria-label="pods">
-    <input type="search" placeholder="Find a pod, owner or node" aria-label="Find a pod, owner or node" value=${address.find}
+    <input type="search" placeholder="Pod, owner or node" aria-label="Find a pod, owner or node" value=${address.find}
       onInput=${(event) => go({ find: event.target.value }, { replace: true })} />
     <div class="scroll">
       <${Part} title="Pending" pods=${waiting} address=${address} line=${(pod) => shortReason(pod.reason) || "not tried yet"} />
@@ -38,7 +38,7 @@ const Row = ({ pod, line, chosen, colour, here }) => useMemo(() => html`<li clas
   <a href=${hashOf(choosePod(pod.key))} onClick=${(event) => follow(event, choosePod(pod.key))} title=${pod.key}>
     <i class="pod ${SHAPES[pod.state] || "full"}" style=${{ "--colour": colourOf(pod, colour) }}></i>
     <span class="name"><${Cut} text=${nameOf(pod.key)} /></span> <span class="dim">${namespaceOf(pod.key) === "default" ? "" : namespaceOf(pod.key)}</span>
-    <span class="line">${line(pod)}</span>
+    <span class="line" title=${pod.reason}>${line(pod)}</span>
   </a></li>`, [pod, chosen, colour, here, colour === "age" && Math.floor(Date.now() / 10_000)]);
 
 function Countdown({ to }) {
@@ -58,20 +58,23 @@ function placed(placement, find) {
     if (!find && shown.length === SHOWN) {
       return { shown, number: placement.pods.size - placement.unplaced.length - placement.doomed.size };
     }
-    if (pod.state === "Unscheduled" || placement.doomed.has(pod.key) || !matches(pod, find)) continue;
+    if (pod.state === "Unscheduled" || placement.doomed.has(pod.key) || !isFound(pod, find)) continue;
     number++;
     if (shown.length < SHOWN) shown.push(pod);
   }
   return { shown, number };
 }
 
-function matches(pod, find) {
+export function isFound(pod, find) {
   if (!find) return true;
   const text = find.toLowerCase();
   return pod.key.toLowerCase().includes(text) || pod.owner.toLowerCase().includes(text) || pod.node.toLowerCase().includes(text);
 }
 
-// Kubernetes' text begins with "0/5 nodes are available:", which the list need not say again and again.
+// Kubernetes' text begins with "0/5 nodes are available:", which the list need not say again and again; then come as many
+// reasons as there are, of which that of the most nodes is told first.
 export function shortReason(reason) {
-  return reason.replace(/^\d+\/\d+ nodes are available: /, "").split(". ")[0].replace(/\.$/, "");
+  const parts = reason.replace(/^\d+\/\d+ nodes are available: /, "").split(". ")[0].replace(/\.$/, "").split(", ");
+  parts.sort((a, b) => (parseInt(b) || 0) - (parseInt(a) || 0));
+  return parts.map((part, at) => part.replace(/^(\d+) node\(s\) /, (_, nodes) => (at ? `${nodes} ` : `${count(Number(nodes), "node")} `))).join(", ");
 }

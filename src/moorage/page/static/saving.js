@@ -1,6 +1,6 @@
 // Saves rules to where they last: what would change is shown first, with who else owns it.
 import { go } from "./address.js";
-import { html, useEffect, useState } from "./html.js";
+import { html, useEffect, useRef, useState } from "./html.js";
 import { ask } from "./session.js";
 
 export function Saving({ subject, text, written, isChanged, answer, address, readOnly, saved }) {
@@ -39,6 +39,9 @@ export function Saving({ subject, text, written, isChanged, answer, address, rea
 }
 
 function Plan({ plan, save }) {
+  const box = useRef();
+  // The button that asked is gone: what it has brought has the focus, and the next one is that which saves.
+  useEffect(() => box.current?.focus(), [plan]);
   const back = html`<button onClick=${() => go({ panel: "edit" })}>Back</button>`;
   if (!plan) return html`<p class="dim" aria-busy="true">asking the server what would change…</p>`;
   if (plan.problem) return html`<p class="message" role="alert">${plan.problem}</p>${back}`;
@@ -46,7 +49,7 @@ function Plan({ plan, save }) {
   return html`<div class="plan" role="group" aria-label="What would be saved">
     ${plan.again && html`<p class="message" role="alert">It has changed since you looked: look again.</p>`}
     <h3>${plan.target} would change</h3>
-    <pre class="diff" tabindex="0">${plan.diff.map((line, at) => html`<span key=${at} class=${{ "+": "added", "-": "removed" }[line[0]] || ""}>${line}${"\n"}</span>`)}</pre>
+    <pre class="diff" tabindex="0" ref=${box}>${plan.diff.map((line, at) => html`<span key=${at} class=${{ "+": "added", "-": "removed" }[line[0]] || ""}>${line}${"\n"}</span>`)}</pre>
     ${plan.inAnnotations && html`<p class="dim">This API server does not take these rules, so they stand in annotations, for Moorage beside it.</p>`}
     ${plan.conflicts.map((each) => html`<p key=${each.field} class="message"><b>${each.manager}</b> owns <code>${each.field}</code>: saving takes it over.</p>`)}
     ${plan.also.length > 0 && html`<p class="message">The server would change this too: ${plan.also.join(", ")}</p>`}

@@ -1,35 +1,65 @@
 // The stories of the design documents: what each is about, played live, and what to look at.
-import { go } from "./address.js";
+import { follow, go, hashOf } from "./address.js";
 import { html, useState } from "./html.js";
 import { ask } from "./session.js";
 
+const TOPICS = { thresholds: "Thresholds", versions: "Versions", expressions: "Expressions", keys: "Families of keys" };
 const steps = { folder: "", lines: [], playing: false }; // survives when the panel is closed
 
-export function Stories({ stories }) {
+export function Stories({ stories, chosen, isFresh }) {
   const [, redraw] = useState(0);
   const show = () => redraw((number) => number + 1);
-  const chosen = stories.find((story) => story.folder === steps.folder);
+  const story = stories.find(({ folder }) => folder === chosen);
+  const topics = [...new Set(stories.map((each) => each.folder.split("-")[0]))];
   return html`<section class="stories"><h2>Stories</h2>
-    <p class="dim">Each comes from one of the four proposals. It brings its own nodes and pods, and takes them away when the next one begins.</p>
-    ${chosen && html`<${Playing} story=${chosen} clear=${() => play("", show)} />`}
-    <ol>${stories.map((story) => html`<li key=${story.folder}>
-      <button disabled=${steps.playing} aria-pressed=${story.folder === steps.folder} onClick=${() => play(story.folder, show)}>
-        <span class="dim">${story.document} story ${story.number}</span> ${story.title}</button></li>`)}</ol>
+    <p class=${isFresh ? "" : "dim"}>${isFresh && html`<b>Nothing runs on this cluster yet.</b> `}Play a story: it brings its own nodes and pods, and takes them away when the next one begins. <span class="wide">Watch the map, and the timeline below.</span></p>
+    ${story && html`<${Playing} story=${story} show=${show} />`}
+    ${topics.map((topic) => {
+    const own = stories.filter((each) => each.folder.startsWith(`${topic}-`));
+    return html`<h3 key=${topic}>${TOPICS[topic] || topic} <span class="dim">${own[0].document}</span></h3>
+      <ol>${own.map((each, at) => html`<li key=${each.folder}><button class=${isFresh && !story && at === 0 && topic === topics[0] ? "main" : ""} disabled=${steps.playing} aria-pressed=${each.folder === chosen}
+        onClick=${() => play(each, show)}>${each.title}</button></li>`)}</ol>`;
+  })}
   </section>`;
 }
 
-function Playing({ story, clear }) {
+function Playing({ story, show }) {
+  const isMine = steps.folder === story.folder;
+  const lines = isMine ? steps.lines : [];
+  const isPlaying = isMine && steps.playing;
   return html`<div class="playing" role="log" aria-label="What happens">
     <h3>${story.title}</h3>
-    ${steps.lines.map((line, at) => (line.did
-    ? html`<p key=${at}><code>${line.did}</code></p>`
-    : html`<p key=${at} class=${line.well ? "well" : "ill"}><span class="mark">${line.well ? "✓" : "✗"}</span>
-        <a href="#" onClick=${(event) => { event.preventDefault(); go({ find: line.what }); }}>${line.what}</a>: ${line.seen}<br /><span class="dim">${line.because}</span></p>`))}
-    ${steps.playing ? html`<p class="dim">watch the map…</p>` : html`<button onClick=${clear}>Take it away</button>`}
+    ${lines.map((line, at) => (line.did
+    ? html`<p key=${at}>${line.did.startsWith("kubectl ") ? html`<code>${line.did}</code>` : line.did}</p>`
+    : html`<p key=${at} class=${line.well ? "well" : "ill"}><span class="mark" aria-hidden="true">${line.well ? "✓" : "✕"}</span> <${Found} what=${line.what} />: ${line.seen}<br /><span class="dim">${line.because}</span></p>`))}
+    ${isPlaying && html`<${Next} step=${story.steps[Math.max(lines.length - 1, 0)]} hasBegun=${lines.length > 0} />`}
+    ${!isPlaying && html`<p class="buttons"><button class=${lines.length ? "" : "main"} disabled=${steps.playing} onClick=${() => play(story, show)}>${lines.length ? "Play it again" : "Play it"}</button>
+      ${lines.length > 0 && html`<button onClick=${() => clear(show)}>Take it away</button>`}</p>`}
   </div>`;
 }
 
-async function play(folder, show) {
+// A link that shows on the map and in the list which pods are meant.
+const Found = ({ what }) => html`<a class="switch" href=${hashOf({ find: what })} title="Show it on the map" onClick=${(event) => follow(event, { find: what })}>${what}</a>`;
+
+// What to look at now.
+function Next({ step, hasBegun }) {
+  if (!hasBegun || !step) return html`<p class="dim">it begins…</p>`;
+  if (step.seconds) return html`<p>◷ ${step.seconds} s pass: watch the countdown on the left</p>`;
+  if (!step.expected) return html`<p class="dim">the next step…</p>`;
+  return html`<p><span class="mark" aria-hidden="true">◌</span> look at <${Found} what=${step.what} />: ${step.expected}?</p>`;
+}
+
+async function clear(show) {
+  await perform("", show);
+  go({ story: "", find: "" });
+}
+
+function play(story, show) {
+  go({ panel: "stories", story: story.folder, find: "" });
+  return perform(story.folder, show);
+}
+
+async function perform(folder, show) {
   Object.assign(steps, { folder, lines: [], playing: true });
   show();
   try {

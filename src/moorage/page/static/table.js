@@ -12,17 +12,16 @@ export function NodeTable({ placement, address, verdicts }) {
   const groups = grouped(nodes, address.group || usual(nodes));
   return html`<div class="scroll"><table class="nodes">
     <caption>Nodes, and what is requested of what they have</caption>
-    <thead><tr><th scope="col">node</th>${verdicts && html`<th scope="col">verdict</th>`}<th scope="col">state</th><th scope="col" class="number">CPU</th><th scope="col" class="number">memory</th><th scope="col" class="number">pods</th><th scope="col">taints</th></tr></thead>
+    <thead><tr><th scope="col">node</th>${verdicts && html`<th scope="col">verdict</th>`}<th scope="col" class="number">CPU</th><th scope="col" class="number">memory</th><th scope="col" class="number">pods</th><th scope="col">state, taints</th></tr></thead>
     ${groups.map((group) => html`<tbody key=${group.name}>
-      ${group.name && html`<tr><th colspan=${verdicts ? 7 : 6} scope="rowgroup">${group.name}</th></tr>`}
+      ${group.name && html`<tr><th colspan=${verdicts ? 6 : 5} scope="rowgroup">${group.name}</th></tr>`}
       ${group.nodes.map((node) => html`<tr key=${node.name} class=${address.node === node.name ? "chosen" : ""}>
         <th scope="row"><a href=${hashOf({ node: node.name })} onClick=${(event) => follow(event, { node: node.name })}>${node.name}</a></th>
-        ${verdicts && html`<td class="words">${said(verdicts.get(node.name))}</td>`}
-        <td>${[node.ready ? "ready" : "not ready", node.cordoned && "cordoned"].filter(Boolean).join(", ")}</td>
-        <td class="number">${cpu(node.usage[0])} of ${cpu(node.usage[1])}</td>
+        ${verdicts && html`<td class="words verdict-of">${said(verdicts.get(node.name))}</td>`}
+        <td class="number">${cpu(node.usage[0]).replace(/ CPU$/, "")} of ${cpu(node.usage[1])}</td>
         <td class="number">${bytes(node.usage[2])} of ${bytes(node.usage[3])}</td>
         <td class="number">${node.usage[4]} of ${node.usage[5]}</td>
-        <td>${node.taints.map((taint) => html`<div key=${taint}>${taint}</div>`)}</td>
+        <td class="words">${[node.ready ? "ready" : "not ready", node.cordoned && "cordoned"].filter(Boolean).join(", ")}${node.taints.map((taint) => html`<div key=${taint}>${taint}</div>`)}</td>
       </tr>`)}</tbody>`)}
   </table></div>`;
 }

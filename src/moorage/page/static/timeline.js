@@ -1,14 +1,15 @@
 // The timeline: what happened in the last hour, and how many pods waited.
 import { choosePod, follow, go, hashOf } from "./address.js";
 import { Cut } from "./cut.js";
-import { html, useEffect, useMemo, useRef } from "./html.js";
+import { html, useEffect, useMemo, useRef, useState } from "./html.js";
 import uPlot from "./vendor/uplot.js";
 import { clock, cut, nameOf, span } from "./words.js";
 
+const dark = matchMedia("(prefers-color-scheme: dark)");
 const KINDS = ["placed", "evicted", "preempted", "deleted", "waiting", "failed", "taint", "label", "node"];
 const SHOWN = 100;
 const CAUSES = 20;
-const PLOT = 66; // pixels
+const PLOT = 112; // pixels
 const FOLLOWED = 60;
 const SHORTEST = 300; // seconds that the plot shows at least
 const LONGEST = 3600;
@@ -18,22 +19,20 @@ export function Timeline({ placement, address }) {
   const counts = placement.counts;
   const shown = newest(placement.happened, kind, address.cause);
   return html`<section class="timeline" aria-label="What happened">
-    <div class="facts">
-      <h2>Last hour</h2>
-      <div class="kinds">${KINDS.filter((each) => counts[each]).map((each) => html`<button key=${each} class="kind ${each}" aria-pressed=${kind === each}
-        onClick=${() => go({ kind: kind === each ? "" : each, cause: "" })}>${each} <b>${counts[each].toLocaleString("en")}</b></button>`)}</div>
-      <${Causes} placement=${placement} address=${address} />
-      <${Plot} placement=${placement} />
-    </div>
-    <ol class="scroll" tabindex="0" aria-label="What happened, the newest first">${shown.map((each) => html`<${Row} key=${each.number} of=${each} all=${placement.happened} chosen=${String(each.number) === address.happening} here=${location.hash} />`)}
-    ${!shown.length && placement.epoch && html`<li class="hint">Nothing has happened in the last hour, as far as is known.</li>`}</ol>
+    <${Plot} placement=${placement} />
+    <div class="happened">
+      <div class="kinds"><h2>Last hour</h2>${KINDS.filter((each) => counts[each]).map((each) => html`<button key=${each} class="kind ${each}" aria-pressed=${kind === each}
+        onClick=${() => go({ kind: kind === each ? "" : each, cause: "" })}>${each} <b>${counts[each].toLocaleString("en")}</b></button>`)}
+        <${Causes} placement=${placement} address=${address} /></div>
+      <ol class="scroll" tabindex="0" aria-label="What happened, the newest first">${shown.map((each) => html`<${Row} key=${each.number} of=${each} all=${placement.happened} chosen=${String(each.number) === address.happening} here=${location.hash} />`)}
+    ${!shown.length && placement.epoch && html`<li class="hint">Nothing has happened in the last hour, as far as is known.</li>`}</ol></div>
   </section>`;
 }
 
 function Row({ of, all, chosen, here }) {
   const line = useMemo(() => html`<a href=${hashOf(target(of))} onClick=${(event) => follow(event, target(of))}>
     <time>${clock(of.at)}</time> <b class="kind ${of.kind}">${of.kind}</b>
-    <span class="name"><${Cut} text=${nameOf(of.subject)} /></span> <span>${of.text}</span>
+    <span class="name"><${Cut} text=${nameOf(of.subject)} /></span> <span class="what">${of.text}</span>
     <span class="dim cause" title=${of.cause}>${of.cause}</span></a>`, [of, here]);
   return html`<li class=${chosen ? "chosen" : ""}>${line}${chosen && html`<${Consequences} of=${of} all=${all} />`}</li>`;
 }
@@ -75,6 +74,12 @@ const isRelated = (first, later) =>
 function Plot({ placement }) {
   const box = useRef();
   const plot = useRef();
+  const [isDark, turn] = useState(dark.matches);
+  useEffect(() => {
+    const turned = () => turn(dark.matches);
+    dark.addEventListener("change", turned);
+    return () => dark.removeEventListener("change", turned);
+  }, []);
   useEffect(() => {
     const style = getComputedStyle(document.body);
     const line = style.getPropertyValue("--accent");
@@ -89,7 +94,7 @@ function Plot({ placement }) {
     const watching = new ResizeObserver(() => plot.current.setSize({ width: box.current.clientWidth, height: PLOT }));
     watching.observe(box.current);
     return () => { watching.disconnect(); plot.current.destroy(); };
-  }, []);
+  }, [isDark]);
   useEffect(() => plot.current?.setData(data(placement)), [placement.revision]);
   const now = placement.unplaced.length;
   return html`<figure><figcaption>Pending pods <b>${now.toLocaleString("en")}</b></figcaption><div ref=${box} role="img" aria-label=${`${now} pods are pending`}></div></figure>`;

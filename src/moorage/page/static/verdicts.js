@@ -11,8 +11,8 @@ export function useWhy(subject, revision) {
   const [answer, set] = useState(null);
   const asked = useRef({ at: 0, what: "" });
   useEffect(() => {
-    if (!what) return set(null);
     if (asked.current.what !== what) set(null);
+    if (!what) { asked.current = { at: 0, what }; return undefined; } // an answer that is under way is not wanted any more
     const wait = asked.current.what === what ? Math.max(0, asked.current.at + AGAIN - Date.now()) : 0;
     const timer = setTimeout(async () => {
       asked.current = { at: Date.now(), what };
@@ -28,6 +28,25 @@ export function useWhy(subject, revision) {
   return answer;
 }
 
+// What a reason is about is seen on the tile, except for a resource: a number needs to say of what it is.
+const inShort = ({ plugin, subject, reason }) => (plugin === "NodeResourcesFit" ? `${subject}: ${reason}` : reason);
+
+// Refusals that say the same of taints with the same key stand together, those of the most nodes first.
+export function folded(refused) {
+  const groups = new Map();
+  for (const { names, reasons } of refused) {
+    const same = JSON.stringify(reasons.map((each) => [each.plugin, keyOf(each.subject), each.reason]));
+    const group = groups.get(same) || { names: [], reasons: reasons.map((each) => ({ ...each, subjects: new Set() })) };
+    group.names.push(...names);
+    reasons.forEach((each, at) => group.reasons[at].subjects.add(each.subject));
+    groups.set(same, group);
+  }
+  return [...groups.values()].sort((a, b) => b.names.length - a.names.length);
+}
+
+const keyOf = (subject) => (subject.startsWith("taint ") ? subject.split(/[=:]/)[0] : subject);
+export const subjectIn = ({ subject, subjects }) => (subjects.size > 1 ? `${keyOf(subject)} (${subjects.size} values)` : subject);
+
 // A verdict for every node: { verdict, text }.
 export function verdictsOf(answer) {
   if (!answer || !answer.nodes) return null;
@@ -39,7 +58,7 @@ export function verdictsOf(answer) {
     for (const name of fit.names) verdicts.set(name, { verdict: leaves ? "evicted" : fit.score === best ? "best" : "fits", text, fit });
   }
   for (const refused of answer.refused) {
-    const text = refused.reasons.map((reason) => reason.reason).join("; ");
+    const text = refused.reasons.map(inShort).join("; ");
     for (const name of refused.names) verdicts.set(name, { verdict: "refused", text, reasons: refused.reasons });
   }
   if (answer.placedOn && verdicts.has(answer.placedOn)) {

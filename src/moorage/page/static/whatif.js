@@ -2,12 +2,13 @@
 import { go } from "./address.js";
 import { Copy } from "./copy.js";
 import { Cut } from "./cut.js";
-import { html, useEffect, useRef, useState } from "./html.js";
+import { html, useEffect, useMemo, useRef, useState } from "./html.js";
 import { NODE_DRAGGED } from "./map.js";
 import { ask } from "./session.js";
-import { count, nameOf, span } from "./words.js";
+import { count, inOrder, nameOf, namespaceOf, span } from "./words.js";
 
 const SHOWN = 12;
+const CHOICES = 1000;
 const ONCE = ["feature-gates"]; // options of the command that count for all changes
 
 export const changesOf = (address) => {
@@ -20,17 +21,25 @@ function add(address, ...added) {
   set([...changesOf(address).filter(([name]) => !once.includes(name)), ...added]);
 }
 
-// The answer to the changes in the address; asked for again when they change.
+// The answer to the changes in the address; asked for again when they change, but not before the last answer has come.
 export function useWhatIf(address) {
   const [answer, tell] = useState(null);
-  const asked = useRef("");
+  const wanted = useRef("");
+  const isPlaying = useRef(false);
+  const play = async () => {
+    isPlaying.current = true;
+    for (let played = ""; wanted.current !== played;) {
+      played = wanted.current;
+      const found = played && await ask("simulate", JSON.parse(played)).then((said) => said.json()).catch((error) => ({ problem: error.message }));
+      if (wanted.current === played) tell(found || null);
+    }
+    isPlaying.current = false;
+  };
   useEffect(() => {
-    const changes = changesOf(address);
-    asked.current = address.whatif;
-    if (!changes.length) { tell(null); return; }
-    tell((before) => ({ ...before, asking: true, problem: "" }));
-    ask("simulate", changes).then((found) => found.json()).then((found) => found, (error) => ({ problem: error.message }))
-      .then((found) => { if (asked.current === address.whatif) tell(found); });
+    wanted.current = changesOf(address).length ? address.whatif : "";
+    if (wanted.current) tell((before) => ({ ...before, asking: true, problem: "" }));
+    else tell(null);
+    if (wanted.current && !isPlaying.current) play();
   }, [address.whatif]);
   return answer;
 }
@@ -59,7 +68,7 @@ export function NodeChanges({ node, address }) {
   const [copies, number] = useState("1");
   const tainted = (event) => { event.preventDefault(); if (taint) add(address, ["taint", node.name, taint]); };
   const more = (event) => { event.preventDefault(); if (copies > 0) add(address, ["add-nodes", copies], ["like", node.name]); };
-  return html`<div class="changes"><h3>What if it were</h3>
+  return html`<div class="would"><h3>What if it were</h3>
     <button onClick=${() => add(address, ["drain", node.name])}>drained</button>
     <button onClick=${() => add(address, [node.cordoned ? "uncordon" : "cordon", node.name])}>${node.cordoned ? "uncordoned" : "cordoned"}</button>
     <button onClick=${() => add(address, ["remove-nodes", node.name])}>gone</button>
@@ -73,10 +82,9 @@ const bare = (taint) => taint.replace(/=[^:]*:/, ":");
 
 export function WorkloadChanges({ owner, namespace, address }) {
   const [replicas, type] = useState("");
-  if (!/^(Deployment|ReplicaSet|StatefulSet)\//.test(owner)) return null;
-  const [kind, name] = owner.split("/");
-  const scale = () => replicas && add(address, ["scale", `${kind.toLowerCase()}/${namespace}/${name}=${replicas}`]);
-  return html`<form class="changes" onSubmit=${(event) => { event.preventDefault(); scale(); }}><h3>What if</h3>
+  if (!SCALED.test(owner)) return null;
+  const scale = () => replicas && add(address, scaleOf(owner, namespace, replicas));
+  return html`<form class="would" onSubmit=${(event) => { event.preventDefault(); scale(); }}><h3>What if</h3>
     ${owner} had <input type="number" min="0" aria-label="Replicas" value=${replicas} onInput=${(event) => type(event.target.value)} /> replicas <button>try</button></form>`;
 }
 
@@ -84,7 +92,41 @@ export function WorkloadChanges({ owner, namespace, address }) {
 const gatesBut = (gates, off) => gates.map((gate) => `${gate}=${!off.includes(gate)}`).join(",");
 const offIn = (changes) => (changes.find(([name]) => name === "feature-gates")?.[1] || "").split(",").filter((each) => each.endsWith("=false")).map((each) => each.slice(0, -6));
 
-export function WhatIf({ address, answer, gates }) {
+// What can be different: [the option, its name, of what, and what else must be said].
+const MAKES = [
+  ["drain", "drain", "node"], ["cordon", "cordon", "node"], ["remove-nodes", "take out", "node"], ["taint", "taint", "node", "key=value:NoExecute"],
+  ["like", "add nodes like", "node", "how many"], ["scale", "scale", "workload", "replicas"],
+];
+const SCALED = /^(Deployment|ReplicaSet|StatefulSet)\//;
+const scaleOf = (owner, namespace, replicas) => {
+  const [kind, name] = owner.split("/");
+  return ["scale", `${kind.toLowerCase()}/${namespace}/${name}=${replicas}`];
+};
+
+// One change, put together from its parts: the same as on a node or a pod, where the mouse or the screen does not reach.
+function Maker({ address, placement }) {
+  const [made, make] = useState({ option: "drain", of: "", more: "" });
+  const [, , kind, hint] = MAKES.find(([option]) => option === made.option);
+  const choices = useMemo(() => (kind === "node" ? [...placement.nodes.keys()].sort(inOrder)
+    : [...new Set([...placement.pods.values()].filter((pod) => SCALED.test(pod.owner)).map((pod) => `${namespaceOf(pod.key)}/${pod.owner}`))].sort()), [kind, placement.places, placement.pods.size]);
+  const submit = (event) => {
+    event.preventDefault();
+    const { option, of, more } = made;
+    if (option === "like") add(address, ["add-nodes", more], ["like", of]);
+    else if (option === "scale") add(address, scaleOf(nameOf(of), namespaceOf(of), more));
+    else add(address, hint ? [option, of, more] : [option, of]);
+    make({ ...made, of: "", more: "" });
+  };
+  const type = (name) => (event) => make({ ...made, [name]: event.target.value });
+  return html`<form class="would" onSubmit=${submit}>
+    <select aria-label="What" value=${made.option} onChange=${(event) => make({ option: event.target.value, of: "", more: "" })}>${MAKES.map(([option, name]) => html`<option key=${option} value=${option}>${name}</option>`)}</select>
+    <input required aria-label=${kind} placeholder=${kind} list="what-if" value=${made.of} onInput=${type("of")} autocomplete="off" spellcheck="false" />
+    <datalist id="what-if">${choices.slice(0, CHOICES).map((each) => html`<option key=${each} value=${each}></option>`)}</datalist>
+    ${hint && html`<input required aria-label=${hint} placeholder=${hint} type=${made.option === "taint" ? "text" : "number"} min=${made.option === "like" ? 1 : 0} value=${made.more} onInput=${type("more")} />`}
+    <button class="main">try</button></form>`;
+}
+
+export function WhatIf({ address, answer, gates, placement }) {
   const changes = changesOf(address);
   const [isOver, over] = useState(false);
   const names = Object.keys(gates);
@@ -96,8 +138,8 @@ export function WhatIf({ address, answer, gates }) {
     if (node) add(address, ["remove-nodes", node]);
   };
   return html`<section class="whatif"><h2>What if</h2>
-    <p class="banner">Nothing is applied: the changes are played on a copy of the cluster.</p>
-    <p class="drop ${isOver ? "over" : ""}" onDragOver=${(event) => { event.preventDefault(); over(true); }} onDragLeave=${() => over(false)} onDrop=${drop}>Drag a node here to take it out of the cluster, or select a node or a pod and say what would be different there.</p>
+    <${Maker} address=${address} placement=${placement} />
+    <p class="drop wide ${isOver ? "over" : ""}" onDragOver=${(event) => { event.preventDefault(); over(true); }} onDragLeave=${() => over(false)} onDrop=${drop}>Or drag a node here to take it out of the cluster.</p>
     <ol class="made">${changes.map((change, at) => html`<li key=${at}><code>--${change.join(" ")}</code>
       <button aria-label=${`Take back ${change.join(" ")}`} onClick=${() => set(without(changes, at))}>×</button></li>`)}</ol>
     ${names.length > 0 && html`<label>turn off <select value="" onChange=${(event) => event.target.value && add(address, ["feature-gates", gatesBut(names, [...off, event.target.value])])}>

@@ -5,12 +5,14 @@ import { Cut } from "./cut.js";
 import { Decided } from "./decided.js";
 import { Editor } from "./editor.js";
 import { html, useMemo, useState } from "./html.js";
+import { MEANINGS } from "./keys.js";
 import { Squares } from "./map.js";
+import { folded, subjectIn } from "./verdicts.js";
 import { NodeChanges, WorkloadChanges } from "./whatif.js";
-import { bytes, count, cpu, nameOf, namespaceOf, span } from "./words.js";
+import { bytes, clock, count, cpu, inOrder, nameOf, namespaceOf, span } from "./words.js";
 
 const SHOWN = 4;
-const inOrder = new Intl.Collator("en", { numeric: true }).compare;
+const ENDS = 6; // so many of the last things that happened to a pod that is gone
 const EDITING = ["edit", "save"];
 
 export function Why({ placement, address, cluster, answer, verdicts, decided, tryOut }) {
@@ -18,17 +20,18 @@ export function Why({ placement, address, cluster, answer, verdicts, decided, tr
   const node = placement.nodes.get(address.node);
   const subject = pod ? { pod: pod.key } : address.pod ? null : subjectOf(address);
   const close = html`<button class="close" aria-label="Close" onClick=${() => go(closed)}>×</button>`;
-  if (address.pod && !pod) return html`<aside class="why" aria-label="Why">${close}<p>Pod ${address.pod} is gone.</p></aside>`;
+  if (address.pod && !pod) return html`<aside class="why scroll" aria-label="Why" tabindex="0">${close}<${Gone} of=${address.pod} placement=${placement} /></aside>`;
   if (!subject && !node) {
-    return html`<aside class="why" aria-label="Why"><p class="hint">Select a pod to see why it is where it is, or a node to see what is on it.</p>
-      ${cluster.stories.length > 0 && html`<p class="hint">New here? <a class="switch" href=${hashOf({ panel: "stories" })} onClick=${(event) => follow(event, { panel: "stories" })}>Play one of ${cluster.stories.length} stories</a> on this cluster, and watch.</p>`}</aside>`;
+    return html`<aside class="why scroll" aria-label="Why" tabindex="-1"><p class="hint">Select a pod to see why it is where it is, or a node to see what is on it.</p>
+      ${cluster.stories.length > 0 && html`<p class="hint">New here? <a class="switch" href=${hashOf({ panel: "stories" })} onClick=${(event) => follow(event, { panel: "stories" })}>Play one of ${cluster.stories.length} stories</a> on this cluster, and watch.</p>`}
+      <dl class="hint keys wide">${MEANINGS.map(([key, meaning]) => html`<dt key=${key}><kbd>${key}</kbd></dt><dd>${meaning}</dd>`)}</dl></aside>`;
   }
   const isEditing = EDITING.includes(address.panel);
   return html`<aside class="why scroll" aria-label="Why" tabindex="0">
     ${close}
     ${pod && html`<${PodFacts} pod=${pod} isEditing=${isEditing} />`}
     ${!pod && subject && html`<${TemplateFacts} template=${subject.template} placement=${placement} isEditing=${isEditing} />`}
-    ${subject && isEditing && html`<${Editor} key=${address.pod || address.template} subject=${subject} address=${address} placement=${placement} cluster=${cluster} decided=${decided} tryOut=${tryOut} />`}
+    ${subject && isEditing && html`<${Editor} key=${address.pod || address.template} subject=${subject} address=${address} placement=${placement} cluster=${cluster} decided=${decided?.parts} tryOut=${tryOut} />`}
     ${subject && html`<${Answer} answer=${answer} verdicts=${verdicts} node=${node} placement=${placement} decided=${decided} />`}
     ${subject && html`<${WorkloadChanges} owner=${pod ? pod.owner : nameOf(subject.template)} namespace=${namespaceOf(pod?.key || subject.template)} address=${address} />`}
     ${node && html`<${NodeFacts} node=${node} placement=${placement} address=${address} />`}
@@ -39,12 +42,22 @@ const EditLink = ({ isEditing }) => (isEditing
   ? html`<a class="switch right" href=${hashOf({ panel: "", rules: "", at: "" })} onClick=${(event) => follow(event, { panel: "", rules: "", at: "" })}>close the rules</a>`
   : html`<a class="switch right" href=${hashOf({ panel: "edit" })} onClick=${(event) => follow(event, { panel: "edit" })}>change its rules</a>`);
 
+// A pod that there is no more: what is known of its end, and what came in its place.
+function Gone({ of, placement }) {
+  const known = placement.happened.filter((each) => each.subject === of);
+  const owner = known.find((each) => each.owner)?.owner;
+  const template = owner && chooseTemplate(`${namespaceOf(of)}/${owner}`);
+  return html`<section><h2>${nameOf(of)}</h2><p>Pod ${of} is gone.</p>
+    ${known.length > 0 && html`<ul class="ends">${known.slice(-ENDS).reverse().map((each) => html`<li key=${each.number}><time class="dim">${clock(each.at)}</time> <b class=${each.kind}>${each.kind}</b> ${each.text} <p class="dim">${each.cause}</p></li>`)}</ul>`}
+    ${owner && html`<p>It belonged to <a class="switch" href=${hashOf(template)} onClick=${(event) => follow(event, template)}>${owner}</a>.</p>`}</section>`;
+}
+
 function PodFacts({ pod, isEditing }) {
   const namespace = namespaceOf(pod.key);
   const facts = [pod.state === "Unscheduled" ? "Pending" : pod.state, `priority ${pod.priority}`, `${span(Date.now() / 1000 - pod.created)} old`];
   const template = chooseTemplate(`${namespace}/${pod.owner}`);
   return html`<section><h2>${nameOf(pod.key)}</h2>
-    <p class="dim">${namespace} · ${pod.owner ? html`<a class="switch" href=${hashOf(template)} title="Ask about its template" onClick=${(event) => follow(event, template)}>${pod.owner}</a>` : "no owner"} · ${facts.join(" · ")}</p>
+    <p class="dim"><span class="fact">${namespace}</span> <span class="fact">${pod.owner ? html`<a class="switch" href=${hashOf(template)} title="Ask about its template" onClick=${(event) => follow(event, template)}>${pod.owner}</a>` : "no owner"}</span> ${facts.map((fact, at) => html`<span key=${at} class="fact">${fact}</span> `)}</p>
     <p>${pod.node ? html`on <a class="switch" href=${hashOf({ node: pod.node })} onClick=${(event) => follow(event, { node: pod.node })}>${pod.node}</a>` : "on no node"}
       <${EditLink} isEditing=${isEditing} /></p>
   </section>`;
@@ -85,11 +98,12 @@ function OnNode({ answer, verdict, name, decided }) {
   return html`<h3>on <${Cut} text=${name} /> <a class="switch right" href=${hashOf({ node: "" })} onClick=${(event) => follow(event, { node: "" })}>all nodes</a></h3>
     <ol class="plugins">${answer.plugins.map((plugin) => {
     const against = reasons.filter((reason) => reason.plugin === plugin);
-    return html`<li key=${plugin} class=${against.length ? "ill" : "well"}><span class="mark" aria-label=${against.length ? "refuses" : "accepts"}>${against.length ? "✕" : "✓"}</span> ${plugin}
-      ${against.map((reason) => html`<p>${reason.subject}: ${reason.reason}</p>`)}</li>`;
+    const found = (!against.length && decided?.accepted[plugin]) || [];
+    return html`<li key=${plugin} class=${against.length ? "ill" : "well"}><span class="mark" role="img" aria-label=${against.length ? "refuses" : "accepts"}>${against.length ? "✕" : "✓"}</span> ${plugin}
+      ${against.map((reason) => html`<p>${reason.subject}: ${reason.reason}</p>`)}${found.map((text) => html`<p key=${text}>${text}</p>`)}</li>`;
   })}</ol>
     ${reasons.filter((reason) => !answer.plugins.includes(reason.plugin)).map((reason) => html`<p class="message">${reason.subject}: ${reason.reason}</p>`)}
-    <${Decided} parts=${decided} />
+    <${Decided} parts=${decided?.parts} />
     ${verdict.fit && html`<${Scores} fit=${verdict.fit} />`}`;
 }
 
@@ -99,11 +113,12 @@ function Scores({ fit }) {
 
 function Everywhere({ answer }) {
   const [all, show] = useState(false);
-  const groups = all ? answer.refused : answer.refused.slice(0, SHOWN);
+  const refusals = useMemo(() => folded(answer.refused), [answer]);
+  const groups = all ? refusals : refusals.slice(0, SHOWN);
   return html`${answer.nodes.slice(0, SHOWN).map((fit, at) => html`<p key=${at} class="well"><span class="mark" aria-hidden="true">${at ? "●" : "★"}</span> <${Names} names=${fit.names} /> <span class="dim">score ${fit.score}</span></p>`)}
     ${groups.map((refused, at) => html`<div key=${at} class="refusal ill"><p><span class="mark" aria-hidden="true">✕</span> <${Names} names=${refused.names} /></p>
-      ${refused.reasons.map((reason) => html`<p class="because">${reason.subject}: ${reason.reason}</p>`)}</div>`)}
-    ${answer.refused.length > SHOWN && html`<button onClick=${() => show(!all)}>${all ? "fewer" : `${answer.refused.length - SHOWN} more reasons`}</button>`}`;
+      ${refused.reasons.map((reason) => html`<p class="because">${subjectIn(reason)}: ${reason.reason}</p>`)}</div>`)}
+    ${refusals.length > SHOWN && html`<button aria-expanded=${all} onClick=${() => show(!all)}>${all ? "fewer" : count(refusals.length - SHOWN, "more reason")}</button>`}`;
 }
 
 function Names({ names }) {
@@ -130,7 +145,7 @@ function NodeFacts({ node, placement, address }) {
       ${node.taints.length > 0 && html`<dt>taints</dt><dd>${node.taints.map((taint) => html`<code>${taint}</code>`)}</dd>`}
       <dt>labels</dt><dd>${Object.entries(node.labels).sort().map(([key, value]) => html`<code>${key}=${value}</code>`)}</dd>
     </dl>
-    <h3>${count(pods.length, "pod")}</h3><${Squares} pods=${pods} address=${address} />
+    <h3>${count(pods.length, "pod")}</h3><${Squares} pods=${pods} address=${address} isList />
     <${NodeChanges} node=${node} address=${address} />
   </section>`;
 }

@@ -24,5 +24,6 @@ export function cut(name, most) {
   const tail = Math.floor((most - 1) * 0.6);
   return `${name.slice(0, most - 1 - tail)}…${name.slice(-tail)}`;
 }
+export const inOrder = new Intl.Collator("en", { numeric: true }).compare;
 export const nameOf = (key) => key.slice(key.indexOf("/") + 1);
 export const namespaceOf = (key) => key.slice(0, key.indexOf("/"));
