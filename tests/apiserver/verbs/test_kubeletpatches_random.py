@@ -16,9 +16,9 @@ import msgspec
 import pytest
 
 from moorage.apiserver.base.recipes import Recipes
+from moorage.apiserver.base.renewals import renewed
 from moorage.apiserver.http.messages import Request
 from moorage.apiserver.run import APIServer
-from moorage.apiserver.verbs.renewals import renewed
 from moorage.client.clock import Clock, ManualClock, timestamp
 from tests.apiserver.asked import MERGE, Asked
 from tests.plane import api_server
@@ -116,7 +116,7 @@ class Twins:
         """What both answer."""
         with self._monkeypatch.context() as patched:
             patched.setattr(Recipes, "get", self._counted(Recipes.get))
-            patched.setattr("moorage.apiserver.verbs.renewals.renewed", self._counted(renewed))
+            patched.setattr("moorage.apiserver.verbs.kubeletpatches.renewed", self._counted(renewed))
             outcome = await self._fast(method, path, sent)
         with self._monkeypatch.context() as patched:
             for short_way in ("kubelet_patch", "renewal"):

@@ -22,6 +22,7 @@ from moorage.apiserver.base.recipes import (
     is_time,
     is_uid,
 )
+from moorage.apiserver.base.renewals import renewed
 from moorage.apiserver.http.messages import JSON, Request, Response
 from moorage.apiserver.patch.managed import manager_name
 from moorage.apiserver.request.routes import Route
@@ -46,7 +47,7 @@ class PatchedPart(NamedTuple):
     """The only patch that is stored by a recipe; empty when any is."""
 
 
-_NODE = kinds.row("v1", "Node")
+_NODE, _LEASE = kinds.row("v1", "Node"), kinds.row("coordination.k8s.io/v1", "Lease")
 _NODE_FIELDS = CopiedFields(
     {
         **dict.fromkeys(("lastHeartbeatTime", "lastTransitionTime", "timeAdded", "time"), is_time),
@@ -70,7 +71,7 @@ _PARTS: dict[tuple[Kind, str], PatchedPart] = {
     (_NODE, "status"): PatchedPart("status", _NODE_FIELDS),
     # Of a taint that is added, people may have to be warned.
     (_NODE, ""): PatchedPart("spec", _NODE_FIELDS, b'{"taints":null}'),
-    (kinds.row("coordination.k8s.io/v1", "Lease"), ""): PatchedPart(
+    (_LEASE, ""): PatchedPart(
         "spec", CopiedFields({"holderIdentity": is_name, "renewTime": is_micro_time, "time": is_time, "uid": is_uid})
     ),
 }
@@ -133,6 +134,25 @@ class KubeletPatch(NamedTuple):
         if head == self.head and [*parts] == [*{**self.parts, self.part.name: b""}]:
             patched = bytes(parts[self.part.name])
             backend.recipes.learn(self.sort, (managed[:-1], patched), self.rest, self.values)
+
+
+async def renewal(backend: Backend, route: Route, request: Request) -> Response | None:
+    """The response to a merge patch with which the only writer of a lease sets another time, and nothing else."""
+    if route.kind is not _LEASE or route.subresource or "dryRun" in request.query or backend.admission.plugins:
+        return None
+    item = await backend.store.get(key(_LEASE, route.namespace, route.name))
+    if item is None:
+        return None
+    manager = manager_name(request.parameter("fieldManager"), request.headers.get("user-agent"))
+    value = renewed(item, request.body, manager.encode(), backend.timestamp().encode())
+    if value is None:
+        return None
+    write = StoredWrite(_LEASE, route.namespace, "", item._replace(value=value), item)
+    try:
+        stored = await store_charged(backend, write)
+    except (RevisionConflict, KeyMissing):
+        return None
+    return await answers.stored(route, request, stored, (), 200)
 
 
 async def kubelet_patch(backend: Backend, route: Route, request: Request) -> KubeletPatch | None:

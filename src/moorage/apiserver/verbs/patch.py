@@ -28,9 +28,8 @@ from moorage.apiserver.request.options import apply_force
 from moorage.apiserver.request.routes import Route
 from moorage.apiserver.verbs.backend import Backend
 from moorage.apiserver.verbs.create import create_object
-from moorage.apiserver.verbs.kubeletpatches import kubelet_patch
+from moorage.apiserver.verbs.kubeletpatches import kubelet_patch, renewal
 from moorage.apiserver.verbs.read import convert_out
-from moorage.apiserver.verbs.renewals import renewal
 from moorage.apiserver.verbs.update import change, check_name
 from moorage.apiserver.verbs.writing import managed_write, patch_refused
 from moorage.registry.schema import has_field

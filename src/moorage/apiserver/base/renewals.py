@@ -4,18 +4,9 @@ from __future__ import annotations
 
 import re
 
-from moorage.api import kinds
-from moorage.apiserver.base.objects import key
 from moorage.apiserver.base.recipes import is_micro_time
-from moorage.apiserver.http.messages import Request, Response
-from moorage.apiserver.patch.managed import manager_name
-from moorage.apiserver.request.routes import Route
-from moorage.apiserver.verbs import answers
-from moorage.apiserver.verbs.backend import Backend
-from moorage.apiserver.verbs.quotas import StoredWrite, store_charged
-from moorage.store.protocol import Item, KeyMissing, RevisionConflict
+from moorage.store.protocol import Item
 
-_LEASE = kinds.row("coordination.k8s.io/v1", "Lease")
 _MANAGED, _DELETED = b',"managedFields":', b'"deletionTimestamp":"'
 _OWNER = (
     rb'"f:metadata":\{"f:ownerReferences":\{"\.":\{\},"k:\{\\"uid\\":\\"[-0-9a-f]{36}\\"\}":'
@@ -30,25 +21,6 @@ _held = re.compile(
     % _OWNER
 ).fullmatch
 """The end of a lease that one manager has written and nobody else, from its managed fields on."""
-
-
-async def renewal(backend: Backend, route: Route, request: Request) -> Response | None:
-    """The response to a merge patch with which the only writer of a lease sets another time, and nothing else."""
-    if route.kind is not _LEASE or route.subresource or "dryRun" in request.query or backend.admission.plugins:
-        return None
-    item = await backend.store.get(key(_LEASE, route.namespace, route.name))
-    if item is None:
-        return None
-    manager = manager_name(request.parameter("fieldManager"), request.headers.get("user-agent"))
-    value = renewed(item, request.body, manager.encode(), backend.timestamp().encode())
-    if value is None:
-        return None
-    write = StoredWrite(_LEASE, route.namespace, "", item._replace(value=value), item)
-    try:
-        stored = await store_charged(backend, write)
-    except (RevisionConflict, KeyMissing):
-        return None
-    return await answers.stored(route, request, stored, (), 200)
 
 
 def renewed(item: Item, patch: bytes, manager: bytes, moment: bytes) -> bytes | None:
