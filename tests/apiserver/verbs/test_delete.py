@@ -175,7 +175,8 @@ async def test_a_collection_is_read_some_objects_at_a_time_as_it_was_at_first(
         read, remove = server.store.list, server.store.delete
 
         async def counted(prefix: str, **options: Any) -> Page:
-            asked.append(options["limit"])
+            if prefix.endswith("/configmaps/default/"):  # others are the server's own, now and then
+                asked.append(options["limit"])
             return await read(prefix, **options)
 
         async def with_a_new_one(where: str, revision: int) -> Item:
