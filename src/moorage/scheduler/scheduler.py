@@ -146,9 +146,9 @@ class Scheduler:
                 self._slots.release()
             if entry is None:
                 await self._idle()
-            elif time.perf_counter() > end:
+            elif self.clock.monotonic() >= end:
                 await asyncio.sleep(0)
-                end = time.perf_counter() + SLICE_SECONDS
+                end = self.clock.monotonic() + SLICE_SECONDS
 
     async def _warm(self, entry: Queued) -> None:
         """Let plugins prepare for a pod, with pauses in which others in the same process have their turn.
