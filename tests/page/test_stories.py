@@ -15,7 +15,7 @@ from moorage.demo.stories import STORIES, Story
 from tests.live.conftest import Live
 from tests.plane import PATIENCE
 
-expect.set_options(timeout=120_000)
+expect.set_options(timeout=600_000)
 
 
 def test_a_cluster_on_which_nothing_runs_offers_every_story(new_page: Page) -> None:

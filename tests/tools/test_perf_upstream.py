@@ -172,10 +172,11 @@ async def test_pods_share_claims(tmp_path: Path) -> None:
 async def test_a_rule_of_an_older_version_keeps_pods_from_devices_unless_they_tolerate_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_tolerant: bool
 ) -> None:
-    monkeypatch.setattr(cluster, "_PATIENCE", 0.5)
     operations = f"\n  - {{opcode: createAny, templatePath: ../templates/rule.yaml}}{DRIVER}{PLACED}"
     if is_tolerant:
         operations = operations.replace("claim-template", "tolerant")
+    else:
+        monkeypatch.setattr(cluster, "_PATIENCE", 0.5)
     file = upstream(tmp_path, operations, "params: {plain: 0, nodes: 1, devices: 4, pods: 2}")
     if is_tolerant:
         assert [each.pods for each in await measured(file)] == [2]
