@@ -70,7 +70,7 @@ def test_why_answers_with_the_profiles_of_a_configuration(cluster: str, tmp_path
     ("arguments", "sentence"),
     [
         (["why", "wating"], "there is no pod wating: did you mean waiting?"),
-        (["why", "web"], "there is no pod web"),
+        (["why", "web"], "there is no pod web: did you mean deployment/web?"),
         (["why", "gizmo/web"], "gizmo is not a kind that has pods"),
         (["why", "deploy/web", "-n", "default"], "there is no deployment web in namespace default"),
         (["capacity", "--like", "deploy/wbe"], "there is no deployment wbe: did you mean web?"),

@@ -72,7 +72,9 @@ def _find(cluster: Cluster, text: str, namespace: str) -> list[ClusterObject]:
         places = ", ".join(sorted(item.object.metadata.namespace for item in found))
         raise UnknownName(f"{text} is in several namespaces, {places}: choose one with -n")
     if not found:
-        raise UnknownName(_sentence(text, kind, name, namespace, candidates))
+        same = (item for item in within(askable(cluster), namespace) if item.object.metadata.name == name)
+        alike = [f"{kinds.of(item.object).singular}/{name}" for item in same]
+        raise UnknownName(_sentence(text, kind, name, namespace, candidates, alike))
     return (nearest or found)[-1:]
 
 
@@ -90,9 +92,12 @@ def _kind(word: str) -> Kind:
     raise UnknownName(f"{word} is not a kind that has pods: {', '.join(known)}")
 
 
-def _sentence(text: str, kind: Kind, name: str, namespace: str, candidates: list[ClusterObject]) -> str:
+def _sentence(
+    text: str, kind: Kind, name: str, namespace: str, candidates: list[ClusterObject], workloads: list[str]
+) -> str:
+    """That there is no such object, and what has the same name, or one like it."""
     where = f" in namespace {namespace}" if namespace else ""
     names = sorted({item.object.metadata.name for item in candidates})
-    close = get_close_matches(name, names, n=1)
+    close = workloads or get_close_matches(name, names, n=1)
     hint = f": did you mean {close[0]}?" if close else ""
     return f"there is no {kind.singular} {name or text}{where}{hint}"

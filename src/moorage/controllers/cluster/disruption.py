@@ -91,6 +91,8 @@ class Disruption(Controller):
 
     def _enqueue_budgets(self, namespace: str, labels: Labels) -> None:
         """Count again for the budgets of pods with some labels."""
+        if not self._budgets.count(_NAMESPACE, namespace):
+            return
         key = _BUDGET.kind, namespace, frozenset(labels.items())
         self.context.gradual.add(key, partial(self._budgets_of, namespace, labels))
 
