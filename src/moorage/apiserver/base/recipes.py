@@ -28,6 +28,7 @@ is_address = _matches(rb"(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}
 is_container_id = _matches(rb"[a-z-]+://[0-9a-f]{64}")
 is_name = _matches(rb"(?!.{254})%b(?:\.%b)*" % (_WORD, _WORD))
 is_host = _matches(rb"%b(?!.{254})%b(?:\.%b)*" % (_NO_AMOUNT, _WORD, _WORD))
+is_label = _matches(rb"(?!.{64})%b" % _WORD)
 is_hex = _matches(rb"%b[0-9a-f]{32}" % _NO_AMOUNT)
 is_number = _matches(rb"\d+")
 is_sentence = _matches(rb".* .*")
@@ -55,14 +56,17 @@ class SplitText(NamedTuple):
 
 
 class CopiedFields:
-    """Fields of which the server validates the syntax, and then only compares, sorts and copies their values."""
+    """Fields of which the server validates the syntax, and then only compares, sorts and copies their values.
 
-    def __init__(self, checks: Mapping[str, ValueCheck]) -> None:
+    `listed` are texts that stand before such a value in a list, up to its quote.
+    """
+
+    def __init__(self, checks: Mapping[str, ValueCheck], listed: Mapping[bytes, ValueCheck] | None = None) -> None:
         # As a field, and within the name of an element of managed fields: k:{\"ip\":\"10.0.0.1\"}
         spellings = [
             (form % name.encode(), check) for name, check in checks.items() for form in (b'%b":"', b'%b\\":\\"')
         ]
-        self._checks = dict(spellings)
+        self._checks = {**dict(spellings), **(listed or {})}
         self._ordered = {name for name, check in spellings if check in (is_time, is_address, is_uid)}
         # Printable ASCII without quotes and backslashes is the same text in JSON, however it is written.
         names = b"|".join(map(re.escape, self._checks))

@@ -28,8 +28,8 @@ from moorage.apiserver.request.options import apply_force
 from moorage.apiserver.request.routes import Route
 from moorage.apiserver.verbs.backend import Backend
 from moorage.apiserver.verbs.create import create_object
-from moorage.apiserver.verbs.kubeletpatches import kubelet_patch, renewal
 from moorage.apiserver.verbs.read import convert_out
+from moorage.apiserver.verbs.recurringpatches import recurring_patch, renewal
 from moorage.apiserver.verbs.update import change, check_name
 from moorage.apiserver.verbs.writing import managed_write, patch_refused
 from moorage.registry.schema import has_field
@@ -48,7 +48,7 @@ async def patch(backend: Backend, route: Route, request: Request) -> Response:
         return await _apply(backend, route, request)
     if how == MERGE_PATCH and (response := await renewal(backend, route, request)) is not None:
         return response
-    quick = await kubelet_patch(backend, route, request) if how == MERGE_PATCH else None
+    quick = await recurring_patch(backend, route, request) if how == MERGE_PATCH else None
     if quick is None:
         return await _merge(backend, route, request, how)
     response = await quick.replay(backend, route, request)

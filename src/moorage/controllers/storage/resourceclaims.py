@@ -11,7 +11,6 @@ from moorage.api.meta import Data, Object
 from moorage.api.pod import Pod, PodResourceClaim, PodResourceClaimStatus
 from moorage.api.resource import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate
 from moorage.client import ApiError, Client, Informer, Missing
-from moorage.client.client import STRATEGIC
 from moorage.client.events import WARNING
 from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Context, Controller
@@ -112,10 +111,14 @@ class PodClaims(Controller):
                 self.recorder.event(pod, WARNING, "FailedResourceClaimCreation", message)
                 raise
         if names:
-            statuses = [{"name": name, "resourceClaimName": claim} for name, claim in sorted(names.items())]
+            known = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
+            # This controller alone writes them, so that it may write all of them.
+            statuses = [
+                {"name": name, "resourceClaimName": claim} for name, claim in sorted({**known, **names}.items())
+            ]
             patch = {"metadata": {"uid": pod.metadata.uid}, "status": {"resourceClaimStatuses": statuses}}
             with suppress(Missing):
-                await self.client.patch(POD, *key, patch, subresource="status", form=STRATEGIC)
+                await self.client.patch(POD, *key, patch, subresource="status")
         elif pod.spec.node_name:
             await self._reserve(pod)
 

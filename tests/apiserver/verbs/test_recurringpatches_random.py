@@ -28,6 +28,7 @@ PODS = "/api/v1/namespaces/default/pods"
 START = datetime(2026, 1, 1, tzinfo=UTC)
 ADDRESSES = ("10.0.0.1", "10.0.0.10", "10.0.0.2", "9.9.9.9", "fd00::1", "10.0.0.256", "")
 LATEST, VERSION = "latest-version", re.compile(rb'"resourceVersion":"(\d+)"')
+LATEST_UID, UID = "latest-uid", re.compile(rb'"uid":"([^"]*)"')
 OWN = re.compile(rb'(uid(?!\\*":\\*"0{8}-)|resourceVersion)(\\*":\\*")[^"\\]*')
 SORTS = 20
 IDS = tuple(f"hollow://{sha256(name.encode()).hexdigest()}" for name in "abc")
@@ -42,14 +43,17 @@ class Twin:
 
     def __init__(self, server: APIServer) -> None:
         self._ask = Asked(server.transport("tests"))
-        self._version = b""
-        """The resourceVersion of the object that was read last."""
+        self._version = self._uid = b""
+        """The resourceVersion and the uid of the object that was read last."""
 
     async def __call__(self, method: str, path: str, sent: Data | None) -> tuple[int, bytes]:
         body = b"" if sent is None else msgspec.json.encode(sent).replace(LATEST.encode(), self._version)
+        body = body.replace(LATEST_UID.encode(), self._uid)
         answer = await self._ask(method, path, body, MERGE if method == "PATCH" else "application/json")
         if found := VERSION.search(answer.body):
             self._version = found[1]
+        if found := UID.search(answer.body):
+            self._uid = found[1]
         return answer.status, OWN.sub(rb"\1\2", answer.body)
 
 
@@ -116,10 +120,10 @@ class Twins:
         """What both answer."""
         with self._monkeypatch.context() as patched:
             patched.setattr(Recipes, "get", self._counted(Recipes.get))
-            patched.setattr("moorage.apiserver.verbs.kubeletpatches.renewed", self._counted(renewed))
+            patched.setattr("moorage.apiserver.verbs.recurringpatches.renewed", self._counted(renewed))
             outcome = await self._fast(method, path, sent)
         with self._monkeypatch.context() as patched:
-            for short_way in ("kubelet_patch", "renewal"):
+            for short_way in ("recurring_patch", "renewal"):
                 patched.setattr(f"moorage.apiserver.verbs.patch.{short_way}", self._never)
             assert await self._slow(method, path, sent) == outcome, (method, path, sent)
         answer: Data = msgspec.json.decode(outcome[1])
@@ -210,6 +214,69 @@ async def test_a_recipe_makes_of_a_node_and_its_lease_what_the_long_way_makes_of
                 patch = {"metadata": {"resourceVersion": LATEST}, "status": status(name)}
                 await ask("PATCH", f"{nodes}/{name}/status", patch)
         assert ask.replayed > 100
+
+
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", range(2))
+async def test_a_recipe_makes_of_a_claim_and_of_its_pod_what_the_long_way_makes_of_them(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, randomly = ManualClock(START), random.Random(seed)
+    claims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+    requests = [{"name": name, "exactly": {"deviceClassName": "gpu"}} for name in ("gpu", "net")]
+    entries = [{"name": name, "resourceClaimTemplateName": "gpu"} for name in ("gpu", "net")]
+
+    def target() -> Data:
+        """Most often the object as it is, and else another one, or nothing of the kind."""
+        others: tuple[Data, ...] = ({"resourceVersion": "1"}, {"uid": str(UUID(int=1))}, {}, {"uid": ""})
+        usual: tuple[Data, ...] = ({"resourceVersion": LATEST}, {"uid": LATEST_UID})
+        return randomly.choice(others if randomly.random() < 0.05 else usual)
+
+    def allocation(node: str) -> Data:
+        pool = randomly.choice((node, node, "pool-1", "a/b", "Pool"))
+        names = randomly.choice((["gpu"], ["gpu"], ["net"], ["gpu", "net"], ["gpu/large"]))
+        device = randomly.choice(("device-0", "device-0", "device-1", "a.b"))
+        results = [{"request": name, "driver": "gpu.example.com", "pool": pool, "device": device} for name in names]
+        values = [node] if randomly.random() < 0.9 else [node, "node-0"]
+        term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": values}]}
+        if randomly.random() < 0.1:
+            term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": [node]}]}
+        times = (timestamp(clock.now()), "2026-01-01T00:00:00Z", "2026-02-30T00:00:00Z")
+        return {
+            "devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": [term]},
+            "allocationTimestamp": randomly.choice(times[:2] if randomly.random() < 0.95 else times),
+        }  # fmt: skip
+
+    def status(number: int) -> Data:
+        user = {"resource": "pods", "name": f"pod-{number}", "uid": str(UUID(int=randomly.randrange(4)))}
+        users = randomly.choice(([user], [user], [user, {**user, "uid": str(UUID(int=9))}], None))
+        if randomly.random() < 0.3:
+            return {"reservedFor": users, "allocation": None, "devices": None}
+        return {"reservedFor": users, "allocation": allocation(f"node-{number % 7}")}
+
+    async with both(tmp_path, clock, monkeypatch) as ask:
+        for number in range(120):
+            name = f"claim-{number}"
+            asked = randomly.choice((requests[:1], requests[:1], requests))
+            await ask("POST", claims, {"metadata": {"name": name}, "spec": {"devices": {"requests": asked}}})
+            for _ in range(randomly.choice((1, 2, 3))):
+                clock.advance(randomly.choice((0, 0, 1)))
+                await ask("GET", f"{claims}/{name}", None)
+                await ask("PATCH", f"{claims}/{name}/status", {"metadata": target(), "status": status(number)})
+                await ask("GET", f"{claims}/{name}", None)
+            pod = f"pod-{number}"
+            spec = {**SPECS[0], "resourceClaims": randomly.choice((entries[:1], entries[:1], entries))}
+            await ask("POST", PODS, {"metadata": {"name": pod}, "spec": spec})
+            for _ in range(2):
+                await ask("GET", f"{PODS}/{pod}", None)
+                names = randomly.choice((name, name, "gpu", "Not a name", None))
+                statuses = [
+                    {"name": each["name"], "resourceClaimName": names} for each in entries[: number % 9 // 7 + 1]
+                ]
+                patch = {"metadata": target(), "status": {"resourceClaimStatuses": statuses}}
+                await ask("PATCH", f"{PODS}/{pod}/status", patch)
+                await ask("GET", f"{PODS}/{pod}", None)
+        assert ask.replayed > 50
 
 
 @pytest.mark.seeded

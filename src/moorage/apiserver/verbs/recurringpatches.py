@@ -1,4 +1,4 @@
-"""Patches of pods, nodes and leases that come by the thousand: stored by a recipe when others like them came before."""
+"""Patches of pods, nodes, leases and claims by the thousand: stored by a recipe when others like them came."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import astuple
 
 from moorage.api import kinds
 from moorage.api.kinds import Kind
@@ -17,6 +18,7 @@ from moorage.apiserver.base.recipes import (
     is_container_id,
     is_hex,
     is_host,
+    is_label,
     is_micro_time,
     is_name,
     is_time,
@@ -39,7 +41,7 @@ _ADDED = b'"v1" "status" "coordination.k8s.io/v1"'
 
 
 class PatchedPart(NamedTuple):
-    """The part of an object that patches of kubelets change."""
+    """The part of an object that such patches change."""
 
     name: str
     fields: CopiedFields
@@ -64,8 +66,22 @@ _PARTS: dict[tuple[Kind, str], PatchedPart] = {
                 **dict.fromkeys(("startTime", "lastTransitionTime", "startedAt", "time"), is_time),
                 **dict.fromkeys(("hostIP", "podIP", "ip"), is_address),
                 "containerID": is_container_id,
+                "resourceClaimName": is_name,
                 "uid": is_uid,
             }
+        ),
+    ),
+    (kinds.row("resource.k8s.io/v1", "ResourceClaim"), "status"): PatchedPart(
+        "status",
+        CopiedFields(
+            {
+                **dict.fromkeys(("allocationTimestamp", "lastTransitionTime", "time"), is_time),
+                # The request of a result is the name of one in the specification.
+                **dict.fromkeys(("name", "request", "pool"), is_name),
+                "device": is_label,
+                "uid": is_uid,
+            },
+            {b'key":"metadata.name","operator":"In","values":["': is_name},
         ),
     ),
     (_NODE, "status"): PatchedPart("status", _NODE_FIELDS),
@@ -77,22 +93,26 @@ _PARTS: dict[tuple[Kind, str], PatchedPart] = {
 }
 
 
-class _Version(msgspec.Struct, rename="camel"):
-    resource_version: str
+class _Target(msgspec.Struct, rename="camel"):
+    """Which object, or which version of it, a patch is meant for."""
+
+    resource_version: str = ""
+    uid: str = ""
 
 
 class _Patch(msgspec.Struct):
-    metadata: _Version
+    metadata: _Target
     spec: msgspec.Raw = msgspec.Raw()
     status: msgspec.Raw = msgspec.Raw()
 
 
 _Parts = dict[str, msgspec.Raw]
 _patch = msgspec.json.Decoder(_Patch).decode
+_target = msgspec.json.Decoder(_Target).decode
 _parts = msgspec.json.Decoder(_Parts).decode
 
 
-class KubeletPatch(NamedTuple):
+class RecurringPatch(NamedTuple):
     """A patch of one part of an object, and what its outcome depends on."""
 
     part: PatchedPart
@@ -155,8 +175,8 @@ async def renewal(backend: Backend, route: Route, request: Request) -> Response 
     return await answers.stored(route, request, stored, (), 200)
 
 
-async def kubelet_patch(backend: Backend, route: Route, request: Request) -> KubeletPatch | None:
-    """The merge patch in a request, when it has only the part and the resourceVersion, and the object stays."""
+async def recurring_patch(backend: Backend, route: Route, request: Request) -> RecurringPatch | None:
+    """The merge patch in a request, when it has only the part and the resourceVersion or uid, and the object stays."""
     part = _PARTS.get((route.kind, route.subresource))
     if part is None or len(request.body) > _LONGEST or "dryRun" in request.query or backend.admission.plugins:
         return None
@@ -164,22 +184,23 @@ async def kubelet_patch(backend: Backend, route: Route, request: Request) -> Kub
         sent = _patch(request.body)
     except (msgspec.DecodeError, UnicodeError):
         return None  # the error is found when the patch is read as any other
-    version, text = sent.metadata.resource_version, bytes(getattr(sent, part.name))
+    (version, uid), text = astuple(sent.metadata), bytes(getattr(sent, part.name))
+    target = b'"resourceVersion":"%b"' % version.encode() if version else b'"uid":"%b"' % uid.encode()
     # When these are equal there is nothing else in the patch, and nothing twice.
-    if request.body != b'{"metadata":{"resourceVersion":"%b"},"%b":%b}' % (version.encode(), part.name.encode(), text):
+    if request.body != b'{"metadata":{%b},"%b":%b}' % (target, part.name.encode(), text):
         return None
     if part.only not in (b"", text):
         return None
     item = await backend.store.get(key(route.kind, route.namespace, route.name))
-    if item is None or len(item.value) > _LONGEST or version != str(item.revision):
+    if item is None or len(item.value) > _LONGEST or version not in ("", str(item.revision)):
         return None
-    return _of(part, item, text, backend.timestamp(), request)
+    return _of(part, item, text, backend.timestamp(), request, uid)
 
 
-def _of(part: PatchedPart, item: Item, patch: bytes, moment: str, request: Request) -> KubeletPatch | None:
+def _of(part: PatchedPart, item: Item, patch: bytes, moment: str, request: Request, uid: str) -> RecurringPatch | None:
     parts = _parts(item.value)
     head, _, managed = bytes(parts["metadata"]).rpartition(_MANAGED)
-    if not head or _DELETED in head:
+    if not head or _DELETED in head or (uid and _target(parts["metadata"]).uid != uid):
         return None
     values, ordered, rest = [moment.encode()], [moment.encode()], []
     others = [_common(bytes(raw)) for name, raw in parts.items() if name not in ("metadata", part.name)]
@@ -194,7 +215,7 @@ def _of(part: PatchedPart, item: Item, patch: bytes, moment: str, request: Reque
     manager = manager_name(request.parameter("fieldManager"), request.headers.get("user-agent"))
     sort = (part.name, *rest, manager, request.parameter("fieldValidation"), arrangement(values, ordered))
     around = [piece for pieces in rest for piece in pieces]
-    return KubeletPatch(part, item, parts, head, sort, [*around, b'"%b"' % manager.encode(), _ADDED], values)
+    return RecurringPatch(part, item, parts, head, sort, [*around, b'"%b"' % manager.encode(), _ADDED], values)
 
 
 def _common(raw: bytes) -> bytes:
