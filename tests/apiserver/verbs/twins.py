@@ -29,7 +29,7 @@ class _Twin:
 
     async def __call__(self, method: str, path: str, sent: Data | None) -> tuple[int, bytes]:
         answer = await self._ask(method, path, sent)
-        return answer.status, re.sub(rb'"web-[a-z0-9]{5}"', b'""', OWN.sub(b"", answer.body))
+        return answer.status, re.sub(rb"(?i)\bweb-[a-z0-9]{5}\b", b"", OWN.sub(b"", answer.body))
 
 
 class Twins:

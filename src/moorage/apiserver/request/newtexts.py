@@ -1,4 +1,4 @@
-"""New events, nodes and leases, which come by the thousand: stored by a recipe when others like them came before."""
+"""New events, nodes, leases and claims, which come by the thousand: stored by a recipe when others like them came."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from moorage.apiserver.base.recipes import (
     arrangement,
     is_hex,
     is_host,
+    is_label,
     is_micro_time,
     is_name,
     is_number,
+    is_prefix,
     is_sentence,
     is_time,
     is_uid,
@@ -25,6 +27,7 @@ from moorage.apiserver.base.recipes import (
 from moorage.apiserver.http.messages import Request
 from moorage.apiserver.request.bodies import media_type
 from moorage.apiserver.request.routes import Route
+from moorage.registry.metadata import generated_name
 from moorage.registry.strategy import Strategy
 from moorage.registry.table import strategy_of
 
@@ -41,10 +44,18 @@ def _is_hostname(value: bytes) -> bool:
 class _Metadata(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """What the metadata of an object may have that is stored by a recipe."""
 
-    name: str
+    name: str = ""
+    generate_name: str = ""
     namespace: str = ""
     labels: dict[str, str] = {}
+    annotations: msgspec.Raw = msgspec.Raw()
     owner_references: msgspec.Raw = msgspec.Raw()
+    finalizers: msgspec.Raw = msgspec.Raw()
+
+    @property
+    def is_named(self) -> bool:
+        """Whether there is nothing of what claims alone may have."""
+        return bool(self.name) and not (self.generate_name or self.annotations or self.finalizers)
 
 
 class _Body(msgspec.Struct):
@@ -52,6 +63,7 @@ class _Body(msgspec.Struct):
 
 
 class _Known(msgspec.Struct, rename="camel"):
+    name: str
     uid: str
     creation_timestamp: str
 
@@ -94,7 +106,7 @@ _KINDS = dict(
                 "resourceVersion": is_number,
                 "message": is_sentence,
             },
-            lambda metadata: not metadata.labels and not metadata.owner_references,
+            lambda metadata: metadata.is_named and not metadata.labels and not metadata.owner_references,
             b'"eventTime"',
         ),
         _row(
@@ -106,14 +118,22 @@ _KINDS = dict(
                 **dict.fromkeys(("name", "address", "kubernetes.io/hostname"), _is_hostname),
                 "machineID": is_hex,
             },
-            lambda metadata: not metadata.owner_references,
+            lambda metadata: metadata.is_named and not metadata.owner_references,
             b'"spec"',
         ),
         _row(
             "coordination.k8s.io/v1",
             "Lease",
             {**dict.fromkeys(("name", "holderIdentity"), is_name), "renewTime": is_micro_time, "uid": is_uid},
-            lambda metadata: not metadata.labels,
+            lambda metadata: metadata.is_named and not metadata.labels,
+        ),
+        _row(
+            "resource.k8s.io/v1",
+            "ResourceClaim",
+            {"name": is_label, "generateName": is_prefix, "uid": is_uid},
+            lambda metadata: bool(metadata.name) != bool(metadata.generate_name),
+            # Of what claims compare, whoever writes taints is to be warned.
+            b"olerations",
         ),
     )
 )
@@ -124,17 +144,20 @@ class NewText(NamedTuple):
 
     strategy: Strategy
     name: str
+    is_generated: bool
+    """Whether the server has made the name."""
     labels: dict[str, str]
     body: SplitText
 
     def values(self, uid: str, moment: str) -> list[bytes]:
         """All values that are copied into the stored form."""
-        return [uid.encode(), moment.encode(), *self.body.values]
+        own = (uid, moment, self.name) if self.is_generated else (uid, moment)
+        return [*map(str.encode, own), *self.body.values]
 
     def stored_values(self, stored: bytes) -> list[bytes]:
         """The same of an object that was stored."""
         known = _stored(stored).metadata
-        return self.values(known.uid, known.creation_timestamp)
+        return self._replace(name=known.name).values(known.uid, known.creation_timestamp)
 
     def sort(self, context: Hashable, values: Sequence[bytes]) -> Hashable:
         """What objects have in common that differ only in their values."""
@@ -153,6 +176,7 @@ def new_text(route: Route, request: Request) -> NewText | None:
     except (msgspec.DecodeError, UnicodeError):
         return None  # the error is found when the body is read as any other
     split = known.fields.split(body) if known.metadata(metadata) else None
-    return (
-        None if split is None or not metadata.name else NewText(known.strategy, metadata.name, metadata.labels, split)
-    )
+    if split is None:
+        return None
+    name = metadata.name or generated_name(metadata.generate_name)
+    return NewText(known.strategy, name, not metadata.name, metadata.labels, split)

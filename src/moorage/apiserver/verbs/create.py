@@ -87,6 +87,8 @@ async def _create_text(backend: Backend, route: Route, request: Request, text: N
         return await answers.stored(route, request, new, warnings, 201)
     warnings = await _label_warnings(backend, route, text)
     item = await _put(backend, route, request, text.name, recipes[0].text(values), quotas)
+    if item is None and text.is_generated:
+        item, warnings = await _store_new(backend, route, request, *await read_object(route, request))
     if item is None:
         raise already_exists(route.kind, text.name)
     return await answers.stored(route, request, item, warnings, 201)

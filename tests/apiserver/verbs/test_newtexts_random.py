@@ -1,4 +1,4 @@
-"""The oracle of recipes for new nodes and leases is the long way: the same answers, byte for byte, over random ones."""
+"""The oracle of recipes for new nodes, leases and claims is the long way: the same answers over random ones."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from moorage.client.clock import ManualClock, timestamp
 from tests.apiserver.verbs.twins import START, twins
 
 Data = dict[str, Any]
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 NODES, LEASES = "/api/v1/nodes", "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 PODS = "/api/v1/namespaces/default/pods"
 SENDERS = ("", "?fieldManager=kubelet", "?fieldValidation=Strict", "?dryRun=All")
@@ -28,7 +29,7 @@ COMPARED = {
 
 
 class Objects:
-    """Makes nodes and leases that are mostly alike, with few values, so that some of them are equal."""
+    """Makes nodes, leases and claims that are mostly alike, with few values, so that some of them are equal."""
 
     def __init__(self, seed: int, clock: ManualClock) -> None:
         self.random = random.Random(seed)
@@ -97,6 +98,35 @@ class Objects:
             )
         return lease
 
+    def claim(self) -> Data:
+        pod = self.name()
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": str(UUID(int=self.random.randrange(1, 4)))}
+        requests = [{"name": self.random.choice(("gpu", "gpu", "gpu", pod)), "exactly": {"deviceClassName": "gpu"}}]
+        claim: Data = {
+            "metadata": {
+                "generateName": self.random.choice(("web-", "web-", "web-", "Web-", "a.web-")),
+                "annotations": {"resource.kubernetes.io/pod-claim-name": "gpu"},
+                "ownerReferences": [owner | {"controller": True}],
+                "finalizers": ["resource.kubernetes.io/delete-protection"],
+            },
+            "spec": {"devices": {"requests": requests}},
+        }
+        if self.random.random() < 0.3:
+            place, value = self.random.choice(
+                (
+                    ("metadata", {"name": pod}),
+                    ("metadata", {"name": pod, "generateName": "web-"}),
+                    ("metadata", claim["metadata"] | {"labels": {"a": "b"}}),
+                    ("metadata", claim["metadata"] | {"ownerReferences": [owner, owner]}),
+                    ("metadata", claim["metadata"] | {"annotations": {"moorage.dev/device-tolerations": "["}}),
+                    ("spec", {"devices": {"requests": requests * 2}}),
+                    ("spec", {"devices": {"requests": requests, "constraints": [{"requests": ["gpu"]}]}}),
+                    ("unknown", {"name": "web"}),
+                )
+            )
+            claim[place] = value
+        return claim
+
 
 @pytest.mark.seeded
 @pytest.mark.parametrize("seed", range(2))
@@ -110,7 +140,9 @@ async def test_a_recipe_makes_of_a_new_object_what_the_long_way_makes_of_it(
             if number == 300:  # from now on, people are warned of some labels
                 assert await both("POST", PODS, COMPARED) == 201
             clock.advance(objects.random.choice((0, 0, 0, 1)))
-            place, made = objects.random.choice(((NODES, objects.node()), (LEASES, objects.lease())))
+            place, made = objects.random.choice(
+                ((NODES, objects.node()), (LEASES, objects.lease()), (CLAIMS, objects.claim()))
+            )
             sender = objects.random.choice((*SENDERS, *[""] * 20))
             if await both("POST", place + sender, made) == 201 and "name" in made["metadata"] and not sender:
                 await both("GET", f"{place}/{made['metadata']['name']}", None)
