@@ -129,8 +129,13 @@ def changed(path: str, value: Any) -> Data:
     return dict(item)
 
 
+def condition(name: str, status: str) -> Data:
+    return {"type": name, "status": status}
+
+
 OLD: Data = pod("a", tolerations=[{"key": "a", "operator": "Exists"}], nodeSelector={"a": "b"})
 OLD["metadata"] |= {"annotations": {"example.com/a": "b", COVER: "[]"}, "labels": {"a": "b"}}
+OLD["status"] = {"conditions": [condition("Ready", "False")]}
 
 
 def test_the_policy_lets_our_account_change_tolerations_and_our_annotations_alone() -> None:
@@ -138,6 +143,8 @@ def test_the_policy_lets_our_account_change_tolerations_and_our_annotations_alon
     assert allowed(changed("spec/tolerations", [{"operator": "Exists"}]), OLD)
     for kept in ({"example.com/a": "b"}, {"example.com/a": "b", COVER: "x", "moorage.dev/evict-at": "y"}):
         assert allowed(changed("metadata/annotations", kept), OLD)
+    leaves = [condition("PodScheduled", "False"), condition("DisruptionTarget", "True"), *OLD["status"]["conditions"]]
+    assert allowed(changed("status", {"conditions": leaves, "nominatedNodeName": "a"}), OLD)
     bare = pod("a")
     assert allowed({**bare, "metadata": {**bare["metadata"], "annotations": {COVER: "[]"}}}, bare)
     for path, value in (
@@ -153,13 +160,17 @@ def test_the_policy_lets_our_account_change_tolerations_and_our_annotations_alon
         ("spec/affinity", {"nodeAffinity": {}}),
         ("spec/activeDeadlineSeconds", 5),
         ("spec/schedulingGates", [{"name": "a"}]),
+        ("status", {**OLD["status"], "podIP": "10.0.0.9"}),
+        ("status", {**OLD["status"], "phase": "Failed"}),
+        ("status", {"conditions": [condition("Ready", "True"), condition("PodScheduled", "True")]}),
+        ("status", {"conditions": []}),
     ):
         assert not allowed(changed(path, value), OLD), path
     assert written(NAME) == (["UPDATE"], ["pods", "pods/status"]), "a status is written with labels and annotations"
     for policy in POLICIES.values():
-        condition = ENVIRONMENT.compile(policy["matchConditions"][0]["expression"])
+        by_us = ENVIRONMENT.compile(policy["matchConditions"][0]["expression"])
         for name, is_ours in (("system:serviceaccount:moorage-system:moorage", True), ("kubernetes-admin", False)):
-            assert condition.evaluate(OLD, OLD, {"userInfo": {"username": name}}) is is_ours
+            assert by_us.evaluate(OLD, OLD, {"userInfo": {"username": name}}) is is_ours
 
 
 def test_the_policy_lets_our_account_bind_pods_and_give_them_nothing_but_our_annotations() -> None:

@@ -486,6 +486,9 @@ async def test_a_secret_that_is_deleted_is_written_again_and_one_that_is_broken_
         await client.delete(row, "moorage-system", SECRET)
         await certificates.renew(NOW)
         assert await kept(client) == first
+        await client.patch(row, "moorage-system", SECRET, {"data": {"other": base64.b64encode(b"kept").decode()}})
+        await certificates.renew(NOW)
+        assert await kept(client) == {**first, "other": b"kept"}
         await client.patch(
             row, "moorage-system", SECRET, {"data": {"tls.key": base64.b64encode(first["ca.key"]).decode()}}
         )

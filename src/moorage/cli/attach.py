@@ -50,7 +50,8 @@ def attach() -> None:
 
 def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed((
-        gates_option("--feature-gates", "gates", "Gates to turn off: here all are on by default",
+        gates_option("--feature-gates", "gates", "Gates to turn off",
+                     "All are on by default: who writes a rule means it.",
                      callback=lambda _, __, text: parse_gates(f"AllAlpha=true,{text}")),
         rule_namespaces,
         click.option("--cover-native/--no-cover-native", "covers_native", default=True, show_default=True,

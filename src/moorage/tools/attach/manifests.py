@@ -175,8 +175,13 @@ _UNCHANGED = (
     "spec.containers", "spec.?initContainers", "spec.?activeDeadlineSeconds", "spec.?terminationGracePeriodSeconds",
     "spec.?schedulingGates", "spec.?nodeSelector", "spec.?affinity", "spec.?schedulerName",
     "metadata.?labels", "metadata.?finalizers", "metadata.?ownerReferences",
+    *(f"?status.?{name}" for name in (
+        "phase", "reason", "message", "podIP", "podIPs", "hostIP", "hostIPs", "startTime", "qosClass",
+        "containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses", "resourceClaimStatuses",
+    )),
 )  # fmt: skip
-"""What an API server lets change in a pod, but for tolerations and annotations."""
+"""What an API server lets change in a pod, but for tolerations and annotations, and why it waits or leaves."""
+_OWN_CONDITIONS = "each.type in ['PodScheduled', 'DisruptionTarget']"
 _OURS = "name.startsWith('moorage.dev/')"
 
 
@@ -185,8 +190,12 @@ def _by_us(told: Installation) -> str:
 
 
 def _policies(told: Installation) -> list[Data]:
-    """Let our service account change nothing of a pod but its tolerations and our annotations, in any way."""
-    expressions = [f"object.{path} == oldObject.{path}" for path in _UNCHANGED]
+    """Let our service account change nothing of a pod but its tolerations and our annotations, in any way.
+
+    Of its status, which others trust, it may write why the pod waits or leaves.
+    """
+    others = f"?status.?conditions.orValue([]).filter(each, !({_OWN_CONDITIONS}))"
+    expressions = [f"object.{path} == oldObject.{path}" for path in (*_UNCHANGED, others)]
     for one, other in (("object", "oldObject"), ("oldObject", "object")):
         here, there = (f"{each}.metadata.?annotations.orValue({{}})" for each in (one, other))
         same = f"(name in {there} && {there}[name] == {here}[name])"
