@@ -159,11 +159,15 @@ def remove(kubeconfig: ChosenContext, scheduler_name: str, namespace: str, secon
     from moorage.tools.attach.removal import Removal, RemovalError
 
     async def leave(client: Client) -> None:
+        is_known = False
         try:
             async for line in Removal(client, namespace, scheduler_name=scheduler_name).lines(seconds):
                 click.echo(line)
+                is_known = True
         except RemovalError as error:
             cannot_run(str(error))
+        if not is_known:
+            click.echo(f"nothing of Moorage is installed in {namespace}, and no pod has a cover")
 
     _ask(kubeconfig, leave)
 

@@ -11,7 +11,7 @@ from typing import Any
 from moorage.api.meta import Data
 from moorage.client import Client
 from moorage.client.transport import Answer
-from moorage.tools.attach.check import rights
+from moorage.tools.attach.check import Need, needs
 from moorage.tools.attach.covers import LEASE_NAMESPACE
 from moorage.tools.attach.run import LABELS, LEASES
 from moorage.tools.attach.webhook.certificates import CONFIGURATION, SECRET
@@ -71,8 +71,8 @@ def namespace_objects(told: Installation) -> list[Data]:
 
 def core_objects(told: Installation) -> list[Data]:
     """The scheduler and the evictors, and what they may do."""
-    wanted = rights(Client(_Nowhere()))
-    led = [_rule([group], [_LEASES], verbs) for _, group, resource, verbs in wanted if resource == _LEASES]
+    wanted = needs(Client(_Nowhere()))
+    led = [_rule([need.group], [_LEASES], " ".join(need.verbs)) for need in wanted if need.resource == _LEASES]
     named = [{**rule, "resourceNames": list(LEASES)} for rule in _by_verb(led, ("get", "update"))]
     return [
         _account(told, NAME),
@@ -156,12 +156,12 @@ def _by_verb(rules: Iterable[Data], verbs: tuple[str, ...]) -> list[Data]:
     return [{**rule, "verbs": [verb for verb in rule["verbs"] if verb in verbs]} for rule in rules]
 
 
-def _rules(wanted: Iterable[tuple[str, str, str, str]]) -> list[Data]:
+def _rules(wanted: Iterable[Need]) -> list[Data]:
     """The rules of a role, each resource once."""
     verbs: dict[tuple[str, str], list[str]] = {}
-    for _, group, resource, listed in wanted:
-        if resource != _LEASES or "watch" in listed:
-            verbs.setdefault((group, resource), []).extend(listed.split())
+    for need in wanted:
+        if need.resource != _LEASES or "watch" in need.verbs:
+            verbs.setdefault((need.group, need.resource), []).extend(need.verbs)
     return [_rule([group], [resource], " ".join(dict.fromkeys(each))) for (group, resource), each in verbs.items()]
 
 
@@ -212,7 +212,7 @@ def _policies(told: Installation) -> list[Data]:
 
 
 def _policy(told: Installation, name: str, operation: str, resources: list[str], expressions: list[str]) -> list[Data]:
-    only = "Moorage may change only the tolerations and the moorage.dev annotations of a pod"
+    only = "Moorage may change only tolerations and moorage.dev annotations, and say why a pod waits or leaves"
     written = {"apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": resources}
     spec = {
         "failurePolicy": "Fail",
