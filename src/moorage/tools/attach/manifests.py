@@ -88,7 +88,8 @@ def core_objects(told: Installation) -> list[Data]:
             ["attach", "run", "--bind=0.0.0.0", f"--metrics-port={HEALTH_PORT}", _allowed(told)],
             {"name": "metrics", "containerPort": HEALTH_PORT},
             "HTTP",
-            {"cpu": "100m", "memory": "160Mi"},
+            # No limit: what it needs grows with the cluster, and one that is killed for it is killed again.
+            {"requests": {"cpu": "100m", "memory": "160Mi"}},
         ),
     ]
 
@@ -97,11 +98,12 @@ def webhook_objects(told: Installation) -> list[Data]:
     """What the webhook needs in any case."""
     secrets, configurations = ["secrets"], [f"{each}webhookconfigurations" for each in ("mutating", "validating")]
     kept = {**_rule([""], secrets, "get update"), "resourceNames": [SECRET]}
+    followed = _rule([""], ["namespaces"], "get list watch")
     published = {**_rule([_ADMISSION], configurations, "get patch"), "resourceNames": [CONFIGURATION]}
     port = {"name": "https", "port": 443, "targetPort": "https"}
     return [
         _account(told, SERVICE),
-        _object(f"{_RBAC}/v1", "ClusterRole", SERVICE, rules=[published, _rule([""], ["namespaces"], "get")]),
+        _object(f"{_RBAC}/v1", "ClusterRole", SERVICE, rules=[published, followed]),
         _binding(told, "ClusterRole", SERVICE),
         _object(f"{_RBAC}/v1", "Role", SERVICE, told.namespace, rules=[_rule([""], secrets, "create"), kept]),
         _binding(told, "Role", SERVICE, told.namespace),
@@ -117,9 +119,10 @@ def webhook_choices(told: Installation) -> list[Data]:
     arguments.append(_allowed(told))
     port = {"name": "https", "containerPort": WEBHOOK_PORT}
     arguments += ["--templates"] if told.templates else []
+    resources = {"requests": {"cpu": "50m", "memory": "160Mi"}, "limits": {"memory": "1Gi"}}
     return [
         _configuration(told, "Mutating", "/mutate", [*_pods(), *(_templates() if told.templates else ())]),
-        _deployment(told, SERVICE, arguments, port, "HTTPS", {"cpu": "50m", "memory": "160Mi"}),
+        _deployment(told, SERVICE, arguments, port, "HTTPS", resources),
     ]
 
 
@@ -232,9 +235,7 @@ def _budget(told: Installation, name: str) -> Data:
     return _object("policy/v1", "PodDisruptionBudget", name, told.namespace, spec=spec)
 
 
-def _deployment(
-    told: Installation, name: str, arguments: list[str], port: Data, scheme: str, requests: dict[str, str]
-) -> Data:
+def _deployment(told: Installation, name: str, arguments: list[str], port: Data, scheme: str, resources: Data) -> Data:
     alive, ready = (
         {"httpGet": {"path": path, "port": port["name"], "scheme": scheme}, "timeoutSeconds": 5}
         for path in ("/healthz", "/readyz")
@@ -246,7 +247,7 @@ def _deployment(
         "ports": [port],
         "livenessProbe": {**alive, "initialDelaySeconds": 20, "periodSeconds": 20, "failureThreshold": 3},
         "readinessProbe": {**ready, "periodSeconds": 5},
-        "resources": {"requests": requests, "limits": {"memory": "1Gi"}},
+        "resources": resources,
         "securityContext": {
             "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
         },
