@@ -22,6 +22,7 @@ NAME = "moorage"
 HEALTH_PORT, WEBHOOK_PORT = 10259, 9443
 _RBAC, _ADMISSION = "rbac.authorization.k8s.io", "admissionregistration.k8s.io"
 _LEASES = "leases"
+_PRIORITY = "system-cluster-critical"
 
 
 class _Nowhere:
@@ -81,6 +82,7 @@ def core_objects(told: Installation) -> list[Data]:
         _object(f"{_RBAC}/v1", "Role", NAME, LEASE_NAMESPACE, rules=[*_by_verb(led, ("create",)), *named]),
         _binding(told, "Role", NAME, LEASE_NAMESPACE),
         *_policies(told),
+        _quota(told),
         _budget(told, NAME),
         _deployment(
             told,
@@ -230,6 +232,13 @@ def _policy(told: Installation, name: str, operation: str, resources: list[str],
     ]
 
 
+def _quota(told: Installation) -> Data:
+    """Allow the priority of our pods: some clusters refuse it wherever no quota names it."""
+    named = {"scopeName": "PriorityClass", "operator": "In", "values": [_PRIORITY]}
+    spec = {"hard": {"pods": "100"}, "scopeSelector": {"matchExpressions": [named]}}
+    return _object("v1", "ResourceQuota", NAME, told.namespace, spec=spec)
+
+
 def _budget(told: Installation, name: str) -> Data:
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": _labels(name)}}
     return _object("policy/v1", "PodDisruptionBudget", name, told.namespace, spec=spec)
@@ -255,7 +264,7 @@ def _deployment(told: Installation, name: str, arguments: list[str], port: Data,
     }  # fmt: skip
     spec = {
         "serviceAccountName": name,
-        "priorityClassName": "system-cluster-critical",
+        "priorityClassName": _PRIORITY,
         "securityContext": {
             "runAsNonRoot": True, "runAsUser": 65532, "runAsGroup": 65532, "seccompProfile": {"type": "RuntimeDefault"},
         },
