@@ -297,13 +297,23 @@ async def test_removing_attach_mode_deletes_what_was_installed_and_nothing_else(
             COVER: msgspec.json.encode([cover]).decode(),
         }
         await create(person, kept)
+        everywhere = {"operator": "Exists"}
+        daemon = pod("daemon", schedulerName="moorage", tolerations=[everywhere])
+        daemon["metadata"]["annotations"] = {COVER: msgspec.json.encode([everywhere]).decode()}
+        await create(person, daemon)
         template = {"metadata": {"labels": {"a": "b"}}, "spec": {**kept["spec"], "nodeSelector": {"a": "none"}}}
         workload = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}
         await create(
             person, {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web"}, "spec": workload}
         )
         said = [line async for line in Removal(person, "moorage-system").lines(60)]
-        assert said[0].startswith("default/kept: has a cover, 1 of its native tolerations")
+        covers = [f"default/{each}: has a cover, 1 of its native tolerations" for each in ("daemon", "kept")]
+        assert [each.removesuffix(f", recorded in {COVER}") for each in said[:2]] == covers
+        ends = [each for each in said if ": its cover" in each]
+        assert ends == [
+            "default/kept: its cover ends after 60 s",
+            "default/daemon: its cover stays, because only tolerations of NoExecute alone can end",
+        ]
         waiting = [line for line in said if "new pods of it wait" in line]
         assert waiting == [
             "ReplicaSet default/web: new pods of it wait for the scheduler moorage, until its template names another"
@@ -317,7 +327,7 @@ async def test_removing_attach_mode_deletes_what_was_installed_and_nothing_else(
         await eventually(is_as_before)
         assert (await read(person, "Pod", "kept"))["spec"]["tolerations"][0]["tolerationSeconds"] == 60
         again = [line async for line in Removal(person, "moorage-system").lines()]
-        assert again == [said[0], *waiting]
+        assert again == [*said[:2], *waiting]
 
 
 async def test_what_helm_installed_or_still_works_is_not_removed(tmp_path: Path) -> None:
