@@ -46,6 +46,7 @@ def _chart() -> Iterator[tuple[str, str]]:
     }  # fmt: skip
     yield "helm/moorage/Chart.yaml", write([chart])
     yield "helm/moorage/values.yaml", _VALUES.format(image=PLAIN.image)
+    yield "helm/moorage/templates/NOTES.txt", _NOTES
     rewriting = replace(_HELM, templates=True)
     for name, condition, objects in (
         ("namespace", ".Values.createNamespace", namespace_objects(_HELM)),
@@ -74,6 +75,18 @@ webhook:
 monitoring:
   # A PodMonitor for the Prometheus operator.
   enabled: false
+"""
+
+
+_NOTES = """\
+When its pods run, Moorage places the pods that have rules in annotations:
+
+  moorage attach status --namespace {{ .Release.Namespace }}
+
+To leave; pods keep running:
+
+  helm uninstall {{ .Release.Name }} -n {{ .Release.Namespace }}
+  moorage attach remove --namespace {{ .Release.Namespace }}
 """
 
 

@@ -6,9 +6,10 @@ import base64
 import itertools
 import json
 import os
+import pwd
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import yaml
@@ -111,6 +112,16 @@ def test_nothing_anywhere_is_one_sentence(files: list[Path], tmp_path: Path) -> 
     assert str(caught.value) == (
         f"there is no kubeconfig at {tmp_path}/none:{tmp_path}/empty: name one with --kubeconfig"
     )
+
+
+def test_an_account_without_a_home_has_no_kubeconfig(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(_: int) -> NoReturn:
+        raise KeyError
+
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    with pytest.raises(KubeconfigError, match=r"there is no kubeconfig at ~/\.kube/config"):
+        load(None, "", {})
 
 
 def test_a_bad_file_among_several_is_named(files: list[Path], tmp_path: Path) -> None:

@@ -43,6 +43,12 @@ class Way:
         self.busy = 0
         self.asked = 0
 
+    def lose_answers(self, *, but_later: bool = False) -> None:
+        """Let what is under way never be answered, and what is asked from now on only with `but_later`."""
+        self.answers = asyncio.Event()
+        if but_later:
+            self.answers.set()
+
     async def request(self, method: str, target: str, body: bytes = b"", content_type: str = "") -> Answer:
         self.asked += 1
         if self.cut:
@@ -271,15 +277,27 @@ async def test_a_renewal_without_an_answer_ends_leadership_in_time(tmp_path: Pat
             await first.task
 
 
-async def test_a_lease_whose_answer_comes_too_late_must_be_renewed_before_work_begins(tmp_path: Path) -> None:
+async def test_a_renewal_whose_answer_is_lost_is_made_again(tmp_path: Path) -> None:
+    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
+        first = election.stand("a")
+        await election.passes(5)
+        for _ in range(3):
+            first.way.lose_answers()
+            await election.passes(4)
+            first.way.lose_answers(but_later=True)
+            await election.passes(8)
+        assert first.leads
+        assert (await election.lease())["leaseTransitions"] == 0
+
+
+async def test_an_attempt_to_get_a_lease_whose_answer_is_lost_is_made_again(tmp_path: Path) -> None:
     async with api_server(tmp_path) as server, _election(server.client("test")) as election:
         late = election.stand("a")
-        late.way.answers.clear()
+        late.way.lose_answers()
         await election.passes(11)
-        late.way.answers.set()
-        await election.passes(0.25)
         assert not late.leads
-        await election.passes(5)
+        late.way.lose_answers(but_later=True)
+        await election.passes(10)
         assert late.leads
 
 

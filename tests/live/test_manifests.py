@@ -129,8 +129,13 @@ def changed(path: str, value: Any) -> Data:
     return dict(item)
 
 
+def condition(name: str, status: str) -> Data:
+    return {"type": name, "status": status}
+
+
 OLD: Data = pod("a", tolerations=[{"key": "a", "operator": "Exists"}], nodeSelector={"a": "b"})
 OLD["metadata"] |= {"annotations": {"example.com/a": "b", COVER: "[]"}, "labels": {"a": "b"}}
+OLD["status"] = {"conditions": [condition("Ready", "False")]}
 
 
 def test_the_policy_lets_our_account_change_tolerations_and_our_annotations_alone() -> None:
@@ -138,6 +143,8 @@ def test_the_policy_lets_our_account_change_tolerations_and_our_annotations_alon
     assert allowed(changed("spec/tolerations", [{"operator": "Exists"}]), OLD)
     for kept in ({"example.com/a": "b"}, {"example.com/a": "b", COVER: "x", "moorage.dev/evict-at": "y"}):
         assert allowed(changed("metadata/annotations", kept), OLD)
+    leaves = [condition("PodScheduled", "False"), condition("DisruptionTarget", "True"), *OLD["status"]["conditions"]]
+    assert allowed(changed("status", {"conditions": leaves, "nominatedNodeName": "a"}), OLD)
     bare = pod("a")
     assert allowed({**bare, "metadata": {**bare["metadata"], "annotations": {COVER: "[]"}}}, bare)
     for path, value in (
@@ -153,13 +160,17 @@ def test_the_policy_lets_our_account_change_tolerations_and_our_annotations_alon
         ("spec/affinity", {"nodeAffinity": {}}),
         ("spec/activeDeadlineSeconds", 5),
         ("spec/schedulingGates", [{"name": "a"}]),
+        ("status", {**OLD["status"], "podIP": "10.0.0.9"}),
+        ("status", {**OLD["status"], "phase": "Failed"}),
+        ("status", {"conditions": [condition("Ready", "True"), condition("PodScheduled", "True")]}),
+        ("status", {"conditions": []}),
     ):
         assert not allowed(changed(path, value), OLD), path
     assert written(NAME) == (["UPDATE"], ["pods", "pods/status"]), "a status is written with labels and annotations"
     for policy in POLICIES.values():
-        condition = ENVIRONMENT.compile(policy["matchConditions"][0]["expression"])
+        by_us = ENVIRONMENT.compile(policy["matchConditions"][0]["expression"])
         for name, is_ours in (("system:serviceaccount:moorage-system:moorage", True), ("kubernetes-admin", False)):
-            assert condition.evaluate(OLD, OLD, {"userInfo": {"username": name}}) is is_ours
+            assert by_us.evaluate(OLD, OLD, {"userInfo": {"username": name}}) is is_ours
 
 
 def test_the_policy_lets_our_account_bind_pods_and_give_them_nothing_but_our_annotations() -> None:
@@ -286,13 +297,23 @@ async def test_removing_attach_mode_deletes_what_was_installed_and_nothing_else(
             COVER: msgspec.json.encode([cover]).decode(),
         }
         await create(person, kept)
+        everywhere = {"operator": "Exists"}
+        daemon = pod("daemon", schedulerName="moorage", tolerations=[everywhere])
+        daemon["metadata"]["annotations"] = {COVER: msgspec.json.encode([everywhere]).decode()}
+        await create(person, daemon)
         template = {"metadata": {"labels": {"a": "b"}}, "spec": {**kept["spec"], "nodeSelector": {"a": "none"}}}
         workload = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}
         await create(
             person, {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web"}, "spec": workload}
         )
         said = [line async for line in Removal(person, "moorage-system").lines(60)]
-        assert said[0].startswith("default/kept: has a cover, 1 of its native tolerations")
+        covers = [f"default/{each}: has a cover, 1 of its native tolerations" for each in ("daemon", "kept")]
+        assert [each.removesuffix(f", recorded in {COVER}") for each in said[:2]] == covers
+        ends = [each for each in said if ": its cover" in each]
+        assert ends == [
+            "default/kept: its cover ends after 60 s",
+            "default/daemon: its cover stays, because only tolerations of NoExecute alone can end",
+        ]
         waiting = [line for line in said if "new pods of it wait" in line]
         assert waiting == [
             "ReplicaSet default/web: new pods of it wait for the scheduler moorage, until its template names another"
@@ -306,7 +327,7 @@ async def test_removing_attach_mode_deletes_what_was_installed_and_nothing_else(
         await eventually(is_as_before)
         assert (await read(person, "Pod", "kept"))["spec"]["tolerations"][0]["tolerationSeconds"] == 60
         again = [line async for line in Removal(person, "moorage-system").lines()]
-        assert again == [said[0], *waiting]
+        assert again == [*said[:2], *waiting]
 
 
 async def test_what_helm_installed_or_still_works_is_not_removed(tmp_path: Path) -> None:

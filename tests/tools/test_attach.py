@@ -83,7 +83,12 @@ async def test_expiring_covers_sets_seconds_on_exactly_what_is_recorded(tmp_path
         await create(client, ruled("covered", rules, [ENTRY], tolerations=[ENTRY, OWN], schedulerName="moorage"))
         await create(client, ruled("daemon", rules, [{"operator": "Exists"}], tolerations=[{"operator": "Exists"}]))
         await create(client, pod("other", tolerations=[ENTRY]))
+        await create(client, ruled("ended", rules, [ENTRY], tolerations=[ENTRY]))
+        await client.patch(
+            kinds.row("v1", "Pod"), "default", "ended", {"status": {"phase": "Succeeded"}}, subresource="status"
+        )
         pods = await ruled_pods(client)
+        assert {each.name: each.is_endless for each in pods} == {"default/covered": False, "default/daemon": True}
         assert {each.name: each.cover for each in pods} == {"default/covered": (0,), "default/daemon": (0,)}
         assert states(pods, "moorage") == {
             "that wait": 2, "that another scheduler places, without their rules": 1

@@ -256,3 +256,33 @@ def test_a_mistake_beside_braces_that_are_not_helms_is_told_as_it_is(tmp_path: P
     with pytest.raises(manifests.ManifestError) as told:
         findings(tmp_path / "pod.yaml")
     assert "helm" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_said"),
+    [
+        ("moorage.dev/toleration", True),
+        ("moorage.dev/nodeAffinity", True),
+        ("moorage.dev/node-affinities", True),
+        ("moorage.io/tolerations", True),
+        ("moorage.dev/device-tolerations", True),
+        ("moorage.dev/tolerations", False),
+        ("moorage.dev/node-affinity", False),
+        ("moorage.dev/cover", False),
+        ("moorage.dev/evict-at", False),
+        ("moorage.dev/scheduler-name", False),
+        ("example.com/tolerated", False),
+    ],
+)
+def test_an_annotation_that_nobody_reads_on_a_pod_or_in_its_template_is_said(
+    tmp_path: Path, name: str, is_said: bool
+) -> None:
+    head = f"{{name: a, annotations: {{{name}: '[]'}}, labels: {{app: a}}}}"
+    spec = "{containers: [{name: a, image: a}]}"
+    (tmp_path / "pod.yaml").write_text(f"apiVersion: v1\nkind: Pod\nmetadata: {head}\nspec: {spec}\n")
+    (tmp_path / "web.yaml").write_text(
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec:\n  selector: {matchLabels: {app: a}}\n"
+        f"  template: {{metadata: {head}, spec: {spec}}}\n"
+    )
+    for file in ("pod.yaml", "web.yaml"):
+        assert ("attached-place" in rules(tmp_path / file)) is is_said

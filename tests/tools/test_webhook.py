@@ -25,7 +25,7 @@ from moorage.api.rules import COVER, DEVICE_TOLERATIONS, NODE_AFFINITY, TOLERATI
 from moorage.apiserver.patch.jsonpatch import apply as apply_patch
 from moorage.cel.env import kubernetes
 from moorage.cel.types import DYN
-from moorage.client import Client
+from moorage.client import Client, Unavailable
 from moorage.client.transport import Answer
 from moorage.features import NONE_ON
 from moorage.registry.pod.tolerations import WHITELIST
@@ -359,6 +359,7 @@ class Registering:
         self._transport = client.transport
         self.configurations: dict[str, Data] = {}
         self.writes = 0
+        self.is_away = False
         for kind in ("mutating", "validating"):
             webhooks = [{"name": f"{name}.moorage.dev", "clientConfig": {}} for name in ("pods", "templates")]
             self.configurations[f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/moorage"] = {
@@ -366,6 +367,8 @@ class Registering:
             }
 
     async def request(self, method: str, target: str, body: bytes = b"", content_type: str = "") -> Answer:
+        if self.is_away:
+            raise Unavailable(503, "", "away")
         if target not in self.configurations:
             return await self._transport.request(method, target, body, content_type)
         if method == "PATCH":
@@ -435,6 +438,16 @@ async def test_reviews_are_answered_over_https_by_every_replica(tmp_path: Path) 
         assert known.writes == 2  # one for each configuration: the second replica found its work done
 
 
+async def test_an_api_server_that_does_not_answer_is_not_asked_about_namespaces_at_each_review(tmp_path: Path) -> None:
+    async with registered(tmp_path) as (client, known), serving(client) as port:
+        (authority,) = known.bundles
+        known.is_away = True
+        for namespace, expected in (("default", 200), ("not-seen-yet", 500)):
+            asked = msgspec.json.decode(review(ruled()))
+            asked["request"]["namespace"] = namespace
+            assert (await post(port, "/validate", msgspec.json.encode(asked), authority))[0] == expected
+
+
 async def test_a_body_that_is_too_large_is_refused(tmp_path: Path) -> None:
     async with registered(tmp_path) as (client, known), serving(client) as port:
         (authority,) = known.bundles
@@ -486,6 +499,9 @@ async def test_a_secret_that_is_deleted_is_written_again_and_one_that_is_broken_
         await client.delete(row, "moorage-system", SECRET)
         await certificates.renew(NOW)
         assert await kept(client) == first
+        await client.patch(row, "moorage-system", SECRET, {"data": {"other": base64.b64encode(b"kept").decode()}})
+        await certificates.renew(NOW)
+        assert await kept(client) == {**first, "other": b"kept"}
         await client.patch(
             row, "moorage-system", SECRET, {"data": {"tls.key": base64.b64encode(first["ca.key"]).decode()}}
         )

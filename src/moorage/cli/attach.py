@@ -50,7 +50,8 @@ def attach() -> None:
 
 def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed((
-        gates_option("--feature-gates", "gates", "Gates to turn off: here all are on by default",
+        gates_option("--feature-gates", "gates", "Gates to turn off",
+                     "All are on by default: who writes a rule means it.",
                      callback=lambda _, __, text: parse_gates(f"AllAlpha=true,{text}")),
         rule_namespaces,
         click.option("--cover-native/--no-cover-native", "covers_native", default=True, show_default=True,
@@ -158,11 +159,15 @@ def remove(kubeconfig: ChosenContext, scheduler_name: str, namespace: str, secon
     from moorage.tools.attach.removal import Removal, RemovalError
 
     async def leave(client: Client) -> None:
+        is_known = False
         try:
             async for line in Removal(client, namespace, scheduler_name=scheduler_name).lines(seconds):
                 click.echo(line)
+                is_known = True
         except RemovalError as error:
             cannot_run(str(error))
+        if not is_known:
+            click.echo(f"nothing of Moorage is installed in {namespace}, and no pod has a cover")
 
     _ask(kubeconfig, leave)
 

@@ -94,6 +94,7 @@ def _component_options(lease: str) -> Callable[[Callable[..., Any]], Callable[..
         for option in reversed((
             kubeconfig_options,
             gates_option("--feature-gates", "gates", "Gates to turn on, or beside another control plane to turn off",
+                         "All are off by default, as in Kubernetes, and beside another control plane on.",
                          callback=_two_ways),
             click.option("--leader-elect/--no-leader-elect", default=True, show_default=True,
                          help="Work only while holding a lease, so that one of several does."),

@@ -64,10 +64,12 @@ def parse_gates(text: str) -> features.Gates:
         raise click.BadParameter(str(error)) from None
 
 
-def gates_option(flag: str, name: str, what: str, **more: Any) -> Callable[[Any], Any]:
-    """An option for feature gates, passed on as text unless a callback parses it."""
+def gates_option(
+    flag: str, name: str, what: str, unless: str = "All are off by default, as in Kubernetes.", **more: Any
+) -> Callable[[Any], Any]:
+    """An option for feature gates, passed on as text unless a callback parses it; `unless` says what else holds."""
     known = ", ".join((*(gate.value for gate in features.Gate), *features.GROUPS))
-    text = f"{what}, as A=true,B=false: {known}. All are off by default, as in Kubernetes."
+    text = f"{what}, as A=true,B=false: {known}. {unless}"
     return click.option(flag, name, default="", metavar="GATES", help=text, **more)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil
-from typing import Literal
+from typing import Literal, TypeVar
 from uuid import uuid4
 
 import msgspec
@@ -25,6 +25,7 @@ _LOG = Log(__name__)
 _LEASE = kinds.row("coordination.k8s.io/v1", "Lease")
 SCHEDULER_LEASE, CONTROLLERS_LEASE = "moorage-scheduler", "moorage-controllers"
 _JITTER = 1.2
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,14 +134,14 @@ class _Candidacy:
         told, allowed = "", False
         while True:
             try:
-                if await self._try():
+                if await self._answered(self._try()):
                     return
                 allowed = True
             except ApiError as error:
                 if isinstance(error, Forbidden) and not allowed:
                     raise
                 _LOG.warning("Lease not acquired", lease=self._terms.key, err=error)
-            if self._holder != told:
+            if self._holder not in ("", told):
                 told = self._holder
                 _LOG.info("Waiting for the lease", lease=self._terms.key, holder=told)
                 waiting(told)
@@ -148,11 +149,13 @@ class _Candidacy:
 
     async def keep(self) -> None:
         """Renew the lease until it is lost."""
+        begun = self._clock.monotonic()
         while not self.lost.is_set():
             timer = self._clock.call_later(self._deadline - self._clock.monotonic(), self.lost.set)
             try:
-                await self._clock.sleep(self._terms.retry_period)
-                await self._renew()
+                await self._clock.sleep(begun + self._terms.retry_period - self._clock.monotonic())
+                begun = self._clock.monotonic()
+                await self._answered(self._renew())
             except ApiError as error:
                 _LOG.warning("Lease not renewed", lease=self._terms.key, err=error)
             finally:
@@ -204,6 +207,24 @@ class _Candidacy:
                 await self._look()
             if self._holder not in ("", self._identity):
                 return self.lost.set()
+
+    async def _answered(self, asking: Coroutine[None, None, _Answer]) -> _Answer:
+        """What comes of something that is asked. Raises Unavailable when it takes so long that others may take over."""
+        seconds, task = self._terms.renew_deadline / 2, asyncio.ensure_future(asking)
+
+        def give_up() -> None:
+            task.cancel()
+
+        timer = self._clock.call_later(seconds, give_up)
+        try:
+            await asyncio.wait({task})
+        finally:
+            timer.cancel()
+            task.cancel()
+            await asyncio.wait({task})
+        if task.cancelled():
+            raise Unavailable(504, "Timeout", f"no answer within {seconds:g} s")
+        return task.result()
 
     async def _look(self) -> None:
         try:

@@ -10,7 +10,7 @@ import msgspec
 
 from moorage.api import kinds
 from moorage.api.kinds import Kind
-from moorage.api.meta import Wire
+from moorage.api.meta import Data, Wire
 from moorage.client.client import Client
 from moorage.client.errors import Forbidden, Missing
 from moorage.client.informer import Informers
@@ -80,9 +80,13 @@ async def _has(client: Client, rights: Iterable[Right]) -> list[bool]:
 
 
 async def _allowed(client: Client, right: Right) -> bool:
-    attributes = {
-        "verb": right.verb, "group": right.kind.group, "resource": right.kind.plural, "subresource": right.subresource,
-    }  # fmt: skip
+    kind = right.kind
+    asked = {"verb": right.verb, "group": kind.group, "resource": kind.plural, "subresource": right.subresource}
+    return await is_allowed(client, asked)
+
+
+async def is_allowed(client: Client, attributes: Data) -> bool:
+    """Whether the user of this client may do what the attributes say, as a review of access has them."""
     answer = await client.create(_ACCESS, {"spec": {"resourceAttributes": attributes}})
     return msgspec.json.decode(answer, type=_Access).status.allowed
 

@@ -9,12 +9,12 @@ from moorage.api import kinds
 from moorage.api.meta import Object
 from moorage.api.node import Node, Taint
 from moorage.api.resource import DeviceTaintRule, ResourceSlice
-from moorage.api.rules import DEVICE_TOLERATIONS, POD_RULES
+from moorage.api.rules import POD_RULES
 from moorage.features import Gates
 from moorage.tools.admission import ManifestAdmission
 from moorage.tools.cluster import Cluster, ClusterObject
 from moorage.validation.advice import ADVICE
-from moorage.validation.attached import attached_advice, attached_errors, is_uncovered_daemon, names_read
+from moorage.validation.attached import attached_advice, attached_errors, is_uncovered_daemon, unread_rules
 from moorage.validation.rules import Breaches, Rule, RuleContext, RuleTable, Severity, context_of
 
 IGNORE_ANNOTATION = "lint.moorage.dev/ignore"
@@ -96,13 +96,10 @@ def _refused_rules(item: ClusterObject, _: LintContext) -> Breaches:
     "attached-place",
     Severity.WARNING,
     "rules in annotations are read on pods, pod templates, volumes and claims, and nowhere else",
-    "move the annotation: to the template of the pods, or in a ResourceClaimTemplate to `spec.metadata`",
+    "correct its name, or move it: to the template of the pods, or in a ResourceClaimTemplate to `spec.metadata`",
 )
 def _unread_rules(item: ClusterObject, _: LintContext) -> Breaches:
-    annotations, read = item.object.metadata.annotations, names_read(item.object)
-    for name in (*POD_RULES, DEVICE_TOLERATIONS):
-        if name in annotations and name not in read:
-            yield f"metadata.annotations[{name}]", "nobody reads this annotation here"
+    yield from unread_rules(item.object)
 
 
 @RULES.rule(

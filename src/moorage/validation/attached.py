@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import lru_cache
 
 from moorage.api import kinds
 from moorage.api.meaning import meaning, without_cover
-from moorage.api.meta import Object
+from moorage.api.meta import Object, ObjectMeta
 from moorage.api.placementrules import ways_of
 from moorage.api.pod import Affinity, Pod, PodSchedulingGate, PodSpec
 from moorage.api.resource import (
@@ -42,6 +43,13 @@ from moorage.validation.rules import Breaches
 from moorage.validation.update import pod_update_errors
 
 _METADATA = "metadata.annotations"
+_RULES = (*POD_RULES, DEVICE_TOLERATIONS)
+_READ_ON: dict[type[Object], tuple[str, ...]] = {
+    PersistentVolume: (NODE_AFFINITY,),
+    ResourceClaim: (DEVICE_TOLERATIONS,),
+}
+_ALIKE = 0.85
+"""How alike two names are of which one is probably meant for the other, from 0 to 1."""
 
 
 def attached_errors(item: Object) -> list[FieldError]:
@@ -59,13 +67,26 @@ def attached_errors(item: Object) -> list[FieldError]:
     return []
 
 
-def names_read(item: Object) -> tuple[str, ...]:
-    """The annotations with rules that are read in the metadata of an object itself."""
-    if isinstance(item, PersistentVolume):
-        return (NODE_AFFINITY,)
-    if isinstance(item, ResourceClaim):
-        return (DEVICE_TOLERATIONS,)
-    return POD_RULES if kinds.of(item).pod_metadata == "metadata" else ()
+def unread_rules(item: Object) -> Breaches:
+    """Annotations with rules that nobody reads where they stand, and those that are named almost as such a one."""
+    for path, metadata, read in _places(item):
+        for name in metadata.annotations:
+            if name in _RULES and name not in read:
+                yield f"{path}.annotations[{name}]", "nobody reads this annotation here"
+            elif name not in _RULES and (meant := get_close_matches(name, _RULES, 1, _ALIKE)):
+                yield f"{path}.annotations[{name}]", f"nobody reads this annotation: {meant[0]} is the name of one"
+
+
+def _places(item: Object) -> Iterator[tuple[str, ObjectMeta, tuple[str, ...]]]:
+    """Where an object can have annotations, and which of those with rules are read there."""
+    kind = kinds.of(item)
+    in_pod = kind.pod_metadata_of(item)
+    if in_pod is not None:
+        yield kind.pod_metadata, in_pod, POD_RULES
+    if isinstance(item, ResourceClaimTemplate):
+        yield "spec.metadata", item.spec.metadata, (DEVICE_TOLERATIONS,)
+    if in_pod is not item.metadata:
+        yield "metadata", item.metadata, _READ_ON.get(type(item), ())
 
 
 def attached_update_errors(item: Object, old: Object) -> list[FieldError]:

@@ -57,7 +57,8 @@ def found(environment: Mapping[str, str]) -> list[Path]:
     named = environment.get("KUBECONFIG", "")
     if named:
         return [Path(each) for each in dict.fromkeys(named.split(os.pathsep)) if each]
-    return [Path(environment.get("HOME") or "~").expanduser() / ".kube" / "config"]
+    home = environment.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - an account need not have a home
+    return [Path(home) / ".kube" / "config"]
 
 
 class Merged:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,6 +19,7 @@ from moorage.api.pod import Pod
 from moorage.api.rules import POD_RULES
 from moorage.client import Client
 from moorage.client.errors import Forbidden
+from moorage.client.rights import is_allowed
 from moorage.registry.pod.tolerations import WHITELIST
 from moorage.scheduler.profile import DEFAULT_NAME
 from moorage.scheduler.profile import scheduler_name as scheduler_of
@@ -26,26 +28,43 @@ from moorage.tools.attach.run import LEASES, AttachSettings, attached_evictors, 
 from moorage.validation.attached import rule_errors
 
 _POD, _NAMESPACE = kinds.row("v1", "Pod"), kinds.row("v1", "Namespace")
-_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _OLDEST = (1, 30)
 _ENABLED = re.compile(r'kubernetes_feature_enabled\{name="(\w+)",[^}]*\} (\d)')
 _GATES = ("TaintTolerationComparisonOperators", "DRADeviceTaints", "DRADeviceTaintRules")
 
-_WRITES: tuple[tuple[str, str, str, str], ...] = (
-    ("place pods", "", "pods/binding", "create"),
-    ("tell whether a binding was done", "", "pods", "get"),
-    ("say why a pod waits or leaves", "", "pods/status", "patch"),
-    ("cover rules and write deadlines", "", "pods", "patch"),
-    ("evict and preempt", "", "pods", "delete"),
-    ("bind volumes", "", "persistentvolumes", "patch"),
-    ("bind volumes", "", "persistentvolumeclaims", "patch"),
-    ("allocate devices", "resource.k8s.io", "resourceclaims", "get patch"),
-    ("allocate devices", "resource.k8s.io", "resourceclaims/status", "patch"),
-    ("allocate devices", "resource.k8s.io", "resourceclaims/binding", "patch"),
-    ("report events", "", "events", "create patch"),
-    ("lead", "coordination.k8s.io", "leases", "get create update"),
+
+class Need(NamedTuple):
+    """A right that the scheduler and the evictors need."""
+
+    purpose: str
+    """What cannot be done without it."""
+    group: str
+    resource: str
+    """The resource, or a subresource of it."""
+    verbs: tuple[str, ...]
+    is_optional: bool = False
+    """Whether one can work without it."""
+
+    def __str__(self) -> str:
+        return f"{' and '.join(self.verbs)} {self.resource}{self.group and '.' + self.group}"
+
+
+_DEVICES = "resource.k8s.io"
+_WRITES = (
+    Need("place pods", "", "pods/binding", ("create",)),
+    Need("tell whether a binding was done", "", "pods", ("get",)),
+    Need("say why a pod waits or leaves", "", "pods/status", ("patch",)),
+    Need("cover rules and write deadlines", "", "pods", ("patch",)),
+    Need("evict and preempt", "", "pods", ("delete",)),
+    Need("bind volumes", "", "persistentvolumes", ("patch",)),
+    Need("bind volumes", "", "persistentvolumeclaims", ("patch",)),
+    Need("allocate devices", _DEVICES, "resourceclaims", ("get", "patch")),
+    Need("allocate devices", _DEVICES, "resourceclaims/status", ("patch",)),
+    Need("allocate devices", _DEVICES, "resourceclaims/binding", ("patch",)),
+    Need("report events", "", "events", ("create", "patch")),
+    Need("lead", "coordination.k8s.io", "leases", ("get", "create", "update")),
 )
-"""What each right is for, its group and resource, and its verbs; beside those to list and watch."""
+"""Beside those to list and watch."""
 
 _SEES_NATIVELY = (
     "sees native tolerations and affinity only: it may add nodes that rules refuse, and none for pods that wait for "
@@ -116,23 +135,36 @@ async def _version(client: Client) -> AttachFact:
     return AttachFact(Outcome.WORKS, f"Kubernetes {version}")
 
 
-def rights(client: Client) -> list[tuple[str, str, str, str]]:
-    """All rights that the scheduler and the evictors need: what each is for, its group and resource, and its verbs."""
+def needs(client: Client) -> list[Need]:
+    """All rights that the scheduler and the evictors need."""
     settings = AttachSettings()
-    followed = {each.kind for each in attached_scheduler(client, settings).handle.informers}
-    followed |= {each.kind for each in attached_evictors(client, settings).context.informers}
-    ordered = sorted(followed, key=lambda kind: (kind.group, kind.plural))
-    return [*(("follow the cluster", kind.group, kind.plural, "list watch") for kind in ordered), *_WRITES]
+    scheduler, evictors = attached_scheduler(client, settings), attached_evictors(client, settings)
+    followed = {each.kind: each for each in (*scheduler.handle.informers, *evictors.context.informers)}
+    reads = [
+        Need("follow the cluster", kind.group, kind.plural, ("list", "watch"), informer.is_optional)
+        for kind, informer in sorted(followed.items(), key=lambda each: (each[0].group, each[0].plural))
+    ]
+    return [*reads, *_WRITES]
 
 
 async def _rights(client: Client) -> list[AttachFact]:
-    missing = []
-    for purpose, group, resource, verbs in rights(client):
-        for verb in verbs.split():
-            if not all([await _allowed(client, asked) for asked in _questions(group, resource, verb)]):
-                where = f"{resource}.{group}" if group else resource
-                missing.append(AttachFact(Outcome.FAILS, f"no right to {verb} {where}: cannot {purpose}"))
-    return missing or [AttachFact(Outcome.WORKS, "all rights that the scheduler and the evictors need")]
+    wanted = needs(client)
+    missing = zip(wanted, await asyncio.gather(*(_lacks(client, each) for each in wanted)), strict=True)
+    facts = [_lacking(need._replace(verbs=verbs)) for need, verbs in missing if verbs]
+    if all(fact.outcome is not Outcome.FAILS for fact in facts):
+        facts.insert(0, AttachFact(Outcome.WORKS, "all rights that the scheduler and the evictors need"))
+    return facts
+
+
+def _lacking(need: Need) -> AttachFact:
+    if need.is_optional:
+        return AttachFact(Outcome.MIND, f"no right to {need}: they count as absent")
+    return AttachFact(Outcome.FAILS, f"no right to {need}: cannot {need.purpose}")
+
+
+async def _lacks(client: Client, need: Need) -> tuple[str, ...]:
+    """The verbs that are not allowed."""
+    return tuple([verb for verb in need.verbs if not await _may(client, need.group, need.resource, verb)])
 
 
 def _questions(group: str, resource: str, verb: str) -> list[Data]:
@@ -145,12 +177,8 @@ def _questions(group: str, resource: str, verb: str) -> list[Data]:
     return [{**asked, "namespace": LEASE_NAMESPACE, **each} for each in named]
 
 
-async def _allowed(client: Client, attributes: Data) -> bool:
-    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
-    body = msgspec.json.encode({**review, "spec": {"resourceAttributes": attributes}})
-    answer = await client.transport.request("POST", _REVIEWS, body, "application/json")
-    data: Data = msgspec.json.decode(answer.body) if answer.status < 300 else {}
-    return bool(data.get("status", {}).get("allowed"))
+async def _may(client: Client, group: str, resource: str, verb: str) -> bool:
+    return all([await is_allowed(client, asked) for asked in _questions(group, resource, verb)])
 
 
 async def _gates(client: Client) -> AttachFact:

@@ -18,11 +18,13 @@ from moorage.api.meta import Data
 from moorage.api.pod import Pod, Toleration
 from moorage.api.resource import ResourceClaim
 from moorage.api.rules import COVER, POD_RULES, Rules, rules_of, text_of
-from moorage.api.workload import DaemonSet
+from moorage.api.workload import DaemonSet, Job
 from moorage.client import Client, Missing
 from moorage.client.client import JSON_PATCH
 from moorage.client.clock import timestamp
 from moorage.client.errors import Forbidden
+from moorage.controllers.frame.pods import is_finished
+from moorage.controllers.workloads.jobstate import has_ended
 from moorage.match.tolerations import NO_EXECUTE
 from moorage.tools.attach.run import LEASES
 from moorage.validation.attached import is_uncovered_daemon
@@ -57,11 +59,16 @@ class RuledPod:
         """The places of those of its native tolerations that are recorded as a cover; none when that is not known."""
         return () if self.rules.cover is None else tuple(sorted(cover_places(self.pod.spec.tolerations, self.rules)))
 
+    @property
+    def is_endless(self) -> bool:
+        """Whether a part of its cover cannot be given seconds: that of a DaemonSet, which is for all effects."""
+        return any(self.pod.spec.tolerations[place].effect != NO_EXECUTE for place in self.cover)
+
 
 async def ruled_pods(client: Client) -> list[RuledPod]:
-    """All pods with rules or a cover."""
+    """All pods with rules or a cover that have not ended."""
     pods = (msgspec.json.decode(each, type=Pod) for each in (await client.list(_POD)).items)
-    found = ((pod, rules_of(pod.metadata.annotations)) for pod in pods)
+    found = ((pod, rules_of(pod.metadata.annotations)) for pod in pods if not is_finished(pod))
     return [RuledPod(pod, rules) for pod, rules in found if rules is not None]
 
 
@@ -72,7 +79,7 @@ async def uncovered_daemons(client: Client) -> list[str]:
 
 
 async def workloads_of(client: Client, scheduler_name: str) -> list[str]:
-    """The workloads whose pods a scheduler places, by kind, namespace and name; not those that another one owns."""
+    """The workloads whose next pods a scheduler places, by kind, namespace and name; not those that another owns."""
     found = []
     for kind in _WORKLOADS:
         try:
@@ -82,7 +89,8 @@ async def workloads_of(client: Client, scheduler_name: str) -> list[str]:
         for item in (msgspec.json.decode(each, type=kind.struct) for each in listed):
             spec, metadata = kind.pod_spec_of(item), item.metadata
             is_owned = any(owner.controller for owner in metadata.owner_references)
-            if spec is not None and spec.scheduler_name == scheduler_name and not is_owned:
+            is_over = is_owned or (isinstance(item, Job) and has_ended(item))
+            if spec is not None and spec.scheduler_name == scheduler_name and not is_over:
                 found.append(f"{kind.kind} {metadata.namespace}/{metadata.name}")
     return found
 

@@ -11,7 +11,7 @@ from typing import Any
 from moorage.api.meta import Data
 from moorage.client import Client
 from moorage.client.transport import Answer
-from moorage.tools.attach.check import rights
+from moorage.tools.attach.check import Need, needs
 from moorage.tools.attach.covers import LEASE_NAMESPACE
 from moorage.tools.attach.run import LABELS, LEASES
 from moorage.tools.attach.webhook.certificates import CONFIGURATION, SECRET
@@ -22,6 +22,7 @@ NAME = "moorage"
 HEALTH_PORT, WEBHOOK_PORT = 10259, 9443
 _RBAC, _ADMISSION = "rbac.authorization.k8s.io", "admissionregistration.k8s.io"
 _LEASES = "leases"
+_PRIORITY = "system-cluster-critical"
 
 
 class _Nowhere:
@@ -71,8 +72,8 @@ def namespace_objects(told: Installation) -> list[Data]:
 
 def core_objects(told: Installation) -> list[Data]:
     """The scheduler and the evictors, and what they may do."""
-    wanted = rights(Client(_Nowhere()))
-    led = [_rule([group], [_LEASES], verbs) for _, group, resource, verbs in wanted if resource == _LEASES]
+    wanted = needs(Client(_Nowhere()))
+    led = [_rule([need.group], [_LEASES], " ".join(need.verbs)) for need in wanted if need.resource == _LEASES]
     named = [{**rule, "resourceNames": list(LEASES)} for rule in _by_verb(led, ("get", "update"))]
     return [
         _account(told, NAME),
@@ -81,6 +82,7 @@ def core_objects(told: Installation) -> list[Data]:
         _object(f"{_RBAC}/v1", "Role", NAME, LEASE_NAMESPACE, rules=[*_by_verb(led, ("create",)), *named]),
         _binding(told, "Role", NAME, LEASE_NAMESPACE),
         *_policies(told),
+        _quota(told),
         _budget(told, NAME),
         _deployment(
             told,
@@ -88,7 +90,8 @@ def core_objects(told: Installation) -> list[Data]:
             ["attach", "run", "--bind=0.0.0.0", f"--metrics-port={HEALTH_PORT}", _allowed(told)],
             {"name": "metrics", "containerPort": HEALTH_PORT},
             "HTTP",
-            {"cpu": "100m", "memory": "160Mi"},
+            # No limit: what it needs grows with the cluster, and one that is killed for it is killed again.
+            {"requests": {"cpu": "100m", "memory": "160Mi"}},
         ),
     ]
 
@@ -97,11 +100,12 @@ def webhook_objects(told: Installation) -> list[Data]:
     """What the webhook needs in any case."""
     secrets, configurations = ["secrets"], [f"{each}webhookconfigurations" for each in ("mutating", "validating")]
     kept = {**_rule([""], secrets, "get update"), "resourceNames": [SECRET]}
+    followed = _rule([""], ["namespaces"], "get list watch")
     published = {**_rule([_ADMISSION], configurations, "get patch"), "resourceNames": [CONFIGURATION]}
     port = {"name": "https", "port": 443, "targetPort": "https"}
     return [
         _account(told, SERVICE),
-        _object(f"{_RBAC}/v1", "ClusterRole", SERVICE, rules=[published, _rule([""], ["namespaces"], "get")]),
+        _object(f"{_RBAC}/v1", "ClusterRole", SERVICE, rules=[published, followed]),
         _binding(told, "ClusterRole", SERVICE),
         _object(f"{_RBAC}/v1", "Role", SERVICE, told.namespace, rules=[_rule([""], secrets, "create"), kept]),
         _binding(told, "Role", SERVICE, told.namespace),
@@ -117,9 +121,10 @@ def webhook_choices(told: Installation) -> list[Data]:
     arguments.append(_allowed(told))
     port = {"name": "https", "containerPort": WEBHOOK_PORT}
     arguments += ["--templates"] if told.templates else []
+    resources = {"requests": {"cpu": "50m", "memory": "160Mi"}, "limits": {"memory": "1Gi"}}
     return [
         _configuration(told, "Mutating", "/mutate", [*_pods(), *(_templates() if told.templates else ())]),
-        _deployment(told, SERVICE, arguments, port, "HTTPS", {"cpu": "50m", "memory": "160Mi"}),
+        _deployment(told, SERVICE, arguments, port, "HTTPS", resources),
     ]
 
 
@@ -156,12 +161,12 @@ def _by_verb(rules: Iterable[Data], verbs: tuple[str, ...]) -> list[Data]:
     return [{**rule, "verbs": [verb for verb in rule["verbs"] if verb in verbs]} for rule in rules]
 
 
-def _rules(wanted: Iterable[tuple[str, str, str, str]]) -> list[Data]:
+def _rules(wanted: Iterable[Need]) -> list[Data]:
     """The rules of a role, each resource once."""
     verbs: dict[tuple[str, str], list[str]] = {}
-    for _, group, resource, listed in wanted:
-        if resource != _LEASES or "watch" in listed:
-            verbs.setdefault((group, resource), []).extend(listed.split())
+    for need in wanted:
+        if need.resource != _LEASES or "watch" in need.verbs:
+            verbs.setdefault((need.group, need.resource), []).extend(need.verbs)
     return [_rule([group], [resource], " ".join(dict.fromkeys(each))) for (group, resource), each in verbs.items()]
 
 
@@ -175,8 +180,13 @@ _UNCHANGED = (
     "spec.containers", "spec.?initContainers", "spec.?activeDeadlineSeconds", "spec.?terminationGracePeriodSeconds",
     "spec.?schedulingGates", "spec.?nodeSelector", "spec.?affinity", "spec.?schedulerName",
     "metadata.?labels", "metadata.?finalizers", "metadata.?ownerReferences",
+    *(f"?status.?{name}" for name in (
+        "phase", "reason", "message", "podIP", "podIPs", "hostIP", "hostIPs", "startTime", "qosClass",
+        "containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses", "resourceClaimStatuses",
+    )),
 )  # fmt: skip
-"""What an API server lets change in a pod, but for tolerations and annotations."""
+"""What an API server lets change in a pod, but for tolerations and annotations, and why it waits or leaves."""
+_OWN_CONDITIONS = "each.type in ['PodScheduled', 'DisruptionTarget']"
 _OURS = "name.startsWith('moorage.dev/')"
 
 
@@ -185,8 +195,12 @@ def _by_us(told: Installation) -> str:
 
 
 def _policies(told: Installation) -> list[Data]:
-    """Let our service account change nothing of a pod but its tolerations and our annotations, in any way."""
-    expressions = [f"object.{path} == oldObject.{path}" for path in _UNCHANGED]
+    """Let our service account change nothing of a pod but its tolerations and our annotations, in any way.
+
+    Of its status, which others trust, it may write why the pod waits or leaves.
+    """
+    others = f"?status.?conditions.orValue([]).filter(each, !({_OWN_CONDITIONS}))"
+    expressions = [f"object.{path} == oldObject.{path}" for path in (*_UNCHANGED, others)]
     for one, other in (("object", "oldObject"), ("oldObject", "object")):
         here, there = (f"{each}.metadata.?annotations.orValue({{}})" for each in (one, other))
         same = f"(name in {there} && {there}[name] == {here}[name])"
@@ -203,7 +217,7 @@ def _policies(told: Installation) -> list[Data]:
 
 
 def _policy(told: Installation, name: str, operation: str, resources: list[str], expressions: list[str]) -> list[Data]:
-    only = "Moorage may change only the tolerations and the moorage.dev annotations of a pod"
+    only = "Moorage may change only tolerations and moorage.dev annotations, and say why a pod waits or leaves"
     written = {"apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": resources}
     spec = {
         "failurePolicy": "Fail",
@@ -218,14 +232,19 @@ def _policy(told: Installation, name: str, operation: str, resources: list[str],
     ]
 
 
+def _quota(told: Installation) -> Data:
+    """Allow the priority of our pods: some clusters refuse it wherever no quota names it."""
+    named = {"scopeName": "PriorityClass", "operator": "In", "values": [_PRIORITY]}
+    spec = {"hard": {"pods": "100"}, "scopeSelector": {"matchExpressions": [named]}}
+    return _object("v1", "ResourceQuota", NAME, told.namespace, spec=spec)
+
+
 def _budget(told: Installation, name: str) -> Data:
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": _labels(name)}}
     return _object("policy/v1", "PodDisruptionBudget", name, told.namespace, spec=spec)
 
 
-def _deployment(
-    told: Installation, name: str, arguments: list[str], port: Data, scheme: str, requests: dict[str, str]
-) -> Data:
+def _deployment(told: Installation, name: str, arguments: list[str], port: Data, scheme: str, resources: Data) -> Data:
     alive, ready = (
         {"httpGet": {"path": path, "port": port["name"], "scheme": scheme}, "timeoutSeconds": 5}
         for path in ("/healthz", "/readyz")
@@ -237,7 +256,7 @@ def _deployment(
         "ports": [port],
         "livenessProbe": {**alive, "initialDelaySeconds": 20, "periodSeconds": 20, "failureThreshold": 3},
         "readinessProbe": {**ready, "periodSeconds": 5},
-        "resources": {"requests": requests, "limits": {"memory": "1Gi"}},
+        "resources": resources,
         "securityContext": {
             "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
         },
@@ -245,7 +264,7 @@ def _deployment(
     }  # fmt: skip
     spec = {
         "serviceAccountName": name,
-        "priorityClassName": "system-cluster-critical",
+        "priorityClassName": _PRIORITY,
         "securityContext": {
             "runAsNonRoot": True, "runAsUser": 65532, "runAsGroup": 65532, "seccompProfile": {"type": "RuntimeDefault"},
         },

@@ -65,8 +65,11 @@ class Removal:
                 yield await self._delete(kind, item)
         await self._wait()
         if expire_after is not None:
-            async for ruled in expire_covers(self._client, await self._covered(), expire_after):
+            covered = await self._covered()
+            async for ruled in expire_covers(self._client, covered, expire_after):
                 yield f"{ruled.name}: its cover ends after {expire_after} s"
+            for ruled in filter(lambda each: each.is_endless, covered):
+                yield f"{ruled.name}: its cover stays, because only tolerations of NoExecute alone can end"
         await forget_leases(self._client)
         for kind, item in found:
             if kind.kind not in _FIRST:

@@ -29,11 +29,20 @@ _CONFIGURATION = Kind(
 _PODS = "/api/v1/namespaces/default/pods?dryRun=All"
 _EVENT, _DEPLOYMENT = kinds.row("v1", "Event"), kinds.row("apps/v1", "Deployment")
 _LISTED = 10
+_CONTAINER: Data = {
+    "name": "none",
+    "image": "none",
+    "securityContext": {
+        "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    },
+}  # fmt: skip
+"""Nothing that a Pod Security Standard refuses before the webhook is asked."""
 _PROBE: Data = {
     "apiVersion": "v1",
     "kind": "Pod",
     "metadata": {"generateName": "moorage-status-", "annotations": {TOLERATIONS: "no list"}},
-    "spec": {"containers": [{"name": "none", "image": "none"}]},
+    "spec": {"containers": [_CONTAINER]},
 }
 """A pod that the webhook refuses. It is only tried (dryRun), so nothing is created when nobody refuses it."""
 

@@ -74,8 +74,8 @@ class WebhookCertificates:
             authority = _authority(_pair(data, *_AUTHORITY), now)
             server = _server(_pair(data, *_SERVER), authority, self._names, now)
             needed = {**_texts(authority, *_AUTHORITY), **_texts(server, *_SERVER)}
-            if stored is not None and data == needed:
-                self._held = data
+            if stored is not None and needed.items() <= data.items():  # others may keep more in it
+                self._held = needed
                 return authority, server
             try:
                 if stored is None:
@@ -83,7 +83,7 @@ class WebhookCertificates:
                     secret = {"metadata": metadata, "type": "kubernetes.io/tls", "data": needed}
                     await self._client.create(_SECRETS, secret, self._namespace)
                 else:
-                    await self._client.update(_SECRETS, {**stored, "data": needed})
+                    await self._client.update(_SECRETS, {**stored, "data": {**data, **needed}})
             except (Conflict, Exists):
                 continue  # another replica was faster
 

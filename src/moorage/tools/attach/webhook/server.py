@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import Self
 
 import msgspec
 
 from moorage.api import kinds
+from moorage.api.cluster import Namespace
 from moorage.api.meta import Object, ObjectMeta
 from moorage.apiserver.base.users import User
 from moorage.apiserver.http.limits import Limits
 from moorage.apiserver.http.listener import Server
 from moorage.apiserver.http.messages import Reason, Request, Response, status
-from moorage.client import ApiError, Client, Missing
+from moorage.client import ApiError, Client, Informers, Missing, TooManyRequests, Unavailable
 from moorage.client.clock import Clock
+from moorage.client.rights import Right, check_rights, to_follow
 from moorage.logs import Log
 from moorage.tools.attach.webhook.certificates import WebhookCertificates
 from moorage.tools.attach.webhook.review import ReviewError, mutate, namespace_of, validate
@@ -39,7 +42,42 @@ def service_names(namespace: str) -> tuple[str, ...]:
     return service, f"{service}.cluster.local", "localhost", "127.0.0.1"
 
 
-async def answer_review(request: Request, settings: WebhookSettings, client: Client) -> Response:
+class _Namespaces:
+    """The namespaces that reviews are about, so that an API server which is slow is not asked at each of them."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._known = Informers(client)
+        self._known.of(Namespace)
+
+    async def __aenter__(self) -> Self:
+        """Follow them. Raises RightsMissing."""
+        with suppress(TooManyRequests, Unavailable):  # it will be there when it is there
+            await check_rights(self._client, (*to_follow(self._known), Right("get", _NAMESPACE)))
+        try:
+            await self._known.start()
+        except BaseException:
+            await self._known.stop()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Follow them no longer."""
+        await self._known.stop()
+
+    async def of(self, name: str) -> Object | None:
+        """The namespace of a name. One that is gone allows what one without labels does. Raises ApiError."""
+        if not name:
+            return None
+        if known := self._known.of(Namespace).get("", name):
+            return known
+        try:
+            return msgspec.json.decode(await self._client.get(_NAMESPACE, "", name), type=Object)
+        except Missing:
+            return Object(metadata=ObjectMeta(name=name))
+
+
+async def answer_review(request: Request, settings: WebhookSettings, namespaces: _Namespaces) -> Response:
     """The answer to a request of the API server, or of a kubelet that asks for health."""
     if request.method == "GET" and request.path in _HEALTH:
         return Response(200, b"ok", (("Content-Type", "text/plain"),))
@@ -51,23 +89,13 @@ async def answer_review(request: Request, settings: WebhookSettings, client: Cli
     try:
         if request.path == _MUTATE:
             return Response(200, await asyncio.to_thread(mutate, request.body, settings))
-        namespace = await _namespace(client, namespace_of(request.body))
+        namespace = await namespaces.of(namespace_of(request.body))
         return Response(200, await asyncio.to_thread(validate, request.body, settings, namespace))
     except ReviewError as error:
         return status(400, Reason.BAD_REQUEST, str(error))
     except ApiError as error:
         message = f"what the namespace allows is not known: {error}"
         return status(500, Reason.INTERNAL_ERROR, message)
-
-
-async def _namespace(client: Client, name: str) -> Object | None:
-    """The namespace of a name. One that is gone allows what one without labels does."""
-    if not name:
-        return None
-    try:
-        return msgspec.json.decode(await client.get(_NAMESPACE, "", name), type=Object)
-    except Missing:
-        return Object(metadata=ObjectMeta(name=name))
 
 
 async def serve_webhook(
@@ -79,25 +107,29 @@ async def serve_webhook(
     started: Callable[[int], None] = lambda _: None,
     clock: Clock | None = None,
 ) -> None:
-    """Answer reviews until cancelled. It listens once it has a certificate, and says on which port."""
+    """Answer reviews until cancelled. It listens once it has a certificate, and says on which port.
+
+    Raises RightsMissing.
+    """
     clock = clock or Clock()
-    certificates = WebhookCertificates(client, namespace, service_names(namespace))
-    while not await _renewed(certificates, clock):
-        await clock.sleep(_RETRY_SECONDS)
+    async with _Namespaces(client) as namespaces:
+        certificates = WebhookCertificates(client, namespace, service_names(namespace))
+        while not await _renewed(certificates, clock):
+            await clock.sleep(_RETRY_SECONDS)
 
-    def answer(request: Request) -> Awaitable[Response]:
-        return answer_review(request, settings, client)
+        def answer(request: Request) -> Awaitable[Response]:
+            return answer_review(request, settings, namespaces)
 
-    server = Server(answer, lambda _: _CALLER, certificates.tls, bind, port, LIMITS)
-    await server.start()
-    started(server.port)
-    try:
-        while True:
-            await clock.sleep(_RENEW_SECONDS)
-            await _renewed(certificates, clock)
-    finally:
-        with suppress(asyncio.CancelledError):
-            await server.stop()
+        server = Server(answer, lambda _: _CALLER, certificates.tls, bind, port, LIMITS)
+        await server.start()
+        started(server.port)
+        try:
+            while True:
+                await clock.sleep(_RENEW_SECONDS)
+                await _renewed(certificates, clock)
+        finally:
+            with suppress(asyncio.CancelledError):
+                await server.stop()
 
 
 async def _renewed(certificates: WebhookCertificates, clock: Clock) -> bool:
