@@ -57,7 +57,7 @@ async def test_events_become_what_happened_the_oldest_first() -> None:
     assert [(each.kind, each.subject, each.text, each.cause) for each in found] == [
         ("waiting", "default/web", "fits no node", "0/1 nodes are available"),
         ("placed", "default/web", "on node-1", ""),
-        ("evicted", "default/web", "", "taint sla=900:NoExecute: 900 is not greater than 950"),
+        ("evicted", "default/web", "from node-1", "taint sla=900:NoExecute: 900 is not greater than 950"),
         ("preempted", "default/web", "", "Preempted by pod x on node node-1"),
         ("node", "node-1", "not ready", ""),
     ]

@@ -44,7 +44,20 @@ async def happened_before(client: Client, now: float) -> list[Happening]:
         except ApiError:
             return []
     recent = [each for each in found if each.at > now - KEPT_SECONDS]
-    return sorted(recent, key=lambda each: each.at)[-HAPPENINGS_MAX:]
+    recent.sort(key=lambda each: each.at)
+    _add_where_from(recent)
+    return recent[-HAPPENINGS_MAX:]
+
+
+def _add_where_from(happenings: Iterable[Happening]) -> None:
+    """Of pods that ended where they had been, which is what an event of their placement says."""
+    places: dict[str, str] = {}
+    for happening in happenings:
+        if happening.kind == "placed":
+            places[happening.subject] = happening.node
+        elif happening.kind in ("evicted", "preempted"):
+            happening.node = places.pop(happening.subject, "")
+            happening.text = f"from {happening.node}" if happening.node else ""
 
 
 async def _events(client: Client, reason: str) -> AsyncIterator[Event]:
