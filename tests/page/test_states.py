@@ -74,7 +74,7 @@ def test_a_phone_shows_what_waits_and_why(live: Live, new_page: Page) -> None:
     live.kubectl("run", "stuck", "--image=nginx", "--overrides", '{"spec": {"nodeSelector": {"disk": "nvme"}}}')
     new_page.set_viewport_size({"width": 390, "height": 844})
     expect(new_page.locator("main")).to_be_hidden()
-    expect(new_page.locator(".pods section").first).to_contain_text("didn't match Pod's node affinity/selector")
+    expect(new_page.locator(".pods section").first).to_contain_text("node affinity/selector")
     new_page.get_by_role("link", name="stuck").first.click()
     expect(new_page.locator(".why")).to_contain_text("the node has no label disk")
     assert new_page.evaluate("document.documentElement.scrollWidth") <= 390
