@@ -57,6 +57,24 @@ def test_a_pod_that_waits_comes_first_and_says_why(live: Live, new_page: Page) -
     expect(new_page.locator(".why")).to_contain_text("is gone")
 
 
+@pytest.mark.parametrize(
+    ("told", "shown_as"),
+    [
+        ("0/5 nodes are available: 1 Insufficient cpu, 4 node(s) had untolerated taint(s). preemption: 0/5 nodes",
+         "4 untolerated taint(s), 1 Insufficient cpu"),
+        ("0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.", "3 node affinity/selector"),
+        ("0/3 nodes are available: 1 node(s) were unschedulable, 2 node(s) didn't have free ports for the requested "
+         "pod ports.", "2 no free ports, 1 unschedulable"),
+        ("0/2 nodes are available: 2 node(s) had untolerated taint {a: b}.", "2 untolerated taint {a: b}"),
+        ("no nodes available to schedule pods", "no nodes available to schedule pods"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_reason_fits_in_one_line(new_page: Page, told: str, shown_as: str) -> None:
+    said = new_page.evaluate("async told => (await import('/pods.js')).shortReason(told)", told)
+    assert said == shown_as
+
+
 def test_two_pages_see_the_same_and_an_address_opens_one(live: Live, new_page: Page) -> None:
     url = address(live)
     second = new_page.context.new_page()
@@ -367,7 +385,7 @@ def test_what_if_says_what_simulate_says_and_applies_nothing(live: Live, new_pag
     assert told["after"]["moved"]
     expect(new_page.locator(".outcome").first.locator("li")).to_have_count(len(told["after"]["moved"]))
     lost = sum(each["from"] == "node-1" for each in told["after"]["moved"])
-    expect(new_page.locator('[data-node="node-1"] .reason')).to_contain_text(f"loses {lost} pod")
+    expect(new_page.locator('[data-node="node-1"] .reason')).to_contain_text(f"drained, loses {lost} pod")
     expect(new_page.locator('[data-node="node-1"] .leaving')).to_have_count(lost)
     expect(new_page.locator(".pod.arriving")).to_have_count(len(told["after"]["moved"]))
     expect(new_page.locator(".whatif pre")).to_have_text("moorage simulate --drain node-1")
