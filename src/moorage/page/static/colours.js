@@ -22,14 +22,15 @@ const WAYS = {
   },
 };
 export const BY = Object.keys(WAYS);
+const wayOf = (by) => (BY.includes(by) ? WAYS[by] : WAYS.owner);
 
-export const colourOf = (pod, by) => COLOURS[(WAYS[by] || WAYS.owner)(pod)[0]];
+export const colourOf = (pod, by) => COLOURS[wayOf(by)(pod)[0]];
 
 // The most frequent meanings of colours, and how many others there are.
 export function legend(pods, by) {
   const seen = new Map();
   for (const pod of pods) {
-    const [at, text] = (WAYS[by] || WAYS.owner)(pod);
+    const [at, text] = wayOf(by)(pod);
     // A name that workloads of several namespaces share leads to the first.
     const template = by === "owner" && pod.owner ? `${pod.key.slice(0, pod.key.indexOf("/"))}/${pod.owner}` : "";
     const entry = seen.get(text) || { colour: COLOURS[at], text, template, number: 0 };

@@ -12,8 +12,15 @@ const SHOWN = 12;
 const CHOICES = 1000;
 const ONCE = ["feature-gates"]; // options of the command that count for all changes
 
+// The changes in an address, which anybody may have written.
+const isChange = (each) => Array.isArray(each) && each.length > 1 && each.every((part) => typeof part === "string");
 export const changesOf = (address) => {
-  try { return address.whatif ? JSON.parse(address.whatif) : []; } catch { return []; }
+  try {
+    const changes = JSON.parse(address.whatif || "[]");
+    return Array.isArray(changes) && changes.every(isChange) ? changes : [];
+  } catch {
+    return [];
+  }
 };
 const set = (changes) => go({ whatif: changes.length ? JSON.stringify(changes) : "", panel: "whatif", pod: "", template: "", node: "", rules: "", at: "" });
 
