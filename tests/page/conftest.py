@@ -90,3 +90,8 @@ def address(live: Live) -> str:
     from moorage.cli.ui import new_address
 
     return new_address(Path(live.directory))
+
+
+def shown(text: str) -> str:
+    """A text as the page has it: what stands between backticks is set as code."""
+    return text.replace("`", "")

@@ -19,7 +19,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.live.conftest import Live
-from tests.page.conftest import address
+from tests.page.conftest import address, shown
 from tests.page.test_access import serious
 from tests.plane import PATIENCE
 
@@ -45,7 +45,7 @@ def test_a_pod_that_waits_comes_first_and_says_why(live: Live, new_page: Page) -
                  '{"spec": {"nodeSelector": {"disk": "nvme"}}}')  # fmt: skip
     first = new_page.locator(".pods section").first
     expect(first.locator("h2")).to_contain_text("Pending")
-    expect(first).to_contain_text("didn't match Pod's node affinity/selector")
+    expect(first).to_contain_text("node affinity/selector")
     first.get_by_role("link", name="large").click()
     expect(new_page.locator(".why")).to_contain_text("disk")
     assert "pod=default%2Flarge" in new_page.url
@@ -55,6 +55,24 @@ def test_a_pod_that_waits_comes_first_and_says_why(live: Live, new_page: Page) -
     live.kubectl("delete", "pod", "large", "--now")
     live.kubectl("label", "node", "node-2", "disk-")
     expect(new_page.locator(".why")).to_contain_text("is gone")
+
+
+@pytest.mark.parametrize(
+    ("told", "shown_as"),
+    [
+        ("0/5 nodes are available: 1 Insufficient cpu, 4 node(s) had untolerated taint(s). preemption: 0/5 nodes",
+         "4 untolerated taint(s), 1 Insufficient cpu"),
+        ("0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.", "3 node affinity/selector"),
+        ("0/3 nodes are available: 1 node(s) were unschedulable, 2 node(s) didn't have free ports for the requested "
+         "pod ports.", "2 no free ports, 1 unschedulable"),
+        ("0/2 nodes are available: 2 node(s) had untolerated taint {a: b}.", "2 untolerated taint {a: b}"),
+        ("no nodes available to schedule pods", "no nodes available to schedule pods"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_reason_fits_in_one_line(new_page: Page, told: str, shown_as: str) -> None:
+    said = new_page.evaluate("async told => (await import('/pods.js')).shortReason(told)", told)
+    assert said == shown_as
 
 
 def test_two_pages_see_the_same_and_an_address_opens_one(live: Live, new_page: Page) -> None:
@@ -67,6 +85,55 @@ def test_two_pages_see_the_same_and_an_address_opens_one(live: Live, new_page: P
     other.goto(url)
     expect(other.locator("[role=alert]")).to_contain_text("moorage ui --url")
     third.close()
+
+
+def test_ten_tabs_of_one_browser_are_all_up_to_date(live: Live, browser: Browser) -> None:
+    """Though it opens no more than six connections to one server for all of them."""
+    context = browser.new_context()
+    tabs = [context.new_page() for _ in range(10)]
+    for tab in tabs:
+        tab.goto(address(live))
+        expect(tab.locator(".tile[data-node]")).to_have_count(4)
+    live.kubectl("run", "seen", "--image=nginx")
+    for tab in tabs:
+        expect(tab.locator('.tile[data-node] [data-pod="default/seen"]')).to_have_count(1)
+        expect(tab.locator(".state.live")).to_have_count(1)
+    for tab in (tabs[0], tabs[-1]):
+        tab.evaluate("location.hash = '#pod=default/seen'")
+        expect(tab.locator(".why .verdict")).to_contain_text("may run on")
+    tabs[0].close()
+    live.kubectl("delete", "pod", "seen", "--now")
+    for tab in tabs[1:]:
+        expect(tab.locator('[data-pod="default/seen"]')).to_have_count(0)
+    context.close()
+
+
+def test_the_plot_keeps_an_hour_however_often_something_changes(new_page: Page) -> None:
+    kept = new_page.evaluate(
+        """async () => { const { sample } = await import("/placement.js"), pending = [];
+             for (let second = 0; second < 20_000; second++) sample(pending, second, second % 7);
+             const all = pending.length;
+             sample(pending, 18_000, 99);
+             const ascends = pending.every(([at], i) => !i || at >= pending[i - 1][0]);
+             return [all, pending[0][0], pending.at(-1), ascends]; }"""
+    )
+    assert 3600 / 5 <= kept[0] <= 3600 / 5 + 2
+    assert kept[1] >= 20_000 - 3600 - 10
+    assert kept[2] == [18_000, 99], "after a clock was turned back the newest number is the newest"
+    assert kept[3], "the plot takes nothing but ascending times"
+
+
+def test_a_page_that_nobody_sees_yet_leaves_its_token_alone(live: Live, browser: Browser) -> None:
+    """As when a browser guesses where somebody is going, and renders that beforehand."""
+    page = browser.new_context().new_page()
+    page.add_init_script("Object.defineProperty(document, 'prerendering', { get: () => !window.isSeen })")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(address(live))
+    assert not any("/ui/" in url for url in asked)
+    page.evaluate("window.isSeen = true; document.dispatchEvent(new Event('prerenderingchange'))")
+    expect(page.locator(".tile[data-node]")).to_have_count(4)
+    page.context.close()
 
 
 def test_the_address_of_a_state_is_opened_elsewhere_with_a_token(live: Live, new_page: Page) -> None:
@@ -175,11 +242,11 @@ def test_the_verdicts_are_those_of_why(live: Live, new_page: Page) -> None:
                 expect(mark).to_have_class(re.compile("best|fits|here|evicted"))
         for refused in told["refused"]:
             for node in refused["names"]:
-                reason = refused["reasons"][0]["reason"]
+                reason = shown(refused["reasons"][0]["reason"])
                 expect(new_page.locator(f'.refused[data-node="{node}"] .reason')).to_contain_text(reason)
     before = versions(live)
     new_page.evaluate("location.hash = '#pod=default/critical-workload'")
-    expect(new_page.locator(".change").first).to_contain_text("`Gt 939` instead of `Gt 950`")
+    expect(new_page.locator(".change").first).to_contain_text("Gt 939 instead of Gt 950")
     assert versions(live) == before
     changes = new_page.locator(".timeline li:has(b.label)", has_text="moorage.dev/example")
     assert changes.count() == 0, "what was only tried out must not be shown as if it had happened"
@@ -201,7 +268,7 @@ def test_each_plugin_gives_its_numbers_on_a_node(live: Live, new_page: Page) -> 
     new_page.evaluate("location.hash = '#pod=default/flexible-sla-workload&node=ondemand-node-1'")
     plugins = new_page.locator(".plugins li")
     expect(plugins.filter(has_text="TaintToleration")).to_contain_text(
-        "taint node.kubernetes.io/sla=940:NoSchedule: tolerated by `Gt 900`"
+        "taint node.kubernetes.io/sla=940:NoSchedule: tolerated by Gt 900"
     )
     told = why(live, "flexible-sla-workload")
     (fit,) = [fit for fit in told["nodes"] if "ondemand-node-1" in fit["names"]]
@@ -288,7 +355,7 @@ def test_somebody_who_is_paged_at_night_needs_no_mouse(live: Live, new_page: Pag
     keys.press("w")
     for _ in range(8):
         keys.press("Tab")
-        if "drained" in focused.inner_text():
+        if "Drain" in focused.inner_text():
             break
     keys.press("Enter")
     expect(new_page.locator(".whatif .verdict")).to_be_visible()
@@ -312,13 +379,13 @@ def shop(live: Live, new_page: Page) -> Iterator[None]:
 def test_what_if_says_what_simulate_says_and_applies_nothing(live: Live, new_page: Page) -> None:
     before = versions(live)
     new_page.locator('[data-node="node-1"] header a').click()
-    new_page.get_by_role("button", name="drained").click()
+    new_page.get_by_role("button", name="Drain it").click()
     expect(new_page.locator(".whatif .verdict")).to_contain_text("nothing happens any more")
     told = run(live, "simulate", "--drain", "node-1")
     assert told["after"]["moved"]
     expect(new_page.locator(".outcome").first.locator("li")).to_have_count(len(told["after"]["moved"]))
     lost = sum(each["from"] == "node-1" for each in told["after"]["moved"])
-    expect(new_page.locator('[data-node="node-1"] .reason')).to_contain_text(f"loses {lost} pod")
+    expect(new_page.locator('[data-node="node-1"] .reason')).to_contain_text(f"drained, loses {lost} pod")
     expect(new_page.locator('[data-node="node-1"] .leaving')).to_have_count(lost)
     expect(new_page.locator(".pod.arriving")).to_have_count(len(told["after"]["moved"]))
     expect(new_page.locator(".whatif pre")).to_have_text("moorage simulate --drain node-1")
@@ -338,13 +405,13 @@ def test_every_kind_of_what_if_equals_its_command(live: Live, new_page: Page) ->
     new_page.get_by_role("button", name="try").click()
     new_page.locator('[data-node="node-3"] header a').click()
     new_page.get_by_label("How many nodes").fill("1")
-    new_page.get_by_role("button", name="added").click()
+    new_page.get_by_role("button", name="Add nodes like it").click()
     new_page.locator('[data-node="node-2"] header a').click()
     new_page.get_by_label("Taint").fill("maintenance=now:NoExecute")
-    new_page.get_by_role("button", name="tainted").click()
+    new_page.get_by_role("button", name="Add taint").click()
     new_page.locator('.squares [data-pod^="default/shop"]').first.click()
     new_page.get_by_label("Replicas").fill("20")
-    new_page.get_by_role("button", name="try").click()
+    new_page.get_by_role("button", name="Scale it").click()
     new_page.get_by_label("turn off").select_option("WildcardTolerationKeys")
     expect(new_page.locator(".whatif pre")).to_contain_text("WildcardTolerationKeys=false")
     command = new_page.locator(".whatif pre").inner_text()

@@ -45,3 +45,11 @@ def test_a_large_map_is_drawn_to_its_end_and_leads_to_nodes(page: Page) -> None:
     page.keyboard.press("t")
     expect(page.locator("table.nodes tr.chosen")).to_contain_text("node-1")
     expect(page.locator("table.nodes a")).to_have_count(NODES)
+
+
+def test_nodes_that_there_would_be_stand_before_a_large_map(page: Page) -> None:
+    page.evaluate("""location.hash = '#panel=whatif&whatif=[["add-nodes","70"],["like","node-1"]]'""")
+    expect(page.locator(".whatif .verdict")).to_be_visible()
+    expect(page.locator(".group.new .imagined")).to_have_count(60)
+    expect(page.locator('.imagined[data-node="node-1-1"]')).to_contain_text("gets no pod")
+    expect(page.locator(".group.new")).to_contain_text("and 10 nodes more")

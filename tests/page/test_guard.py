@@ -51,6 +51,8 @@ def test_a_browser_that_looks_ahead_does_not_use_up_the_token(live: Live) -> Non
     assert ask(live, "GET", "/ui/v1/session").status == 405
     token = urlsplit(url).fragment.removeprefix("token=")
     body = msgspec.json.encode({"token": token})
+    for purpose in ("prefetch", "prefetch;prerender"):
+        assert ask(live, "POST", "/ui/v1/session", body, sec_purpose=purpose).status == 403
     assert ask(live, "POST", "/ui/v1/session", body).status == 200
     assert ask(live, "POST", "/ui/v1/session", body).status == 401
 

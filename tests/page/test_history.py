@@ -11,7 +11,7 @@ from moorage.api.decode import convert
 from moorage.api.pod import Pod
 from moorage.client import Client
 from moorage.client.transport import Answer
-from moorage.page.history import happened_before, pending_before
+from moorage.page.history import add_owners, happened_before, pending_before
 
 NOW = 1_800_000_000.0
 
@@ -57,7 +57,7 @@ async def test_events_become_what_happened_the_oldest_first() -> None:
     assert [(each.kind, each.subject, each.text, each.cause) for each in found] == [
         ("waiting", "default/web", "fits no node", "0/1 nodes are available"),
         ("placed", "default/web", "on node-1", ""),
-        ("evicted", "default/web", "", "taint sla=900:NoExecute: 900 is not greater than 950"),
+        ("evicted", "default/web", "from node-1", "taint sla=900:NoExecute: 900 is not greater than 950"),
         ("preempted", "default/web", "", "Preempted by pod x on node node-1"),
         ("node", "node-1", "not ready", ""),
     ]
@@ -84,3 +84,23 @@ def test_how_many_pods_waited_is_known_from_the_pods() -> None:
 
     samples = pending_before([pod(300, 200), pod(250, None), pod(9000, 100), pod(9000, 8000)], NOW)
     assert [(NOW - at, number) for at, number in samples] == [(3600, 1), (300, 2), (250, 3), (200, 2), (100, 1)]
+
+
+async def test_what_followed_an_eviction_is_known_though_events_name_no_owner_and_seconds_only() -> None:
+    taint = "Marking for deletion Pod default/web-abc-1: taint sla=900:NoExecute: 900 is not greater than 950"
+    transport: Any = _Events(
+        event("Scheduled", "Successfully assigned default/web-abc-1 to node-1", 120, "web-abc-1"),
+        event("Scheduled", "Successfully assigned default/web-abc-2 to node-2", 60, "web-abc-2"),
+        event("Scheduled", "Successfully assigned default/other to node-2", 60, "other"),
+        event("TaintManagerEviction", taint, 60, "web-abc-1"),
+    )
+    found = await happened_before(Client(transport), NOW)
+    owner = {"kind": "StatefulSet", "name": "web-abc", "controller": True}
+    metadata = {"name": "web-abc-2", "namespace": "default", "ownerReferences": [owner]}
+    add_owners(found, [convert({"metadata": metadata}, Pod), convert({"metadata": {"name": "other"}}, Pod)])
+    assert [(each.kind, each.subject, each.text, each.owner) for each in found] == [
+        ("placed", "default/web-abc-1", "on node-1", "StatefulSet/web-abc"),
+        ("evicted", "default/web-abc-1", "from node-1", "StatefulSet/web-abc"),
+        ("placed", "default/web-abc-2", "on node-2", "StatefulSet/web-abc"),
+        ("placed", "default/other", "on node-2", ""),
+    ]

@@ -51,3 +51,19 @@ def test_a_damaged_file_closes_the_pages_that_were_open(tmp_path: Path) -> None:
     file = tmp_path / "page.json"
     file.write_text("[")
     assert read(file).sessions == []
+
+
+def test_who_listened_while_nobody_served_gets_nothing_from_it(tmp_path: Path) -> None:
+    sessions = Sessions(tmp_path / "page.json")
+    sessions.begin(8001)
+    secret = sessions.exchange(sessions.token())
+    assert secret is not None
+    key = sessions.kept.key
+    again = Sessions(tmp_path / "page.json")
+    again.begin(8001)
+    assert again.knows(secret), "a page that is open goes on where it was"
+    assert not again.is_starter(key)
+    assert read(tmp_path / "page.json").key == again.kept.key
+    elsewhere = Sessions(tmp_path / "page.json")
+    elsewhere.begin(8002)
+    assert not elsewhere.knows(secret), "its old port belongs to somebody else now, who is told it"

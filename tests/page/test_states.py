@@ -70,11 +70,30 @@ def test_an_api_server_that_does_not_answer_is_told_and_the_page_goes_on(browser
             server.stop()
 
 
+NONSENSE = [
+    "panel=whatif&whatif=5", "panel=whatif&whatif=null", "panel=whatif&whatif=[1]", "panel=whatif&whatif=[[1,2]]",
+    'panel=whatif&whatif=[["drain",{}]]', "panel=whatif&whatif=[[]]", "panel=whatif&whatif={", "group=label:__proto__",
+    "group=taint:", "colour=__proto__", "colour=constructor", "view=x", "panel=x", "panel=edit", "panel=save", "pod=x",
+    "pod=__proto__", "template=a/b/c/d&panel=edit", "node=__proto__", "kind=__proto__", "happening=x&cause=x",
+    "panel=stories&story=x", "rules=%00%ff", "find=%", "%E0%A4%A", "=&=",
+]  # fmt: skip
+"""Addresses that say what is not there, or nothing that makes sense."""
+
+
+def test_an_address_that_makes_no_sense_breaks_nothing(new_page: Page) -> None:
+    for address in NONSENSE:
+        new_page.evaluate("hash => location.hash = hash", f"#{address}")
+        new_page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        expect(new_page.locator(".state.live")).to_have_count(1)
+    new_page.evaluate("location.hash = '#node=node-2'")
+    expect(new_page.locator(".why h2")).to_have_text("node-2")
+
+
 def test_a_phone_shows_what_waits_and_why(live: Live, new_page: Page) -> None:
     live.kubectl("run", "stuck", "--image=nginx", "--overrides", '{"spec": {"nodeSelector": {"disk": "nvme"}}}')
     new_page.set_viewport_size({"width": 390, "height": 844})
     expect(new_page.locator("main")).to_be_hidden()
-    expect(new_page.locator(".pods section").first).to_contain_text("didn't match Pod's node affinity/selector")
+    expect(new_page.locator(".pods section").first).to_contain_text("node affinity/selector")
     new_page.get_by_role("link", name="stuck").first.click()
     expect(new_page.locator(".why")).to_contain_text("the node has no label disk")
     assert new_page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -13,6 +13,7 @@ from playwright.sync_api import Page, expect
 
 from moorage.demo.stories import STORIES, Story
 from tests.live.conftest import Live
+from tests.page.conftest import shown
 from tests.plane import PATIENCE
 
 expect.set_options(timeout=600_000)
@@ -72,4 +73,4 @@ def has_the_verdicts_of_why(live: Live, page: Page, pod: Any) -> None:
     for refused in told["refused"]:
         for node in refused["names"]:
             tile = page.locator(f'.tile.refused[data-node="{node}"], .tile.evicted[data-node="{node}"]')
-            expect(tile.locator(".reason")).to_contain_text(refused["reasons"][0]["reason"])
+            expect(tile.locator(".reason")).to_contain_text(shown(refused["reasons"][0]["reason"]))

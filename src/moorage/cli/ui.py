@@ -142,6 +142,8 @@ async def _serve(
     stage = StoryStage(client) if stories else None
     watcher = Scheduler(client, gates, Configuration(), quiet=True)
     page = PageServer(watcher, name=config.url, file=file, stage=stage, connection=connection, read_only=read_only)
+    if not child:
+        page.sessions.begin(listening.getsockname()[1])
     await page.start(listening)
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -44,9 +44,8 @@ class PageProcess:
             self._socket = listening(self._sessions.kept.port)
         except OSError:
             self._socket = listening(0)
-        self._sessions.kept.port = self._socket.getsockname()[1]
+        self._sessions.begin(self._socket.getsockname()[1])
         token = self._sessions.token()
-        self._sessions.keep()
         self._await_visitor()
         return f"http://127.0.0.1:{self._sessions.kept.port}/#token={token}"
 

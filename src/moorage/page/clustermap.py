@@ -16,7 +16,7 @@ from moorage.api.requests import CPU, MEMORY, PODS
 from moorage.client.informer import Informer, Informers
 from moorage.match.reasons import EXPLAINED_COST, departures
 from moorage.match.tolerations import NO_EXECUTE, Tolerations
-from moorage.page.history import happened_before, pending_before
+from moorage.page.history import add_owners, happened_before, pending_before
 from moorage.page.timeline import Happening, Timeline, owner_of, state_of, waits_for
 from moorage.scheduler.scheduler import Scheduler
 
@@ -112,6 +112,7 @@ class ClusterMap:
         now = self._clock.now().timestamp()
         self.timeline.begin_with(await happened_before(informers.client, now))
         await informers.start()
+        add_owners(self.timeline.happenings, self._pods)
         self.timeline.begin_with_pending(pending_before(self._pods, now))
 
     def whole(self) -> Whole:

@@ -12,7 +12,7 @@ from moorage.api import kinds
 from moorage.api.cluster import Event
 from moorage.api.pod import Pod
 from moorage.client import ApiError, Client
-from moorage.page.timeline import HAPPENINGS_MAX, KEPT_SECONDS, SAMPLE_SECONDS, Happening
+from moorage.page.timeline import HAPPENINGS_MAX, KEPT_SECONDS, SAMPLE_SECONDS, Happening, owner_of
 
 _EVENT = kinds.row("v1", "Event")
 _PAGES, _PAGE_SIZE = 4, 2500
@@ -44,7 +44,21 @@ async def happened_before(client: Client, now: float) -> list[Happening]:
         except ApiError:
             return []
     recent = [each for each in found if each.at > now - KEPT_SECONDS]
-    return sorted(recent, key=lambda each: each.at)[-HAPPENINGS_MAX:]
+    # Events know seconds only: in one of them what makes room comes before who takes it.
+    recent.sort(key=lambda each: (each.at, each.kind == "placed", each.kind == "waiting"))
+    _add_where_from(recent)
+    return recent[-HAPPENINGS_MAX:]
+
+
+def _add_where_from(happenings: Iterable[Happening]) -> None:
+    """Of pods that ended where they had been, which is what an event of their placement says."""
+    places: dict[str, str] = {}
+    for happening in happenings:
+        if happening.kind == "placed":
+            places[happening.subject] = happening.node
+        elif happening.kind in ("evicted", "preempted"):
+            happening.node = places.pop(happening.subject, "")
+            happening.text = f"from {happening.node}" if happening.node else ""
 
 
 async def _events(client: Client, reason: str) -> AsyncIterator[Event]:
@@ -81,6 +95,23 @@ def _happening(event: Event) -> Happening | None:
     else:
         said.kind, said.text, said.cause = _ENDINGS[event.reason], "", _MARKED.sub("", event.message)
     return said
+
+
+def add_owners(happenings: Iterable[Happening], pods: Iterable[Pod]) -> None:
+    """Name the workloads of pods, which events do not tell: those that are gone are called as pods that are there."""
+    owners: dict[str, str] = {}
+    for pod in pods:
+        if owner := owner_of(pod):
+            name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+            owners[name] = owners[_family(name)] = owner
+    for happening in happenings:
+        if not happening.owner:
+            happening.owner = owners.get(happening.subject) or owners.get(_family(happening.subject), "")
+
+
+def _family(name: str) -> str:
+    """What the names of the pods of a workload have in common."""
+    return name.rpartition("-")[0] + "-"
 
 
 def pending_before(pods: Iterable[Pod], now: float) -> list[tuple[float, int]]:

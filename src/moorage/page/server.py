@@ -88,8 +88,6 @@ class PageServer:
     async def start(self, listening: socket.socket) -> None:
         """Begin to serve on a socket."""
         await self._server.start(listening)
-        self.sessions.kept.port = self._server.port
-        self.sessions.keep()
 
     async def stop(self) -> None:
         """Stop serving, and stop following the cluster."""
@@ -149,6 +147,8 @@ class PageServer:
         """Exchange a token. Only a script of the page sends this, not a browser that looks ahead."""
         if request.method != "POST":
             return _problem(405, "a token is exchanged by POST")
+        if "prefetch" in request.headers.get("sec-purpose", ""):
+            return _problem(403, "a page that nobody looks at yet gets no secret")
         secret = self.sessions.exchange(_body(request).get("token", ""))
         if secret is None:
             return _problem(401, "this address was opened before: get a new one with `moorage ui --url`")
@@ -189,16 +189,21 @@ class PageServer:
         if epoch != self._placement.epoch:
             known = -1
         headers = (("Content-Type", "text/event-stream"), ("Cache-Control", "no-store"))
+        if request.parameter("once"):
+            news = b"" if known == self._placement.revision else self._event(known)
+            return Response(200, self._reached() + news, headers)
         return Response(200, headers=headers, stream=self._stream(known))
 
+    def _reached(self) -> bytes:
+        return b"event: reach\ndata: %b\n\n" % msgspec.json.encode({"problem": self._reach.problem})
+
     async def _stream(self, known: int) -> AsyncIterator[bytes]:
-        yield b": open\n\n"
-        idle, problem = 0.0, ""
+        idle, problem = 0.0, None
         while True:
             revision = self._placement.revision
             if problem != self._reach.problem:
                 problem = self._reach.problem
-                yield b"event: reach\ndata: %b\n\n" % msgspec.json.encode({"problem": problem})
+                yield self._reached()
             if known == revision:
                 await asyncio.sleep(GATHER_SECONDS)
                 idle += GATHER_SECONDS

@@ -46,6 +46,17 @@ class Sessions:
         self.kept = read(file) if file else Kept()
         self.kept.key = self.kept.key or secrets.token_urlsafe(32)
 
+    def begin(self, port: int) -> None:
+        """Serve on a port.
+
+        What was sent to it while nobody served may have come to another program: the key is a new one, and pages that
+        are open go on only where they were.
+        """
+        if port != self.kept.port:
+            self.kept.sessions = []
+        self.kept.port, self.kept.key = port, secrets.token_urlsafe(32)
+        self.keep()
+
     def token(self) -> str:
         """A new token, which one page may exchange."""
         token = secrets.token_urlsafe(32)

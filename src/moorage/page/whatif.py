@@ -18,9 +18,12 @@ VALUES = {
 }  # fmt: skip
 """The options of the command that the page may give, and how many values each takes."""
 CHANGES_MAX = 50
+AMOUNTS_MAX = {"add-nodes": 5_000, "scale": 50_000}
+"""How many nodes may be added, and to how many replicas may be scaled: more would take longer than anybody waits."""
 WAITING_MAX = 4
 """So many questions wait for the one that is being played."""
 _SECONDS = 120.0
+_DIGITS = 18
 _ANSWERED = (0, 1)
 _CANNOT_RUN = 2
 _LOG = Log(__name__)
@@ -41,8 +44,15 @@ def options_of(changes: Sequence[Sequence[str]]) -> list[str]:
         for value in values:
             if not value or value.startswith("-"):
                 raise CannotSimulate(f"{name}: {value!r} names nothing")
+            _check_amount(name, value.rpartition("=")[2])
         options += [f"--{name}", *values]
     return options
+
+
+def _check_amount(name: str, text: str) -> None:
+    most = AMOUNTS_MAX.get(name)
+    if most is not None and text.isdecimal() and (len(text) > _DIGITS or int(text) > most):
+        raise CannotSimulate(f"{name}: at most {most:,} can be tried here")
 
 
 class WhatIf:

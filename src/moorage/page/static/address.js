@@ -43,8 +43,12 @@ export const closed = { ...NOTHING, node: "", whatif: "" };
 // What the scheduler is asked about: a pod, or the template of a workload.
 export const subjectOf = ({ pod, template }) => (pod ? { pod } : template ? { template } : null);
 
-export function follow(event, change) {
-  if (event.metaKey || event.ctrlKey || event.shiftKey) return;
-  event.preventDefault();
-  go(change);
-}
+// What makes a link lead to a state; with a modifier key the browser does what it does with links.
+export const to = (change) => ({
+  href: hashOf(change),
+  onClick: (event) => {
+    if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+    event.preventDefault();
+    go(change);
+  },
+});

@@ -1,5 +1,5 @@
 // The page: pods on the left, the map in the middle, why on the right, the timeline below.
-import { chooseTemplate, closed, follow, go, hashOf, subjectOf, useAddress } from "./address.js";
+import { chooseTemplate, closed, go, subjectOf, to, useAddress } from "./address.js";
 import { CanvasMap, NODES, PODS } from "./canvas.js";
 import { BY, legend } from "./colours.js";
 import { useDecided } from "./decided.js";
@@ -9,6 +9,7 @@ import { html, render, useEffect, useMemo, useReducer, useState } from "./html.j
 import { Map_ } from "./map.js";
 import { Placement } from "./placement.js";
 import { Pods } from "./pods.js";
+import { said } from "./said.js";
 import { ask, open, reopen } from "./session.js";
 import { Stories } from "./stories.js";
 import { NodeTable } from "./table.js";
@@ -46,9 +47,9 @@ function App({ placement, cluster }) {
   const decided = useDecided(subject, placement.nodes.has(address.node) ? address.node : "", tried?.rules || "", asked);
   const imagined = useWhatIf(address);
   const isImagined = address.panel === "whatif" && !subject;
-  const verdicts = useMemo(() => (isImagined ? differences(imagined) : verdictsOf(answer)), [answer, imagined, isImagined]);
+  const verdicts = useMemo(() => (isImagined ? differences(imagined, changesOf(address), placement.nodes) : verdictsOf(answer)), [answer, imagined, isImagined, placement.places]);
   if (placement.state === "closed") return html`<${Closed} message=${placement.problem} />`;
-  const isLarge = placement.nodes.size > NODES || placement.pods.size > PODS;
+  const isLarge = placement.nodes.size > NODES || placement.pods.size - placement.podsOn("").size > PODS;
   const Centre = address.view === "table" ? NodeTable : isLarge ? CanvasMap : Map_;
   // A cluster on which nothing runs yet shows first what it can be filled with.
   const isFresh = cluster.stories.length > 0 && placement.epoch && !placement.pods.size;
@@ -93,15 +94,15 @@ function Banner({ placement, children }) {
 // A panel that is opened and closed in the same place.
 function Switch({ name, panel, children }) {
   const change = { ...closed, story: "", panel: panel === name ? "" : name };
-  return html`<a class="switch" aria-current=${panel === name} href=${hashOf(change)} onClick=${(event) => follow(event, change)}>${children}</a>`;
+  return html`<a aria-current=${panel === name} ...${to(change)}>${children}</a>`;
 }
 
 function Header({ placement, cluster, panel }) {
   const pending = placement.unplaced.length;
   return html`<header class="top"><h1><img src="mark.svg" alt="" width="18" height="18" /> Moorage</h1>
     <span class="dim cluster" title="the cluster">${cluster.name}${cluster.readOnly ? " · only reads" : ""}</span>
-    <${Switch} name="whatif" panel=${panel}>What if</${Switch}>
-    ${cluster.stories.length > 0 && html`<${Switch} name="stories" panel=${panel}>Stories</${Switch}>`}
+    <nav aria-label="panels"><${Switch} name="whatif" panel=${panel}>What if</${Switch}>
+      ${cluster.stories.length > 0 && html`<${Switch} name="stories" panel=${panel}>Stories</${Switch}>`}</nav>
     <span class="numbers">${placement.epoch && html`<b>${count(placement.nodes.size, "node")}</b> <b>${count(placement.pods.size, "pod")}</b>
       <b class=${pending ? "warn" : "dim"}>${pending.toLocaleString("en")} pending</b>`}</span>
     <span class="state ${placement.state}" role="status">${STATES[placement.state]}</span></header>`;
@@ -113,29 +114,25 @@ function Controls({ placement, address }) {
   const options = useMemo(() => [...new Set(["none", ...ways(nodes), group])], [placement.places, group]);
   // Counting a hundred thousand pods at every change would cost more than it tells.
   const moment = placement.pods.size > PODS ? Math.floor(Date.now() / SLOWLY) : placement.revision;
-  const meanings = useMemo(() => legend(placement.pods.values(), address.colour), [moment, address.colour, placement.places]);
+  const { meanings, others } = useMemo(() => legend(placement.pods.values(), address.colour), [moment, address.colour, placement.places]);
   return html`<div class="controls">
     <label>group by <select value=${group} onChange=${(event) => go({ group: event.target.value })}>
       ${options.map((way) => html`<option key=${way} value=${way}>${cut(way.replace(/^(label|taint):/, (_, kind) => (kind === "taint" ? "taint " : "")), 34)}</option>`)}</select></label>
     <label>colour by <select value=${address.colour} onChange=${(event) => go({ colour: event.target.value })}>${BY.map((by) => html`<option key=${by}>${by}</option>`)}</select></label>
-    <${ViewSwitch} view=${address.view} />
-    <span class="legend">${meanings.map((each) => html`<span key=${each.text} title=${count(each.number, "pod")}><i class="pod full" style=${{ "--colour": each.colour }}></i>${each.template
-    ? html`<a href=${hashOf(chooseTemplate(each.template))} onClick=${(event) => follow(event, chooseTemplate(each.template))}>${each.text}</a>` : each.text}</span>`)}</span>
-  </div>`;
+    <${ViewSwitch} view=${address.view} /></div>
+    <div class="legend">${meanings.map((each) => html`<span key=${each.text} title=${count(each.number, "pod")}><i class="pod full" style=${{ "--colour": each.colour }}></i>${each.template
+    ? html`<a ...${to(chooseTemplate(each.template))}>${each.text}</a>` : each.text}</span>`)}${others > 0 && html`<span>and ${others.toLocaleString("en")} more</span>`}</div>`;
 }
 
-function ViewSwitch({ view }) {
-  const other = view === "map" ? "table" : "map";
-  return html`<a class="switch" href=${hashOf({ view: other })} onClick=${(event) => follow(event, { view: other })}>as a ${other}</a>`;
-}
+const ViewSwitch = ({ view }) => html`<span class="switch">${["map", "table"].map((each) => html`<a key=${each} aria-current=${view === each} ...${to({ view: each })}>${each}</a>`)}</span>`;
 
 // No spinner: tiles that are still empty.
 const Skeleton = () => html`<div class="tiles skeleton" aria-hidden="true">${Array.from({ length: 12 }, (_, at) => html`<div class="tile" key=${at}></div>`)}</div>`;
 
 // An address that somebody shared says what to show, but has no token.
 const Closed = ({ message }) => html`<form class="closed" onSubmit=${(event) => { event.preventDefault(); reopen(event.target.elements.address.value); }}>
-  <h1>Moorage</h1><p role="alert">${message}</p>
-  <label>address or token <input name="address" required autocomplete="off" spellcheck="false" /></label> <button>Open</button></form>`;
+  <h1><img src="mark.svg" alt="" width="20" height="20" /> Moorage</h1><p role="alert">${said(message)}</p>
+  <div><input name="address" aria-label="address or token" placeholder="address or token" required autocomplete="off" spellcheck="false" /> <button class="main">Open</button></div></form>`;
 
 async function start() {
   const placement = new Placement();

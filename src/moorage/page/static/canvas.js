@@ -3,15 +3,17 @@ import { choosePod, go } from "./address.js";
 import { colourOf, SHAPES } from "./colours.js";
 import { grouped, usual } from "./groups.js";
 import { html, useEffect, useLayoutEffect, useMemo, useRef } from "./html.js";
-import { NODE_DRAGGED, Unplaced, VERDICTS } from "./map.js";
+import { NewNodes, NODE_DRAGGED, Unplaced, VERDICTS } from "./map.js";
 import { isFound } from "./pods.js";
-import { bytes, count, cpu, cut } from "./words.js";
+import { bytesOf, count, cpuOf, cut } from "./words.js";
 
-export const NODES = 300; // from so many nodes or pods on, the map is drawn on a canvas
+export const NODES = 300; // from so many nodes, or pods on them, on the map is drawn on a canvas
 export const PODS = 4000;
-const TILE = { width: 112, height: 62, gap: 6, pod: 6, across: 14 };
-const HEAD = 24;
+const TILE = { width: 112, height: 64, gap: 6, inset: 6, pod: 6, step: 7.5, rows: 4 }; // as wide as this at least
+const HEAD = 26;
 const PALE = 0.2; // what nobody searches for
+const LEAVING = 0.35;
+const MARKS = '"Segoe UI Symbol", "Apple Symbols", "DejaVu Sans", "Noto Sans Symbols2", sans-serif';
 const TINTS = { best: "fits", here: "fits", gets: "fits", loses: "refused", changes: "evicted" };
 
 export function CanvasMap({ placement, address, verdicts }) {
@@ -46,7 +48,7 @@ export function CanvasMap({ placement, address, verdicts }) {
     if (top !== null && (top < from || top + TILE.height > from + scroller.clientHeight - HEAD)) scroller.scrollTop = box.current.offsetTop + top - scroller.clientHeight / 2;
   }, [address.node]);
   const pointed = (event) => find(canvas.current, event, drawing.current);
-  return html`<${Unplaced} placement=${placement} address=${address} more=${verdicts?.stuck} /><div class="canvas-map" ref=${box}><canvas ref=${canvas} role="img" draggable=${address.panel === "whatif"}
+  return html`<${Unplaced} placement=${placement} address=${address} more=${verdicts?.stuck} /><${NewNodes} verdicts=${address.panel === "whatif" && verdicts} known=${placement.nodes} /><div class="canvas-map" ref=${box}><canvas ref=${canvas} role="img" draggable=${address.panel === "whatif"}
     onDragStart=${(event) => { const hit = pointed(event); if (hit) event.dataTransfer.setData(NODE_DRAGGED, hit.node.name); else event.preventDefault(); }}
     aria-label=${`Map of ${count(nodes.length, "node")} and ${count(placement.pods.size, "pod")}; press t for a table`}
     onMouseMove=${(event) => { const hit = pointed(event); canvas.current.title = hit ? words(hit, drawing.current) : ""; canvas.current.style.cursor = hit ? "pointer" : ""; }}
@@ -57,19 +59,20 @@ function words({ node, pod }, { placement, verdicts }) {
   if (pod) return `${pod}\n${placement.pods.get(pod)?.owner || "no owner"}`;
   const [used, most, memory, all, pods, room] = node.usage;
   const verdict = verdicts?.get(node.name);
-  return [node.name, `${cpu(used)} of ${cpu(most)}, ${bytes(memory)} of ${bytes(all)}, ${pods} of ${room} pods`, ...node.taints, verdict?.text].filter(Boolean).join("\n");
+  return [node.name, `${cpuOf(used, most)}, ${bytesOf(memory, all)}, ${pods} of ${room} pods`, ...node.taints, verdict?.text].filter(Boolean).join("\n");
 }
 
-// Where every group begins, and how high all of it is.
+// Where every group begins, how many tiles stand side by side and how wide they are, and how high all of it is.
 function layout(groups, width) {
   const columns = Math.max(1, Math.floor((width + TILE.gap) / (TILE.width + TILE.gap)));
+  const wide = Math.floor((width - (columns - 1) * TILE.gap) / columns);
   let top = 0;
   const places = groups.map((group) => {
     const place = { group, top: top + HEAD };
     top += HEAD + Math.ceil(group.nodes.length / columns) * (TILE.height + TILE.gap) + TILE.gap;
     return place;
   });
-  return { columns, places, height: top };
+  return { columns, places, wide, height: top, across: Math.floor((wide - 2 * TILE.inset + TILE.step - TILE.pod) / TILE.step) };
 }
 
 // How far down a node is; null when it is not there.
@@ -101,61 +104,99 @@ function paint(canvas, box, { placement, address, verdicts, groups }) {
   pen.clearRect(0, from, width, high);
   const style = getComputedStyle(document.body);
   const colours = Object.fromEntries(["panel", "line", "text", "dim", "track", "accent", "warn", "fits", "refused", "evicted"].map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+  const fonts = { head: `600 13px ${style.fontFamily}`, count: `13px ${style.fontFamily}`, name: `11px ${style.fontFamily}`, mark: `11px ${MARKS}`, more: `9px ${style.fontFamily}` };
   for (const { group, top } of plan.places) {
     if (top - HEAD > from + high) break;
-    pen.font = "600 13px system-ui, sans-serif";
-    pen.fillStyle = colours.text;
-    pen.fillText([group.name, count(group.nodes.length, "node")].filter(Boolean).join(" · "), 0, top - 8);
+    heading(pen, group, top - 8, colours, fonts);
     const first = Math.max(0, Math.floor((from - top) / (TILE.height + TILE.gap))) * plan.columns;
     for (let at = first; at < group.nodes.length; at++) {
       const y = top + Math.floor(at / plan.columns) * (TILE.height + TILE.gap);
       if (y > from + high) break;
       const node = placement.nodes.get(group.nodes[at].name);
-      if (node) tile(pen, (at % plan.columns) * (TILE.width + TILE.gap), y, node, { placement, address, verdicts, colours });
+      if (node) tile(pen, (at % plan.columns) * (plan.wide + TILE.gap), y, node, { placement, address, verdicts, colours, fonts, plan });
     }
   }
 }
 
-function tile(pen, x, y, node, { placement, address, verdicts, colours }) {
-  const verdict = verdicts?.get(node.name)?.verdict;
-  pen.fillStyle = colours.panel;
-  pen.strokeStyle = address.node === node.name ? colours.accent : colours[TINTS[verdict] || verdict] || colours.line;
-  pen.lineWidth = address.node === node.name ? 2 : 1;
-  pen.setLineDash(node.ready ? [] : [3, 2]);
-  pen.fillRect(x, y, TILE.width, TILE.height);
-  pen.strokeRect(x + 0.5, y + 0.5, TILE.width - 1, TILE.height - 1);
-  pen.setLineDash([]);
-  pen.font = "10px system-ui, sans-serif";
+function heading(pen, group, y, colours, fonts) {
+  pen.font = fonts.head;
   pen.fillStyle = colours.text;
-  pen.fillText(cut(node.name, verdict ? 15 : 17), x + 4, y + 12);
+  pen.fillText(group.name, 0, y);
+  const x = group.name ? pen.measureText(`${group.name} `).width : 0;
+  pen.font = fonts.count;
+  pen.fillStyle = colours.dim;
+  pen.fillText(count(group.nodes.length, "node"), x, y);
+}
+
+function tile(pen, x, y, node, { placement, address, verdicts, colours, fonts, plan }) {
+  const verdict = verdicts?.get(node.name);
+  const tint = verdict && (colours[TINTS[verdict.verdict] || verdict.verdict] || colours.dim);
+  const isChosen = address.node === node.name;
+  pen.fillStyle = colours.panel;
+  pen.strokeStyle = isChosen ? colours.accent : colours.line;
+  pen.lineWidth = isChosen ? 2 : 1;
+  pen.setLineDash(node.ready ? [] : [3, 2]);
+  pen.fillRect(x, y, plan.wide, TILE.height);
+  pen.strokeRect(x + 0.5, y + 0.5, plan.wide - 1, TILE.height - 1);
+  pen.setLineDash([]);
+  pen.lineWidth = 1;
+  pen.font = fonts.name;
+  pen.fillStyle = colours.text;
+  pen.fillText(cut(node.name, Math.floor((plan.wide - 2 * TILE.inset - (verdict ? 14 : 0)) / 6)), x + TILE.inset, y + 13);
   if (verdict) {
-    pen.fillStyle = colours[TINTS[verdict] || verdict];
-    pen.fillText(VERDICTS[verdict][0], x + TILE.width - 13, y + 12);
+    pen.fillStyle = tint;
+    pen.fillRect(x, y, 3, TILE.height);
+    pen.font = fonts.mark;
+    pen.fillText(VERDICTS[verdict.verdict][0], x + plan.wide - 16, y + 13);
   }
+  const long = plan.wide - 2 * TILE.inset;
   for (let bar = 0; bar < 3; bar++) {
     const part = node.usage[bar * 2 + 1] ? Math.min(1, node.usage[bar * 2] / node.usage[bar * 2 + 1]) : 0;
     pen.fillStyle = colours.track;
-    pen.fillRect(x + 4, y + 17 + bar * 4, TILE.width - 8, 3);
+    pen.fillRect(x + TILE.inset, y + 18 + bar * 4, long, 3);
     pen.fillStyle = part > 0.9 ? colours.warn : colours.dim;
-    pen.fillRect(x + 4, y + 17 + bar * 4, (TILE.width - 8) * part, 3);
+    pen.fillRect(x + TILE.inset, y + 18 + bar * 4, long * part, 3);
   }
+  const keys = placement.podsOn(node.name);
+  const arrives = verdict?.arrives?.length || 0;
+  const shown = shownOf(keys.size + arrives, plan);
   let at = 0;
-  for (const key of placement.podsOn(node.name)) {
-    if (at >= TILE.across * 4) break;
-    square(pen, ...spot(x, y, at++), placement.pods.get(key), address, colours);
+  for (const key of keys) {
+    if (at >= shown) break;
+    square(pen, ...spot(x, y, at++, plan), placement.pods.get(key), address, colours, verdict?.leaves?.has(key));
+  }
+  pen.strokeStyle = colours.fits;
+  pen.setLineDash([2, 1]);
+  for (; at < Math.min(shown, keys.size + arrives); at++) {
+    const [left, upper] = spot(x, y, at, plan);
+    pen.strokeRect(left + 0.5, upper + 0.5, TILE.pod - 1, TILE.pod - 1);
+  }
+  pen.setLineDash([]);
+  if (shown < keys.size + arrives) {
+    const [left, upper] = spot(x, y, shown, plan);
+    pen.font = fonts.more;
+    pen.fillStyle = colours.dim;
+    pen.fillText(`+${keys.size + arrives - shown}`, left, upper + TILE.pod);
   }
 }
 
-const spot = (x, y, at) => [x + 4 + (at % TILE.across) * 7.5, y + 31 + Math.floor(at / TILE.across) * 7.5];
+// How many squares there is room for, beside a number of those for which there is none.
+const shownOf = (number, { across }) => (number <= across * TILE.rows ? number : across * TILE.rows - 3);
 
-function square(pen, x, y, pod, address, colours) {
-  pen.globalAlpha = isFound(pod, address.find) ? 1 : PALE;
+const spot = (x, y, at, { across }) => [x + TILE.inset + (at % across) * TILE.step, y + 32 + Math.floor(at / across) * TILE.step];
+
+function square(pen, x, y, pod, address, colours, leaves) {
+  pen.globalAlpha = leaves ? LEAVING : isFound(pod, address.find) ? 1 : PALE;
   pen.fillStyle = pen.strokeStyle = colourOf(pod, address.colour);
   const shape = SHAPES[pod.state] || "full";
   if (shape === "full") pen.fillRect(x, y, TILE.pod, TILE.pod);
   else {
     pen.strokeRect(x + 0.5, y + 0.5, TILE.pod - 1, TILE.pod - 1);
     if (shape === "half") pen.fillRect(x, y, TILE.pod / 2, TILE.pod);
+  }
+  if (pod.evictAt) {
+    pen.strokeStyle = colours.evicted;
+    pen.strokeRect(x - 0.5, y - 0.5, TILE.pod + 1, TILE.pod + 1);
   }
   if (address.pod === pod.key) {
     pen.strokeStyle = colours.text;
@@ -172,20 +213,21 @@ function find(canvas, event, { placement, groups }) {
   const rect = box.getBoundingClientRect();
   const [x, y] = [event.clientX - rect.x, event.clientY - rect.y];
   const plan = layout(groups, box.clientWidth);
-  const column = Math.floor(x / (TILE.width + TILE.gap));
+  const column = Math.floor(x / (plan.wide + TILE.gap));
   if (column >= plan.columns) return null;
   for (const { group, top } of plan.places) {
     const row = Math.floor((y - top) / (TILE.height + TILE.gap));
     const at = row * plan.columns + column;
     if (row < 0 || at >= group.nodes.length || y < top) continue;
     const node = placement.nodes.get(group.nodes[at].name);
-    const left = column * (TILE.width + TILE.gap);
-    const upper = top + row * (TILE.height + TILE.gap);
-    if (!node || x > left + TILE.width || y > upper + TILE.height) return null;
-    const across = Math.floor((x - left - 4) / 7.5);
-    const down = Math.floor((y - upper - 31) / 7.5);
-    const pod = across >= 0 && across < TILE.across && down >= 0 ? [...placement.podsOn(node.name)][down * TILE.across + across] : null;
-    return { node, pod };
+    const [left, upper] = [column * (plan.wide + TILE.gap), top + row * (TILE.height + TILE.gap)];
+    if (!node || x > left + plan.wide || y > upper + TILE.height) return null;
+    const across = Math.floor((x - left - TILE.inset) / TILE.step);
+    const down = Math.floor((y - upper - 32) / TILE.step);
+    const keys = placement.podsOn(node.name);
+    const place = down * plan.across + across;
+    const isSquare = across >= 0 && across < plan.across && down >= 0 && place < shownOf(keys.size, plan);
+    return { node, pod: isSquare ? [...keys][place] : null };
   }
   return null;
 }

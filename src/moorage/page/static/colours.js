@@ -3,6 +3,8 @@ export const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "
 const STATES = { Running: 2, Pending: 4, Unscheduled: 1, Terminating: 7, Failed: 5, Succeeded: 0 };
 const AGES = [[60, "under a minute"], [600, "under 10 min"], [3600, "under an hour"], [86400, "under a day"], [Infinity, "older"]];
 
+const LISTED = 8;
+
 // Owners get colours in the order in which they are first seen, so that the first few all differ.
 const owners = new Map();
 function colourOfOwner(owner) {
@@ -20,21 +22,23 @@ const WAYS = {
   },
 };
 export const BY = Object.keys(WAYS);
+const wayOf = (by) => (BY.includes(by) ? WAYS[by] : WAYS.owner);
 
-export const colourOf = (pod, by) => COLOURS[(WAYS[by] || WAYS.owner)(pod)[0]];
+export const colourOf = (pod, by) => COLOURS[wayOf(by)(pod)[0]];
 
-// The most frequent meanings of colours.
+// The most frequent meanings of colours, and how many others there are.
 export function legend(pods, by) {
   const seen = new Map();
   for (const pod of pods) {
-    const [at, text] = (WAYS[by] || WAYS.owner)(pod);
+    const [at, text] = wayOf(by)(pod);
     // A name that workloads of several namespaces share leads to the first.
     const template = by === "owner" && pod.owner ? `${pod.key.slice(0, pod.key.indexOf("/"))}/${pod.owner}` : "";
     const entry = seen.get(text) || { colour: COLOURS[at], text, template, number: 0 };
     entry.number++;
     seen.set(text, entry);
   }
-  return [...seen.values()].sort((a, b) => b.number - a.number).slice(0, 8);
+  const all = [...seen.values()].sort((a, b) => b.number - a.number);
+  return { meanings: all.slice(0, LISTED), others: Math.max(0, all.length - LISTED) };
 }
 
 // The shape of a pod's square, so that colour is not all that tells states apart.

@@ -2,11 +2,15 @@
 import { html, useState } from "./html.js";
 
 export function Copy({ text, children }) {
-  const [copied, say] = useState(false);
+  const [said, say] = useState("");
   const copy = async () => {
-    await navigator.clipboard.writeText(typeof text === "function" ? text() : text);
-    say(true);
-    setTimeout(() => say(false), 2000);
+    try {
+      await navigator.clipboard.writeText(typeof text === "function" ? text() : text);
+      say("copied");
+    } catch {
+      say("the browser does not allow it");
+    }
+    setTimeout(() => say(""), 2000);
   };
-  return html`<button onClick=${copy}>${copied ? "copied" : children}</button>`;
+  return html`<button onClick=${copy}>${said || children}</button>`;
 }

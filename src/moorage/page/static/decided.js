@@ -1,6 +1,7 @@
 // What decided about the node that is selected: { parts } of expressions, with a way to them in the editor, and what the
 // plugins that accept it have found there: { accepted }.
-import { follow, hashOf } from "./address.js";
+import { to } from "./address.js";
+import { said } from "./said.js";
 import { html, useEffect, useState } from "./html.js";
 import { ask } from "./session.js";
 
@@ -19,9 +20,9 @@ export function useDecided(subject, node, rules, moment) {
 export function Decided({ parts }) {
   if (!parts?.length) return null;
   return html`<h3>Expressions</h3><ul class="decided">${parts.map((each, at) => {
-    const [from, to] = each.part;
+    const [from, end] = each.part;
     return html`<li key=${at} class=${each.matches ? "well" : "ill"}><span class="mark" aria-label=${each.matches ? "matches" : "does not match"}>${each.matches ? "✓" : "✕"}</span>
-      <a href=${hashOf({ panel: "edit", at: each.path })} title="Show it in the editor" onClick=${(event) => follow(event, { panel: "edit", at: each.path })}><code>${each.source.slice(0, from)}<mark class=${each.matches ? "well" : ""}>${each.source.slice(from, to)}</mark>${each.source.slice(to)}</code></a>
-      <p>${each.taint && `taint ${each.taint}: `}${each.why}</p></li>`;
+      <a ...${to({ panel: "edit", at: each.path })} title="Show it in the editor"><code>${each.source.slice(0, from)}<mark class=${each.matches ? "well" : ""}>${each.source.slice(from, end)}</mark>${each.source.slice(end)}</code></a>
+      <p>${each.taint && `taint ${each.taint}: `}${said(each.why)}</p></li>`;
   })}</ul>`;
 }

@@ -33,7 +33,7 @@ export function grouped(nodes, way) {
   const groups = new Map();
   for (const node of nodes) {
     let name = "";
-    if (kind === "label") name = node.labels[key] ?? "";
+    if (kind === "label") name = Object.hasOwn(node.labels, key) ? node.labels[key] : "";
     else if (kind === "taint") name = node.taints.filter((taint) => keyOf(taint) === key).map(valueOf).join(", ");
     if (!groups.has(name)) groups.set(name, []);
     groups.get(name).push(node);

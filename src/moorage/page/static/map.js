@@ -1,24 +1,26 @@
 // The map: nodes as tiles, pods as squares on them.
-import { choosePod, follow, hashOf } from "./address.js";
+import { choosePod, go, to } from "./address.js";
 import { colourOf, SHAPES } from "./colours.js";
 import { Cut } from "./cut.js";
 import { grouped, usual } from "./groups.js";
 import { isFound } from "./pods.js";
 import { html, useEffect, useLayoutEffect, useRef } from "./html.js";
-import { bytes, count, cpu, nameOf } from "./words.js";
+import { said } from "./said.js";
+import { bytesOf, count, cpuOf, inOrder, nameOf } from "./words.js";
 
 const GLIDE = 200;
 export const NODE_DRAGGED = "text/x-moorage-node"; // what a tile carries when it is dragged
 
 export const VERDICTS = {
   fits: ["●", "may run here"],
-  best: ["★", "best score"],
+  best: ["★", "best node"],
   refused: ["✕", "may not run here"],
   evicted: ["◷", "would be evicted"],
   here: ["◆", "runs here"],
   loses: ["✕", "loses pods"],
   gets: ["●", "gets pods"],
-  changes: ["◷", "loses and gets pods"],
+  changes: ["⇄", "loses and gets pods"],
+  altered: ["△", "is changed, and no pod with it"],
 };
 
 export function Map_({ placement, address, verdicts }) {
@@ -32,13 +34,11 @@ export function Map_({ placement, address, verdicts }) {
     return html`<div class="empty"><p>There are no nodes yet.</p><p class="hint">Hollow ones come with <code>moorage up --nodes 3</code>; a kubelet registers its own.</p></div>`;
   }
   const isImagined = address.panel === "whatif";
-  const imagined = isImagined && verdicts ? [...verdicts.keys()].filter((name) => !placement.nodes.has(name)) : [];
-  return html`<div class="map" ref=${box}>
+  return html`<div class="map" ref=${box} style=${{ "--largest": Math.max(...groups.map((group) => group.nodes.length)) }}>
     <${Unplaced} placement=${placement} address=${address} more=${verdicts?.stuck || 0} />
-    ${imagined.length > 0 && html`<section class="group" aria-label="new nodes"><h3>new nodes <span class="dim">${count(imagined.length, "node")}</span></h3>
-      <div class="tiles">${imagined.map((name) => html`<${Imagined} key=${name} name=${name} verdict=${verdicts.get(name)} />`)}</div></section>`}
-    ${groups.map((group) => html`<section class="group" key=${group.name} aria-label=${group.name || "nodes"}>
-      ${group.name && html`<h3>${group.name} <span class="dim">${count(group.nodes.length, "node")}</span></h3>`}
+    <${NewNodes} verdicts=${isImagined && verdicts} known=${placement.nodes} />
+    ${groups.map((group) => html`<section class="group" key=${group.name} aria-label=${group.name || "nodes"} style=${{ "--own": group.nodes.length }}>
+      ${group.name && html`<h3><${Cut} text=${group.name} /> <span class="dim">${count(group.nodes.length, "node")}</span></h3>`}
       <div class="tiles">${group.nodes.map((node) => html`<${Tile} key=${node.name} node=${node} pods=${placement.podsOn(node.name)}
         all=${all} address=${address} verdict=${verdicts?.get(node.name)} movable=${isImagined} />`)}</div>
     </section>`)}
@@ -57,7 +57,18 @@ export function Unplaced({ placement, address, more = 0 }) {
     <${Squares} pods=${pods.slice(0, WAITING)} address=${address} />${pods.length > WAITING && html`<p class="dim">and ${count(pods.length - WAITING, "pod")} more</p>`}</div></section>`;
 }
 
-// A node that there would be.
+const NEW = 60; // how many nodes that there would be are drawn
+
+// Nodes that there would be, with what would come there; those that get most first.
+export function NewNodes({ verdicts, known }) {
+  const names = verdicts ? [...verdicts.keys()].filter((name) => !known.has(name)) : [];
+  if (!names.length) return null;
+  names.sort((a, b) => verdicts.get(b).arrives.length - verdicts.get(a).arrives.length || inOrder(a, b));
+  return html`<section class="group new" aria-label="new nodes"><h3>new nodes <span class="dim">${count(names.length, "node")}</span></h3>
+    <div class="tiles">${names.slice(0, NEW).map((name) => html`<${Imagined} key=${name} name=${name} verdict=${verdicts.get(name)} />`)}</div>
+    ${names.length > NEW && html`<p class="dim">and ${count(names.length - NEW, "node")} more</p>`}</section>`;
+}
+
 function Imagined({ name, verdict }) {
   return html`<article class="tile imagined gets" data-node=${name}><header><${Cut} text=${name} /><span class="mark" aria-label="gets pods">●</span></header>
     <p class="reason">${verdict.text}</p><${Arriving} pods=${verdict.arrives} /></article>`;
@@ -70,12 +81,13 @@ function Tile({ node, pods, all, address, verdict, movable }) {
   const marks = [!node.ready && "not ready", node.cordoned && "cordoned"].filter(Boolean);
   const chosen = address.node === node.name;
   return html`<article class="tile ${verdict?.verdict || ""} ${chosen ? "chosen" : ""} ${node.ready ? "" : "unready"}" data-node=${node.name}
-    draggable=${movable} onDragStart=${(event) => event.dataTransfer.setData(NODE_DRAGGED, node.name)}>
+    draggable=${movable} onDragStart=${(event) => event.dataTransfer.setData(NODE_DRAGGED, node.name)}
+    onClick=${(event) => event.target.closest("a") || go({ node: chosen ? "" : node.name })}>
     <header>
-      <a href=${hashOf({ node: chosen ? "" : node.name })} draggable="false" onClick=${(event) => follow(event, { node: chosen ? "" : node.name })}><${Cut} text=${node.name} /></a>
+      <a ...${to({ node: chosen ? "" : node.name })} draggable="false"><${Cut} text=${node.name} /></a>
       ${mark && html`<span class="mark" title=${meaning} aria-label=${meaning}>${mark}</span>`}
     </header>
-    ${verdict?.text && html`<p class="reason" title=${verdict.text}>${verdict.text}</p>`}
+    ${verdict?.text && html`<p class="reason" title=${verdict.text}>${said(verdict.text)}</p>`}
     ${marks.length > 0 && html`<p class="marks">${marks.join(", ")}</p>`}
     <${Bars} usage=${node.usage} />
     <${Squares} pods=${[...pods].map((key) => all.get(key))} address=${address} leaves=${verdict?.leaves} />
@@ -85,10 +97,10 @@ function Tile({ node, pods, all, address, verdict, movable }) {
 }
 
 function Bars({ usage }) {
-  const rows = [["CPU", "CPU", usage[0], usage[1], cpu], ["mem", "memory", usage[2], usage[3], bytes], ["pods", "pods", usage[4], usage[5], String]];
+  const rows = [["CPU", "CPU", usage[0], usage[1], cpuOf], ["mem", "memory", usage[2], usage[3], bytesOf], ["pods", "pods", usage[4], usage[5], (used, most) => `${used} of ${most}`]];
   return html`<div class="bars">${rows.map(([short, name, used, most, words]) => {
     const part = most ? Math.min(1, used / most) : 0;
-    const title = `${name}: ${words(used)} requested of ${words(most)}`;
+    const title = `${name}: ${words(used, most)} requested`;
     return html`<div class="bar ${part > 0.9 ? "full" : ""}" title=${title} aria-label=${title} role="img"><span aria-hidden="true">${short}</span><b><i style=${{ width: `${part * 100}%` }}></i></b><span aria-hidden="true">${Math.round(part * 100)} %</span></div>`;
   })}</div>`;
 }
@@ -98,8 +110,8 @@ export function Squares({ pods, address, leaves, isList }) {
   const order = pods.sort((a, b) => (a.owner < b.owner ? -1 : a.owner > b.owner ? 1 : a.key < b.key ? -1 : 1));
   return html`<div class="squares">${order.map((pod, at) => html`<a key=${pod.key} data-pod=${pod.key}
     class="pod ${SHAPES[pod.state] || "full"} ${address.pod === pod.key ? "chosen" : ""} ${pod.evictAt ? "doomed" : ""} ${leaves?.has(pod.key) ? "leaving" : ""} ${isFound(pod, address.find) ? "" : "other"}" tabindex=${isList && at === 0 ? "0" : "-1"}
-    style=${{ "--colour": colourOf(pod, address.colour) }} href=${hashOf(choosePod(pod.key))} draggable="false" title=${`${pod.key}\n${pod.owner || "no owner"}, ${pod.state}`}
-    aria-label=${`pod ${nameOf(pod.key)}, ${pod.state}`} onClick=${(event) => follow(event, choosePod(pod.key))}></a>`)}</div>`;
+    style=${{ "--colour": colourOf(pod, address.colour) }} ...${to(choosePod(pod.key))} draggable="false" title=${`${pod.key}\n${pod.owner || "no owner"}, ${pod.state}`}
+    aria-label=${`pod ${nameOf(pod.key)}, ${pod.state}`}></a>`)}</div>`;
 }
 
 // A pod that has moved glides from where it was; nothing else moves.

@@ -2,12 +2,43 @@
 import { ask, Closed, events } from "./session.js";
 
 const RETRY = [500, 1000, 2000, 5000];
+const STREAMS = 3; // how many tabs are sent changes as they happen
+const ASK_AGAIN = 1000; // milliseconds after which the other tabs ask what has changed
+const SAMPLE = 5; // seconds for which one number of pods that wait stands
+const KEPT = 3600;
 const HAPPENINGS = 5000;
 
 class Refused extends Error {} // the cluster cannot be read: no rights, or no answer
 
 const podOf = ([key, node, owner, state, priority, created, reason, evictAt]) =>
   ({ key, node, owner, state, priority, created, reason, evictAt });
+
+const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
+
+// A browser has six connections to a server for all of its tabs together, and a stream keeps one: only a few tabs have
+// one each, for as long as they are open.
+async function seat() {
+  if (!navigator.locks) return true;
+  for (let number = 0; number < STREAMS; number++) {
+    const isFree = await new Promise((answer) => {
+      navigator.locks.request(`moorage-stream-${number}`, { ifAvailable: true }, (lock) => {
+        answer(Boolean(lock));
+        return lock && new Promise(() => {});
+      });
+    });
+    if (isFree) return true;
+  }
+  return false;
+}
+
+// Note how many pods wait: an hour of it, and one number for a few seconds. A clock that was turned back begins anew there.
+export function sample(pending, now, number) {
+  while (pending.length && pending.at(-1)[0] > now) pending.pop();
+  const last = pending.at(-1);
+  if (last && now - last[0] < SAMPLE) last[1] = number;
+  else pending.push([now, number]);
+  while (pending.length > 1 && pending[1][0] < now - KEPT) pending.shift();
+}
 
 export class Placement extends EventTarget {
   nodes = new Map();
@@ -24,6 +55,7 @@ export class Placement extends EventTarget {
   problem = "";
   epoch = ""; // empty until the cluster is known
   #after = "";
+  #isSeated = false;
 
   async follow() {
     for (let failures = 0; ; ) {
@@ -33,19 +65,20 @@ export class Placement extends EventTarget {
           if (whole.problem) throw new Refused(whole.problem, { cause: whole.state });
           this.#load(whole);
         }
-        this.#be("live");
-        for await (const event of events(`changes?after=${this.#after}`)) {
+        this.#isSeated ||= await seat();
+        for await (const event of events(`changes?after=${this.#after}${this.#isSeated ? "" : "&once=1"}`)) {
           failures = 0;
           if (event.type === "reset") this.#after = "";
           else if (event.type === "reach") this.#be(JSON.parse(event.data).problem ? "stale" : "live", JSON.parse(event.data).problem);
           else this.#change(JSON.parse(event.data));
         }
-        if (this.#after) throw new Error("the server has closed the connection");
+        if (this.#isSeated && this.#after) throw new Error("the server has closed the connection");
+        if (this.#after) await pause(ASK_AGAIN);
       } catch (error) {
         if (error instanceof Closed) return this.#be("closed", error.message);
         this.#be(error instanceof Refused ? error.cause : "lost", error.message);
+        await pause(RETRY[Math.min(failures++, RETRY.length - 1)]);
       }
-      if (this.state !== "live") await new Promise((done) => setTimeout(done, RETRY[Math.min(failures++, RETRY.length - 1)]));
     }
   }
 
@@ -87,7 +120,7 @@ export class Placement extends EventTarget {
     for (const row of delta.pods) this.#put(podOf(row));
     for (const key of delta.gone_pods) this.#drop(key);
     this.#happen(delta.happened);
-    this.pending.push([Date.now() / 1000, this.unplaced.length]);
+    sample(this.pending, Date.now() / 1000, this.unplaced.length);
     this.#reached(delta.revision);
   }
 

@@ -1,5 +1,5 @@
 // The list of pods: those that wait first, each with its reason; those that will be evicted; the rest.
-import { choosePod, follow, go, hashOf } from "./address.js";
+import { choosePod, go, to } from "./address.js";
 import { colourOf, SHAPES } from "./colours.js";
 import { Cut } from "./cut.js";
 import { html, useEffect, useMemo, useReducer } from "./html.js";
@@ -17,28 +17,29 @@ export function Pods({ placement, address }) {
     <input type="search" placeholder="Pod, owner or node" aria-label="Find a pod, owner or node" value=${address.find}
       onInput=${(event) => go({ find: event.target.value }, { replace: true })} />
     <div class="scroll">
-      <${Part} title="Pending" pods=${waiting} address=${address} line=${(pod) => shortReason(pod.reason) || "not tried yet"} />
-      <${Part} title="Evicted soon" pods=${leaving} address=${address} line=${(pod) => html`<${Countdown} to=${pod.evictAt} /> on ${pod.node}`} />
-      <${Part} title="Placed" pods=${rest.shown} number=${rest.number} address=${address} line=${(pod) => `${pod.state === "Running" ? "" : `${pod.state}, `}on ${pod.node || "no node"}`} />
+      <${Part} title="Pending" pods=${waiting} address=${address} place=${() => ""} line=${(pod) => shortReason(pod.reason) || "not tried yet"} />
+      <${Part} title="Evicted soon" pods=${leaving} address=${address} place=${(pod) => html`<${Countdown} to=${pod.evictAt} />`} line=${(pod) => `on ${pod.node}`} />
+      <${Part} title="Placed" pods=${rest.shown} number=${rest.number} address=${address} place=${(pod) => html`${pod.state === "Running" ? "" : `${pod.state} `}<${Cut} text=${pod.node || "no node"} />`} />
       ${!found && placement.epoch && html`<p class="hint">${address.find ? `No pod, owner or node has “${address.find}” in its name.` : "There are no pods yet."}</p>`}
     </div>
   </nav>`;
 }
 
-function Part({ title, pods, number = pods.length, line, address }) {
+function Part({ title, pods, number = pods.length, line, place, address }) {
   if (!pods.length) return null;
   return html`<section><h2>${title} <span class="dim">${number.toLocaleString("en")}</span></h2>
-    <ul>${pods.slice(0, SHOWN).map((pod) => html`<${Row} key=${pod.key} pod=${pod} line=${line} chosen=${address.pod === pod.key} colour=${address.colour} here=${location.hash} />`)}</ul>
+    <ul>${pods.slice(0, SHOWN).map((pod) => html`<${Row} key=${pod.key} pod=${pod} line=${line} place=${place} chosen=${address.pod === pod.key} colour=${address.colour} here=${location.hash} />`)}</ul>
     ${number > SHOWN && html`<p class="hint">and ${(number - SHOWN).toLocaleString("en")} more: search for them</p>`}
   </section>`;
 }
 
 // Drawn anew only when something about it has changed: hundreds of rows stand still while others move.
-const Row = ({ pod, line, chosen, colour, here }) => useMemo(() => html`<li class=${chosen ? "chosen" : ""}>
-  <a href=${hashOf(choosePod(pod.key))} onClick=${(event) => follow(event, choosePod(pod.key))} title=${pod.key}>
+const Row = ({ pod, line, place, chosen, colour, here }) => useMemo(() => html`<li class=${chosen ? "chosen" : ""}>
+  <a ...${to(choosePod(pod.key))} title=${pod.key}>
     <i class="pod ${SHAPES[pod.state] || "full"}" style=${{ "--colour": colourOf(pod, colour) }}></i>
-    <span class="name"><${Cut} text=${nameOf(pod.key)} /></span> <span class="dim">${namespaceOf(pod.key) === "default" ? "" : namespaceOf(pod.key)}</span>
-    <span class="line" title=${pod.reason}>${line(pod)}</span>
+    <span class="name"><${Cut} text=${namespaceOf(pod.key) === "default" ? nameOf(pod.key) : pod.key} /></span>
+    <span class="place">${place(pod)}</span>
+    ${line && html`<span class="line" title=${pod.reason}>${line(pod)}</span>`}
   </a></li>`, [pod, chosen, colour, here, colour === "age" && Math.floor(Date.now() / 10_000)]);
 
 function Countdown({ to }) {
@@ -71,10 +72,15 @@ export function isFound(pod, find) {
   return pod.key.toLowerCase().includes(text) || pod.owner.toLowerCase().includes(text) || pod.node.toLowerCase().includes(text);
 }
 
-// Kubernetes' text begins with "0/5 nodes are available:", which the list need not say again and again; then come as many
-// reasons as there are, of which that of the most nodes is told first.
+// What is said of every node is left out of Kubernetes' words, so that a reason fits in one line.
+const SHORTER = [
+  [/^\d+\/\d+ nodes are available: /, ""], [/node\(s\) (had |were )?/g, ""], [/didn't match Pod's /g, ""], [/didn't have (free ports).*/g, "no $1"],
+  [/didn't satisfy existing pods /g, ""], [/didn't match pod /g, ""],
+];
+
+// As many reasons as there are, of which that of the most nodes is told first.
 export function shortReason(reason) {
-  const parts = reason.replace(/^\d+\/\d+ nodes are available: /, "").split(". ")[0].replace(/\.$/, "").split(", ");
+  const parts = reason.split(". ")[0].replace(/\.$/, "").replace(SHORTER[0][0], "").split(", ");
   parts.sort((a, b) => (parseInt(b) || 0) - (parseInt(a) || 0));
-  return parts.map((part, at) => part.replace(/^(\d+) node\(s\) /, (_, nodes) => (at ? `${nodes} ` : `${count(Number(nodes), "node")} `))).join(", ");
+  return parts.map((part) => SHORTER.reduce((text, [long, short]) => text.replace(long, short), part)).join(", ");
 }

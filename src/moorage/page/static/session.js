@@ -7,6 +7,8 @@ export async function open() {
   const given = new URLSearchParams(location.hash.slice(1));
   const token = given.get("token");
   if (token) {
+    // A browser that guesses where somebody is going may run the page before anybody sees it.
+    if (document.prerendering) await new Promise((seen) => document.addEventListener("prerenderingchange", seen, { once: true }));
     given.delete("token"); // the rest is what to show
     history.replaceState(null, "", given.size ? `#${given}` : location.pathname);
     const answer = await fetch("ui/v1/session", { method: "POST", body: JSON.stringify({ token }) });

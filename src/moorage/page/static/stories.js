@@ -1,6 +1,7 @@
 // The stories of the design documents: what each is about, played live, and what to look at.
-import { follow, go, hashOf } from "./address.js";
+import { go, to } from "./address.js";
 import { html, useState } from "./html.js";
+import { command } from "./said.js";
 import { ask } from "./session.js";
 
 const TOPICS = { thresholds: "Thresholds", versions: "Versions", expressions: "Expressions", keys: "Families of keys" };
@@ -30,7 +31,7 @@ function Playing({ story, show }) {
   return html`<div class="playing" role="log" aria-label="What happens">
     <h3>${story.title}</h3>
     ${lines.map((line, at) => (line.did
-    ? html`<p key=${at}>${line.did.startsWith("kubectl ") ? html`<code>${line.did}</code>` : line.did}</p>`
+    ? html`<div key=${at} class="did">${line.did.startsWith("kubectl ") ? command(line.did) : line.did}</div>`
     : html`<p key=${at} class=${line.well ? "well" : "ill"}><span class="mark" aria-hidden="true">${line.well ? "✓" : "✕"}</span> <${Found} what=${line.what} />: ${line.seen}<br /><span class="dim">${line.because}</span></p>`))}
     ${isPlaying && html`<${Next} step=${story.steps[Math.max(lines.length - 1, 0)]} hasBegun=${lines.length > 0} />`}
     ${!isPlaying && html`<p class="buttons"><button class=${lines.length ? "" : "main"} disabled=${steps.playing} onClick=${() => play(story, show)}>${lines.length ? "Play it again" : "Play it"}</button>
@@ -39,12 +40,12 @@ function Playing({ story, show }) {
 }
 
 // A link that shows on the map and in the list which pods are meant.
-const Found = ({ what }) => html`<a class="switch" href=${hashOf({ find: what })} title="Show it on the map" onClick=${(event) => follow(event, { find: what })}>${what}</a>`;
+const Found = ({ what }) => html`<a class="link" ...${to({ find: what })} title="Show it on the map">${what}</a>`;
 
 // What to look at now.
 function Next({ step, hasBegun }) {
   if (!hasBegun || !step) return html`<p class="dim">it begins…</p>`;
-  if (step.seconds) return html`<p>◷ ${step.seconds} s pass: watch the countdown on the left</p>`;
+  if (step.seconds) return html`<p><span class="mark" aria-hidden="true">◷</span> ${step.seconds} s pass: watch the countdown on the left</p>`;
   if (!step.expected) return html`<p class="dim">the next step…</p>`;
   return html`<p><span class="mark" aria-hidden="true">◌</span> look at <${Found} what=${step.what} />: ${step.expected}?</p>`;
 }

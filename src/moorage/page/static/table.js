@@ -1,11 +1,18 @@
 // The table twin of the map, for screen readers and for those who would rather read.
-import { follow, hashOf } from "./address.js";
+import { to } from "./address.js";
 import { grouped, usual } from "./groups.js";
 import { html } from "./html.js";
 import { VERDICTS } from "./map.js";
-import { bytes, cpu } from "./words.js";
+import { said } from "./said.js";
+import { bytesOf, cpuOf } from "./words.js";
 
-const said = (verdict) => verdict && html`<span class=${verdict.verdict}><span class="mark" aria-hidden="true">${VERDICTS[verdict.verdict][0]}</span> ${VERDICTS[verdict.verdict][1]}</span>${verdict.text && `: ${verdict.text}`}`;
+// What the verdict's own words do not say already.
+function after({ verdict, text }) {
+  const meaning = VERDICTS[verdict][1];
+  return text.startsWith(meaning) ? text.slice(meaning.length) : `: ${text}`;
+}
+
+const judged = (verdict) => verdict && html`<span class=${verdict.verdict}><span class="mark" aria-hidden="true">${VERDICTS[verdict.verdict][0]}</span> ${VERDICTS[verdict.verdict][1]}</span>${verdict.text && said(after(verdict))}`;
 
 export function NodeTable({ placement, address, verdicts }) {
   const nodes = [...placement.nodes.values()];
@@ -16,12 +23,12 @@ export function NodeTable({ placement, address, verdicts }) {
     ${groups.map((group) => html`<tbody key=${group.name}>
       ${group.name && html`<tr><th colspan=${verdicts ? 6 : 5} scope="rowgroup">${group.name}</th></tr>`}
       ${group.nodes.map((node) => html`<tr key=${node.name} class=${address.node === node.name ? "chosen" : ""}>
-        <th scope="row"><a href=${hashOf({ node: node.name })} onClick=${(event) => follow(event, { node: node.name })}>${node.name}</a></th>
-        ${verdicts && html`<td class="words verdict-of">${said(verdicts.get(node.name))}</td>`}
-        <td class="number">${cpu(node.usage[0]).replace(/ CPU$/, "")} of ${cpu(node.usage[1])}</td>
-        <td class="number">${bytes(node.usage[2])} of ${bytes(node.usage[3])}</td>
+        <th scope="row"><a ...${to({ node: node.name })}>${node.name}</a></th>
+        ${verdicts && html`<td class="words verdict-of">${judged(verdicts.get(node.name))}</td>`}
+        <td class="number">${cpuOf(node.usage[0], node.usage[1])}</td>
+        <td class="number">${bytesOf(node.usage[2], node.usage[3])}</td>
         <td class="number">${node.usage[4]} of ${node.usage[5]}</td>
-        <td class="words">${[node.ready ? "ready" : "not ready", node.cordoned && "cordoned"].filter(Boolean).join(", ")}${node.taints.map((taint) => html`<div key=${taint}>${taint}</div>`)}</td>
+        <td class="words">${[node.ready ? "ready" : "not ready", node.cordoned && "cordoned"].filter(Boolean).join(", ")}${node.taints.map((taint) => html`<div key=${taint}>${taint.split(/(?<=[=:])/).map((part, at) => html`${at > 0 && html`<wbr />`}${part}`)}</div>`)}</td>
       </tr>`)}</tbody>`)}
   </table></div>`;
 }

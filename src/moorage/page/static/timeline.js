@@ -1,7 +1,8 @@
 // The timeline: what happened in the last hour, and how many pods waited.
-import { choosePod, follow, go, hashOf } from "./address.js";
+import { choosePod, go, to } from "./address.js";
 import { Cut } from "./cut.js";
 import { html, useEffect, useMemo, useRef, useState } from "./html.js";
+import { said } from "./said.js";
 import uPlot from "./vendor/uplot.js";
 import { clock, cut, nameOf, span } from "./words.js";
 
@@ -9,10 +10,11 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 const KINDS = ["placed", "evicted", "preempted", "deleted", "waiting", "failed", "taint", "label", "node"];
 const SHOWN = 100;
 const CAUSES = 20;
-const PLOT = 112; // pixels
+const PLOT = 134; // pixels
 const FOLLOWED = 60;
 const SHORTEST = 300; // seconds that the plot shows at least
 const LONGEST = 3600;
+const LOWEST = 4; // pods that the plot has room for at least
 
 export function Timeline({ placement, address }) {
   const kind = address.kind;
@@ -30,11 +32,13 @@ export function Timeline({ placement, address }) {
 }
 
 function Row({ of, all, chosen, here }) {
-  const line = useMemo(() => html`<a href=${hashOf(target(of))} onClick=${(event) => follow(event, target(of))}>
+  const line = useMemo(() => html`<a ...${to(target(of))}>
     <time>${clock(of.at)}</time> <b class="kind ${of.kind}">${of.kind}</b>
     <span class="name"><${Cut} text=${nameOf(of.subject)} /></span> <span class="what">${of.text}</span>
-    <span class="dim cause" title=${of.cause}>${of.cause}</span></a>`, [of, here]);
-  return html`<li class=${chosen ? "chosen" : ""}>${line}${chosen && html`<${Consequences} of=${of} all=${all} />`}</li>`;
+    <span class="dim cause" title=${of.cause}>${said(of.cause)}</span></a>`, [of, here]);
+  const box = useRef();
+  useEffect(() => { if (chosen) box.current.scrollIntoView({ block: "nearest" }); }, [chosen]);
+  return html`<li ref=${box} class=${chosen ? "chosen" : ""}>${line}${chosen && html`<${Consequences} of=${of} all=${all} />`}</li>`;
 }
 
 function newest(happened, kind, cause) {
@@ -64,8 +68,8 @@ const target = (happening) => ({
 
 function Consequences({ of, all }) {
   const later = all.filter((each) => each.number > of.number && each.at - of.at < FOLLOWED && isRelated(of, each)).slice(0, 6);
-  return html`<div class="after">${of.cause && html`<p>${of.cause}</p>`}
-    ${later.length ? html`<p class="dim">What followed:</p><ul>${later.map((each) => html`<li key=${each.number}>${span(each.at - of.at)} later: ${each.kind} ${nameOf(each.subject)} ${each.text}</li>`)}</ul>` : html`<p class="dim">Nothing followed within a minute.</p>`}</div>`;
+  return html`<div class="after">${of.cause && html`<p>${said(of.cause)}</p>`}
+    ${later.length ? html`<p class="dim">What followed:</p><ul>${later.map((each) => html`<li key=${each.number}><time>${span(each.at - of.at)} later</time> <b class=${each.kind}>${each.kind}</b> ${nameOf(each.subject)} ${each.text}</li>`)}</ul>` : html`<p class="dim">Nothing followed within a minute.</p>`}</div>`;
 }
 
 const isRelated = (first, later) =>
@@ -84,11 +88,13 @@ function Plot({ placement }) {
     const style = getComputedStyle(document.body);
     const line = style.getPropertyValue("--accent");
     const grey = style.getPropertyValue("--dim");
+    const font = `11px ${style.fontFamily}`;
     plot.current = new uPlot({
       width: box.current.clientWidth, height: PLOT, legend: { show: false }, cursor: { show: false },
-      scales: { x: { range: (_, first, last) => [Math.max(last - LONGEST, Math.min(first, last - SHORTEST)), last] }, y: { range: (_, __, most) => [0, Math.max(most, 4)] } },
-      axes: [{ stroke: grey, size: 22, grid: { show: false }, ticks: { show: false }, font: "10px system-ui", values: (_, at) => at.map((each) => clock(each).slice(0, 5)) },
-        { stroke: grey, size: 30, grid: { stroke: grey, width: 0.2 }, ticks: { show: false }, font: "10px system-ui", splits: (self) => [0, Math.ceil(self.scales.y.max / 2), self.scales.y.max], values: (_, at) => at }],
+      scales: { x: { range: (_, first, last) => [Math.max(last - LONGEST, Math.min(first, last - SHORTEST)), last] }, y: { range: (_, __, most) => [0, rounded(most)] } },
+      axes: [{ stroke: grey, size: 22, grid: { show: false }, ticks: { show: false }, font, values: (_, at) => at.map((each) => clock(each).slice(0, 5)) },
+        { stroke: grey, size: (_, labels) => 16 + 6 * Math.max(2, ...(labels || []).map((each) => each.length)), grid: { stroke: grey, width: 0.2 }, ticks: { show: false }, font,
+          splits: (self) => [0, self.scales.y.max / 2, self.scales.y.max], values: (_, at) => at.map((each) => each.toLocaleString("en")) }],
       series: [{}, { stroke: line, width: 1.5, fill: `color-mix(in srgb, ${line} 15%, transparent)`, paths: uPlot.paths.stepped({ align: 1 }), points: { show: false } }],
     }, data(placement), box.current);
     const watching = new ResizeObserver(() => plot.current.setSize({ width: box.current.clientWidth, height: PLOT }));
@@ -97,7 +103,13 @@ function Plot({ placement }) {
   }, [isDark]);
   useEffect(() => plot.current?.setData(data(placement)), [placement.revision]);
   const now = placement.unplaced.length;
-  return html`<figure><figcaption>Pending pods <b>${now.toLocaleString("en")}</b></figcaption><div ref=${box} role="img" aria-label=${`${now} pods are pending`}></div></figure>`;
+  return html`<figure><figcaption>Pending pods <b>${placement.epoch ? now.toLocaleString("en") : ""}</b></figcaption><div ref=${box} role="img" aria-label=${`${now} pods are pending`}></div></figure>`;
+}
+
+// The top of the axis: a round number, half of which is one too.
+function rounded(most) {
+  const step = 10 ** Math.floor(Math.log10(Math.max(most, LOWEST)));
+  return [1, 2, 4, 6, 8, 10].map((times) => times * step).find((each) => each >= Math.max(most, LOWEST));
 }
 
 // The last number holds until now.

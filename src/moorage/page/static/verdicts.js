@@ -47,15 +47,18 @@ export function folded(refused) {
 const keyOf = (subject) => (subject.startsWith("taint ") ? subject.split(/[=:]/)[0] : subject);
 export const subjectIn = ({ subject, subjects }) => (subjects.size > 1 ? `${keyOf(subject)} (${subjects.size} values)` : subject);
 
+// That a pod would not stay on nodes that it fits; empty when it would.
+export const leaves = ({ evictedAfterSeconds }) =>
+  (evictedAfterSeconds === undefined ? "" : `would be evicted ${evictedAfterSeconds ? `after ${span(evictedAfterSeconds)}` : "at once"}`);
+
 // A verdict for every node: { verdict, text }.
 export function verdictsOf(answer) {
   if (!answer || !answer.nodes) return null;
   const verdicts = new Map();
   const best = answer.nodes.length ? answer.nodes[0].score : 0;
   for (const fit of answer.nodes) {
-    const leaves = fit.evictedAfterSeconds !== undefined;
-    const text = leaves ? `would be evicted ${fit.evictedAfterSeconds ? `after ${span(fit.evictedAfterSeconds)}` : "at once"}` : `score ${fit.score}`;
-    for (const name of fit.names) verdicts.set(name, { verdict: leaves ? "evicted" : fit.score === best ? "best" : "fits", text, fit });
+    const text = leaves(fit) || `score ${fit.score}`;
+    for (const name of fit.names) verdicts.set(name, { verdict: leaves(fit) ? "evicted" : fit.score === best ? "best" : "fits", text, fit });
   }
   for (const refused of answer.refused) {
     const text = refused.reasons.map(inShort).join("; ");

@@ -1,11 +1,11 @@
 // Numbers with their units, times, and names that fit.
 const STEPS = [["Ei", 2 ** 60], ["Pi", 2 ** 50], ["Ti", 2 ** 40], ["Gi", 2 ** 30], ["Mi", 2 ** 20], ["Ki", 2 ** 10]];
-const digits = (number) => (number >= 100 || Number.isInteger(number) ? Math.round(number) : number.toFixed(1));
-
-export const cpu = (milli) => (milli < 1000 && milli ? `${milli}m` : `${digits(milli / 1000)} CPU`);
-export function bytes(number) {
-  const [unit, size] = STEPS.find(([, step]) => number >= step) || ["B", 1];
-  return `${digits(number / size)} ${unit}`;
+// So much of so much, in one unit: that of the whole.
+const short = (number) => (Number.isInteger(number) || number >= 100 ? Math.round(number) : number < 10 ? Number(number.toFixed(2)) : Number(number.toFixed(1)));
+export const cpuOf = (used, most) => `${short(used / 1000)} of ${short(most / 1000)}\u00a0CPU`;
+export function bytesOf(used, most) {
+  const [unit, size] = STEPS.find(([, step]) => Math.max(used, most) >= step) || ["B", 1];
+  return `${short(used / size)} of ${short(most / size)}\u00a0${unit}`;
 }
 export const count = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 
