@@ -127,6 +127,45 @@ async def particular(site: Site) -> None:
         await site.fill(CONFIG_MAPS, [{"metadata": {"name": f"changed-{number}"}} for number in range(300)])
 
 
+async def read_for(site: Site, count: int, target: str, *head: str, seconds: float = 5) -> None:
+    """Have connections ask for `target`, in which `{}` is their number, and read as fast as they can."""
+
+    async def read(connection: Raw) -> None:
+        with contextlib.suppress(TimeoutError, ConnectionError, ssl.SSLError):
+            async with asyncio.timeout(seconds):
+                site.answers[await connection.status()] += 1
+                while await connection.reader.read(1 << 16):
+                    pass
+
+    async with raw(site, count) as connections:
+        for number, connection in enumerate(connections):
+            connection.writer.write(request(site, "GET", target.format(number), *head))
+        await asyncio.gather(*map(read, connections))
+
+
+TABLE = "Accept: application/json;as=Table;v=v1;g=meta.k8s.io"
+
+
+@attack("30 tables of 10,000 pods", by="viewer", prepare=pods, command=ALONE, answers=(200, 0))
+async def tables(site: Site) -> None:
+    await read_for(site, 30, PODS, TABLE)
+
+
+@attack("500 watches from the beginning, as tables", by="viewer", prepare=pods, command=ALONE, answers=(200, 429, 0))
+async def tables_of_the_past(site: Site) -> None:
+    await read_for(site, 500, f"{PODS}?watch=1&resourceVersion=2{{}}", TABLE)
+
+
+@attack("500 watches that select among 10,000 pods", by="viewer", prepare=pods, command=ALONE, answers=(200, 429, 0))
+async def selected_at_first(site: Site) -> None:
+    await read_for(site, 500, f"{PODS}?watch=1&labelSelector=absent-{{}}")
+
+
+@attack("500 watches from the beginning, everything", by="viewer", prepare=pods, command=ALONE, answers=(200, 429, 0))
+async def everything_of_the_past(site: Site) -> None:
+    await read_for(site, 500, f"{PODS}?watch=1&resourceVersion=2{{}}")
+
+
 @attack("800 connections that write", by="editor", command=ALONE, answers=(201, 429), keeps=True)
 async def writers(site: Site) -> None:
     end = time.monotonic() + 10

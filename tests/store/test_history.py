@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from moorage.store.history import EVENT_BYTES, History
+from moorage.store.history import EVENT_BYTES, IN_A_ROUND, LOOKED_AT, SHARED_BYTES, History
 from moorage.store.protocol import Change, Compacted, Item, WatchEvent
 
 pytestmark = pytest.mark.asyncio
@@ -70,3 +70,61 @@ async def test_a_watch_that_failed_fails_for_good_and_with_the_first_reason() ->
     for _ in range(2):
         with pytest.raises(Compacted, match="first"):
             await anext(history.watch("", 0))
+
+
+async def test_changes_elsewhere_are_looked_at_in_pieces_and_others_run_meanwhile() -> None:
+    history = History(0)
+    for revision in range(1, 90_001):
+        history.append([added("/elsewhere", revision)], revision)
+    history.append([added("/here/1", 90_001)], 90_001)
+    batch = history.after("/here/", 0)
+    assert (batch, batch.revision) == ([], LOOKED_AT)
+
+    rounds = 0
+    watchers = [history.watch("/here/", number) for number in range(10)]
+    reading = asyncio.gather(*map(anext, watchers))
+    while not reading.done():
+        await asyncio.sleep(0)
+        rounds += 1
+    assert [[event.revision for event in batch] for batch in await reading] == [[90_001]] * 10
+    assert rounds >= 10 * 90_000 / IN_A_ROUND
+
+
+async def test_a_revision_is_looked_at_as_a_whole() -> None:
+    history = History(0)
+    for revision in range(1, 501):
+        history.append([added(f"/here/{at}", revision) for at in range(3)], revision)
+    seen, batches = 0, []
+    while seen < 500:
+        batch = history.after("/elsewhere/", seen)
+        assert not batch
+        batches.append(seen := batch.revision)
+    assert batches == [334, 500]
+
+
+async def test_what_was_undone_is_found_in_pieces_with_what_changes_meanwhile() -> None:
+    history = History(0)
+    for revision in range(1, 50_001):
+        history.append([added(f"/here/{revision}", revision)], revision)
+    looking = asyncio.ensure_future(history.undone("/here/", 10))
+    rounds = 0
+    while not looking.done():
+        await asyncio.sleep(0)
+        rounds += 1
+        if rounds == 1:
+            history.append([added("/here/new", 50_001)], 50_001)
+    assert rounds >= 2
+    assert await looking == {f"/here/{each}": None for each in (*range(11, 50_001), "new")}
+
+
+async def test_batches_are_shared_by_those_who_ask_the_same_while_they_are_not_too_large_together() -> None:
+    history = History(0)
+    history.append([added(f"/here/{revision}", revision, 1 << 20) for revision in range(1, 41)], 40)
+    first = history.after("/here/", 0)
+    assert history.after("/here/", 0) is first
+    batches = [history.after("/here/", revision) for revision in range(40)]
+    again = [history.after("/here/", revision) for revision in range(40)]
+    assert batches == again
+    assert sum(old is new for old, new in zip(batches, again, strict=True)) <= SHARED_BYTES >> 20
+    history.append([added("/here/x", 41)], 41)
+    assert history.after("/here/", 40) is history.after("/here/", 40)

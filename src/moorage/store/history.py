@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Iterable
 from operator import attrgetter
 from types import TracebackType
 from typing import Self
@@ -15,9 +14,11 @@ MAX_EVENTS = 100_000
 MAX_BYTES = 128 * 1024 * 1024
 EVENT_BYTES = 300
 """What a change takes beside its key and its value."""
-MAX_SHARED = 1000
-BATCH_EVENTS, BATCH_BYTES = 100, 256 << 10
+MAX_SHARED, SHARED_BYTES = 1000, 16 << 20
+BATCH_EVENTS, BATCH_BYTES = 100, 64 << 10
 """How much a watcher gets at a time; so one that does not read holds little of what the log has dropped."""
+LOOKED_AT, IN_A_ROUND = 1_000, 20_000
+"""How many changes are looked at for a watcher at a time, and in a round of the event loop for all who are behind."""
 
 _revision = attrgetter("item.revision")
 
@@ -42,6 +43,9 @@ class History:
         self._bytes = 0
         self._idle: dict[str, set[Watcher]] = {}
         self._shared: dict[tuple[str, int], Batch] = {}
+        self._shared_bytes = 0
+        self._looked_at = 0
+        """How many changes were looked at in this round of the event loop for those who are behind."""
         self._failure: StoreError | None = None
 
     def append(self, events: list[WatchEvent], revision: int) -> None:
@@ -49,7 +53,7 @@ class History:
         self._events += events
         self._bytes += sum(map(_size, events))
         self.revision = revision
-        self._shared.clear()
+        self._forget_shared()
         self._trim(len(self._events) - len(events))
         if events:
             self.read.clear()
@@ -67,32 +71,48 @@ class History:
             raise self._failure.with_traceback(None)
         batch = self._shared.get((prefix, revision))
         if batch is None:
-            batch = self._batch(prefix, revision)
-            if len(self._shared) < MAX_SHARED:
+            batch, size = self._batch(prefix, revision)
+            if len(self._shared) < MAX_SHARED and self._shared_bytes + size <= SHARED_BYTES:
                 self._shared[prefix, revision] = batch
+                self._shared_bytes += size
         if batch.revision >= self.revision:
             self.read.set()
         return batch
 
-    def _batch(self, prefix: str, revision: int) -> Batch:
+    def _batch(self, prefix: str, revision: int) -> tuple[Batch, int]:
+        """The next changes, and how long they are together."""
         events: list[WatchEvent] = []
         size = 0
-        for event in self._since(revision):
+        looked_at, more = self._next_after(revision)
+        for event in looked_at:
             if not event.item.key.startswith(prefix):
                 continue
             if (len(events) >= BATCH_EVENTS or size >= BATCH_BYTES) and event.revision != events[-1].revision:
-                return Batch(events, events[-1].revision)
+                return Batch(events, events[-1].revision), size
             events.append(event)
             size += len(event.item.value)
-        return Batch(events, max(revision, self.revision))
+        return Batch(events, looked_at[-1].revision if more else max(revision, self.revision)), size
 
-    def undone(self, prefix: str, revision: int) -> dict[str, Item | None]:
-        """The items at a revision of the keys below a prefix that have changed since. Raises Compacted."""
+    async def undone(self, prefix: str, revision: int) -> dict[str, Item | None]:
+        """The items at a revision of the keys below a prefix that have changed since. Raises Compacted.
+
+        Others are served meanwhile; what they change is in the result.
+        """
         held: dict[str, Item | None] = {}
-        for event in self._since(revision):
-            if event.item.key.startswith(prefix):
-                held.setdefault(event.item.key, event.previous)
+        more = True
+        while more:
+            await self.turn()
+            looked_at, more = self._next_after(revision)
+            for event in looked_at:
+                if event.item.key.startswith(prefix):
+                    held.setdefault(event.item.key, event.previous)
+            revision = looked_at[-1].revision if looked_at else revision
         return held
+
+    async def turn(self) -> None:
+        """Wait until others were served, when many changes have been looked at in this round of the event loop."""
+        while self._looked_at >= IN_A_ROUND:
+            await asyncio.sleep(0)
 
     def watch(self, prefix: str, after: int) -> Watcher:
         """Follow the changes below a prefix after a revision."""
@@ -102,7 +122,7 @@ class History:
         """Forget the changes up to a revision."""
         self._drop(bisect_right(self._events, revision, key=_revision))
         self.start = max(self.start, min(revision, self.revision))
-        self._shared.clear()
+        self._forget_shared()
 
     def report(self) -> None:
         """Wake all watchers with an empty batch: nothing happened up to now."""
@@ -132,10 +152,33 @@ class History:
             if watcher.woken and not watcher.woken.done():
                 watcher.woken.set_result(nothing)
 
-    def _since(self, revision: int) -> Iterable[WatchEvent]:
+    def _next_after(self, revision: int) -> tuple[list[WatchEvent], bool]:
+        """Some of the changes after a revision, and whether there are more. Raises Compacted."""
         if revision < self.start:
             raise Compacted(f"revision {revision} is too old: changes are known from revision {self.start} on")
-        return self._events[bisect_right(self._events, revision, key=_revision) :]
+        begin, count = bisect_right(self._events, revision, key=_revision), len(self._events)
+        end = begin + LOOKED_AT
+        if end >= count:
+            end = count
+        else:
+            while end < count and self._events[end].revision == self._events[end - 1].revision:
+                end += 1
+        if end - begin > BATCH_EVENTS:
+            self._look(end - begin)
+        return self._events[begin:end], end < count
+
+    def _look(self, count: int) -> None:
+        if not self._looked_at:
+            asyncio.get_running_loop().call_soon(self._rest)
+        self._looked_at += count
+
+    def _rest(self) -> None:
+        """A new round of the event loop has begun."""
+        self._looked_at = 0
+
+    def _forget_shared(self) -> None:
+        self._shared.clear()
+        self._shared_bytes = 0
 
     def _trim(self, old: int) -> None:
         """Drop old changes when the log is too long, but none of the newest, which no watcher has read yet."""
@@ -193,8 +236,10 @@ class Watcher:
     async def __anext__(self) -> Batch:
         nothing = False
         while True:
+            await self._history.turn()
             batch = self._history.after(self.prefix, self.seen)
             self.seen = batch.revision
             if batch or nothing:
                 return batch
-            nothing = await self._history.change(self)
+            if batch.revision >= self._history.revision:
+                nothing = await self._history.change(self)

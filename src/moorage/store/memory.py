@@ -76,7 +76,7 @@ class MemoryStore:
     async def list(self, prefix: str, *, revision: int = 0, limit: int = 0, after: str = "") -> Page:
         """The items whose keys begin with a prefix, as of a revision (0: now), those after a key, a limited number."""
         self._check_reached(revision)
-        held = self._history.undone(prefix, revision) if revision else {}
+        held = await self._history.undone(prefix, revision) if revision else {}
         if after:
             held = {key: item for key, item in held.items() if key > after}
         keys = self._keys.first(prefix, after, limit and limit + len(held))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moorage.apiserver.base.pacing import made
 from moorage.apiserver.http.limits import Limits
 from moorage.apiserver.http.messages import Headers, Reason, Request, Response, Target, TargetError, status, success
 from moorage.apiserver.http.wire import BATCH, Gzip, Reader, ReadStage, accepts_gzip, batches, chunk, head
@@ -321,7 +323,10 @@ def test_gzip_is_for_those_who_ask(offer: str, accepted: bool) -> None:
 
 @given(st.lists(st.binary(max_size=10) | st.integers(0, 3 * BATCH).map(bytes), max_size=8))
 def test_batches_hold_the_same_bytes(parts: list[bytes]) -> None:
-    pieces = list(batches(parts))
+    async def gathered() -> list[bytes | memoryview]:
+        return [piece async for piece in batches(made(parts))]
+
+    pieces = asyncio.run(gathered())
     assert b"".join(pieces) == b"".join(parts)
     assert all(len(piece) <= BATCH for piece in pieces)
     packer = Gzip()

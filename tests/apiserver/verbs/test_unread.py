@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from itertools import count
 from pathlib import Path
+from typing import Any, TypeVar, cast
 
 import msgspec
 import pytest
 
 from moorage.apiserver.base import pacing
+from moorage.apiserver.base.objects import decoded
+from moorage.apiserver.base.pacing import Round
 from moorage.apiserver.http.messages import Request, Response
 from moorage.apiserver.run import APIServer
+from moorage.apiserver.verbs import watch
+from moorage.apiserver.verbs.read import body_of
 from moorage.store.protocol import HEAD, Item
 from tests.plane import api_server
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 COUNT = 300
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -158,3 +166,52 @@ async def test_reviews_documents_and_flow_control_are_counted(server: APIServer)
     assert not any("nowhere" in line for line in counted)
     for name in ("current_executing_requests", "current_inqueue_requests", "rejected_requests_total"):
         assert f'apiserver_flowcontrol_{name}{{priority_level="workload"}} 0.0' in text
+
+
+@pytest.mark.parametrize(
+    ("query", "accept"), [("labelSelector=!a{}", ""), ("a={}", "application/json;as=Table;v=v1;g=meta.k8s.io")]
+)
+@pytest.mark.parametrize("since", ["", "&resourceVersion={}"])
+async def test_what_watches_must_be_told_of_the_past_is_made_in_rounds(
+    server: APIServer, monkeypatch: pytest.MonkeyPatch, query: str, accept: str, since: str
+) -> None:
+    """However many watches begin at once, little is done between two answers to others."""
+    monkeypatch.setattr(watch, "_AT_ONCE", 0.0)  # one object in each piece
+    moments = count(step=pacing.SLICE / 4)
+    monkeypatch.setattr(pacing, "Round", lambda: Round(lambda: next(moments)))
+    made, watches = [0], 20
+
+    def counted(work: Callable[..., T]) -> Callable[..., T]:
+        def do(*args: Any, **more: Any) -> T:
+            made[0] += 1
+            return work(*args, **more)
+
+        return do
+
+    monkeypatch.setattr(watch, "decoded", counted(decoded))
+    monkeypatch.setattr(watch, "body_of", counted(body_of))
+    first = (await get(server, f"{MAPS}/map-000")).body
+    assert isinstance(first, bytes)
+    revision = msgspec.json.decode(first)["metadata"]["resourceVersion"]
+
+    async def read(number: int) -> int:
+        target = f"{MAPS}?watch=1&timeoutSeconds=3600&{query.format(number)}{since.format(revision)}"
+        stream = (await get(server, target, accept)).stream
+        assert stream is not None
+        lines = 0
+        async with aclosing(cast(Any, stream)):
+            async for piece in stream:
+                lines += piece.count(b"\n")
+                if lines >= COUNT - 1:
+                    break
+        return lines
+
+    reading = asyncio.gather(*map(read, range(watches)))
+    most = 0
+    while not reading.done():
+        before = made[0]
+        await asyncio.sleep(0)
+        most = max(most, made[0] - before)
+    assert set(await reading) <= {COUNT - 1, COUNT, COUNT + 1}
+    assert made[0] >= watches * (COUNT - 1)
+    assert most <= 10

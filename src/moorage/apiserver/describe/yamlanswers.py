@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import yaml
 
-from moorage.apiserver.base.offload import YAML_COST, offload
+from moorage.apiserver.base.offload import YAML_COST, in_hand, offload
+from moorage.apiserver.base.pacing import made
 from moorage.apiserver.http.media import JSON, YAML
 from moorage.apiserver.http.messages import Reason, Response, status
 
@@ -25,20 +26,25 @@ async def in_yaml(response: Response) -> Response:
     headers = dict(response.headers)
     if response.stream is not None or not response.body or not headers.get("Content-Type", "").startswith(JSON):
         return response
-    body = response.body if isinstance(response.body, bytes) else _joined(response.body)
-    if body is None:
-        return status(406, Reason.NOT_ACCEPTABLE, _TOO_LONG)
+    if isinstance(response.body, bytes):
+        return await _written(response, response.body)
+    async with in_hand(_LONGEST):
+        body = await _joined(response.body)
+        return await _written(response, body) if body else status(406, Reason.NOT_ACCEPTABLE, _TOO_LONG)
+
+
+async def _written(response: Response, body: bytes) -> Response:
     written = [
         (name, value.replace(JSON, YAML, 1) if name == "Content-Type" else value) for name, value in response.headers
     ]
     return Response(response.status, await offload(len(body) * YAML_COST, _text, body), written)
 
 
-def _joined(parts: Iterable[bytes]) -> bytes | None:
+async def _joined(parts: Iterable[bytes]) -> bytes | None:
     """The parts of a body in one; None when they are too long."""
     found: list[bytes] = []
     size = 0
-    for part in parts:
+    async for part in made(parts):
         found.append(part)
         size += len(part)
         if size > _LONGEST:

@@ -9,6 +9,7 @@ from typing import cast
 
 from moorage.apiserver.base.flows import NOBODY, Flow, PriorityLevel, flow_of
 from moorage.apiserver.base.offload import FLOW
+from moorage.apiserver.base.pacing import made
 from moorage.apiserver.http.flowcontrol import Place, too_many_requests
 from moorage.apiserver.http.messages import Reason, Refused, Request, Response, status
 from moorage.apiserver.http.state import ServerState
@@ -30,7 +31,7 @@ from moorage.logs import Log
 
 BACKLOG = 64 << 10
 """How many unparsed bytes a client may send ahead before reading from it pauses."""
-UNREAD = 128 << 10
+UNREAD = 32 << 10
 """How many bytes a client may leave unread before no more are made for it."""
 NEVER = math.inf
 _CHUNKED = "Transfer-Encoding: chunked\r\n"
@@ -374,7 +375,7 @@ class Connection(asyncio.Protocol):
         self._answer(head(response, self._server.date, length=length, close=self._ending, extra=extra))
         if request.method == "HEAD":
             return
-        for batch in batches(parts, BATCH if gzip is None else PACKED_BATCH):
+        async for batch in batches(made(parts), BATCH if gzip is None else PACKED_BATCH):
             data = batch if gzip is None else await self._server.loop.run_in_executor(None, gzip.part, batch)
             await self._send_part(data, chunked=chunked)
         if gzip is not None:

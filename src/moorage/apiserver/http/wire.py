@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from enum import Enum
 from http import HTTPStatus
 from typing import NamedTuple, NoReturn
@@ -362,17 +362,18 @@ class Gzip:
         return self._compressor.flush()
 
 
-def batches(parts: Iterable[bytes], most: int = BATCH) -> Iterator[bytes | memoryview]:
+async def batches(parts: AsyncIterable[bytes], most: int = BATCH) -> AsyncIterator[bytes | memoryview]:
     """The same bytes in pieces of limited size: worth some TLS records, small enough to buffer for a slow client."""
     batch: list[bytes] = []
     size = 0
-    for part in parts:
+    async for part in parts:
         if size + len(part) > most and batch:
             yield b"".join(batch)
             batch, size = [], 0
         if len(part) > most:
             view = memoryview(part)
-            yield from (view[at : at + most] for at in range(0, len(view), most))
+            for at in range(0, len(view), most):
+                yield view[at : at + most]
         else:
             batch.append(part)
             size += len(part)

@@ -47,12 +47,12 @@ _CONTINUE_TOO_OLD = (
 )
 _WHOLE = 128 << 10
 """Lists whose objects are together no longer than this are answered in one piece."""
-_TOGETHER = 56 << 10
-"""About how many bytes of a long list are made at a time."""
+_TOGETHER, _CONVERTED_TOGETHER = 56 << 10, 8 << 10
+"""About how many bytes of a long list are made at a time, and how many when each object is read for it."""
 _PAGE = 500
 """How many objects are read at once, as kubectl does, without waiting for a turn unless they are selected."""
-_LOOKED_AT = 100
-"""How many objects are compared with a selector before others are served."""
+_LONG = frozenset(("labelSelector", "fieldSelector", "continue", "resourceVersion"))
+"""Parameters for which more may be read than is answered."""
 _NOW = -1
 """In place of the revision of a list that continues with the objects as they are now."""
 
@@ -127,7 +127,7 @@ def formed(kind: Kind, data: Data, revision: str, form: Form, request: Request, 
 async def list_objects(backend: Backend, route: Route, request: Request) -> Response:
     """The objects of a kind, all of them as of one revision, perhaps a page at a time."""
     limit = max(0, number(request, "limit"))
-    if 0 < limit <= _PAGE and not ("labelSelector" in request.query or "fieldSelector" in request.query):
+    if 0 < limit <= _PAGE and _LONG.isdisjoint(request.query):
         return await _list(backend.store, route, request, limit)
     async with backend.list_turn():
         return await _list(backend.store, route, request, limit)
@@ -171,16 +171,16 @@ def _parts(route: Route, items: list[Item], metadata: dict[str, Any], form: Form
         head |= {"apiVersion": form.api_version, "metadata": metadata}
         del head["rows"]
         objects = tables.rows(route.kind, objects, now=datetime.now(UTC), include=_include(request))
-        return _array(head, "rows", map(msgspec.json.encode, objects))
+        return _array(head, "rows", map(msgspec.json.encode, objects), _CONVERTED_TOGETHER)
     if form != PLAIN:
         objects = map(tables.partial, objects)
         head = {"kind": form.kind, "apiVersion": form.api_version, "metadata": metadata}
     else:
         head = {"kind": f"{route.kind.kind}List", "apiVersion": route.api_version, "metadata": metadata}
-    return _array(head, "items", map(msgspec.json.encode, objects))
+    return _array(head, "items", map(msgspec.json.encode, objects), _CONVERTED_TOGETHER)
 
 
-def _array(head: Data, name: str, elements: Iterator[bytes]) -> Iterator[bytes]:
+def _array(head: Data, name: str, elements: Iterator[bytes], most: int = _TOGETHER) -> Iterator[bytes]:
     """The JSON of an object whose last field is an array, in parts."""
     yield b'%b,"%b":[' % (msgspec.json.encode(head)[:-1], name.encode())
     together: list[bytes] = []
@@ -188,7 +188,7 @@ def _array(head: Data, name: str, elements: Iterator[bytes]) -> Iterator[bytes]:
     for element in elements:
         together.append(element)
         size += len(element)
-        if size >= _TOGETHER:
+        if size >= most:
             yield b",".join(together)
             together, size = [b""], 0  # so that what follows begins with a comma
     yield b",".join(together)

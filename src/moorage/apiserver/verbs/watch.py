@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Any
 
 from moorage.apiserver.base.objects import decoded, prefix
+from moorage.apiserver.base.pacing import in_round
 from moorage.apiserver.describe.documents import not_acceptable
 from moorage.apiserver.http.media import JSON, PLAIN, Form, prefers_yaml
 from moorage.apiserver.http.messages import Reason, Refused, Request, Response, status
@@ -21,8 +24,8 @@ from moorage.store.protocol import Change, Compacted, Item, Watch, WatchEvent
 _BOOKMARK_SECONDS, _SOON = 60.0, 0.001
 _PIECE = 64 << 10
 """About how many bytes of initial events are sent at a time."""
-_LOOKED_AT = 100
-"""How many objects are looked at before others are served."""
+_AT_ONCE = 0.001
+"""For how many seconds a watcher works before it waits for its turn."""
 _STREAM = (("Content-Type", "application/json"),)
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -54,6 +57,22 @@ def _plain_line(event: WatchEvent) -> bytes:
 
 def _line(change: str, body: bytes) -> bytes:
     return b'{"type":"%b","object":%b}\n' % (change.encode(), body)
+
+
+def _piece(lines: Iterator[bytes]) -> tuple[bytes, bool]:
+    """Some lines, and whether there may be more."""
+    piece: list[bytes] = []
+    size, end = 0, time.monotonic() + _AT_ONCE
+    for line in lines:
+        piece.append(line)
+        size += len(line)
+        if size >= _PIECE or time.monotonic() >= end:
+            return b"".join(piece), True
+    return b"".join(piece), False
+
+
+def _length(made: tuple[bytes, bool]) -> int:
+    return len(made[0])
 
 
 class _Reminder:
@@ -107,8 +126,12 @@ class _Watcher:
                 reminder = _Reminder(changes, end)
                 async for batch in changes:
                     after = batch.revision
-                    if lines := batch.text(_plain_line) if shared else b"".join(map(self._event_line, batch)):
-                        yield lines
+                    if shared:
+                        if batch:
+                            yield await in_round(partial(batch.text, _plain_line), len)
+                    else:
+                        async for piece in self._pieces(map(self._event_line, batch)):
+                            yield piece
                     now = loop.time()
                     if self._bookmarks and now - marked >= _BOOKMARK_SECONDS:
                         marked = now
@@ -124,21 +147,23 @@ class _Watcher:
                 reminder.cancel()
 
     async def _initial(self, items: list[Item], mark: int) -> AsyncIterator[bytes]:
-        """The objects that are there in pieces, which are made while they are sent; others are served meanwhile."""
-        piece: list[bytes] = []
-        size = 0
-        for index, item in enumerate(items, 1):
-            if self._selects(item):
-                piece.append(self._line(Change.ADDED, item))
-                size += len(piece[-1])
-            if size >= _PIECE or index % _LOOKED_AT == 0:
-                yield b"".join(piece)
-                piece, size = [], 0
-                await asyncio.sleep(0)
+        """The objects that are there in pieces, which are made while they are sent."""
+        async for piece in self._pieces(self._first_lines(items, mark)):
+            yield piece
+
+    def _first_lines(self, items: list[Item], mark: int) -> Iterator[bytes]:
+        for item in items:
+            yield self._line(Change.ADDED, item) if self._selects(item) else b""
         if mark:
-            piece.append(self._bookmark(mark, {_INITIAL_EVENTS_END: "true"}))
-        if piece:
-            yield b"".join(piece)
+            yield self._bookmark(mark, {_INITIAL_EVENTS_END: "true"})
+
+    async def _pieces(self, lines: Iterator[bytes]) -> AsyncIterator[bytes]:
+        """Lines that are costly to make, together where they are short; others are served meanwhile."""
+        more = True
+        while more:
+            piece, more = await in_round(lambda: _piece(lines), _length)
+            if piece:
+                yield piece
 
     def _selects(self, item: Item) -> bool:
         return self._matches is None or self._matches(decoded(item))
