@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,10 @@ def written(policy: str) -> tuple[list[str], list[str]]:
     return rule["operations"], rule["resources"]
 
 
+TYPES = msgspec.json.decode(files("moorage.registry").joinpath("fields.json").read_bytes())["types"]
+STATUS_OF_OTHERS = sorted(TYPES["v1.PodStatus"].keys() - {"conditions", "nominatedNodeName"})
+
+
 def changed(path: str, value: Any) -> Data:
     item = msgspec.json.decode(msgspec.json.encode(OLD))
     *steps, last = path.split("/")
@@ -151,6 +156,7 @@ def test_the_policy_lets_our_account_change_tolerations_and_our_annotations_alon
         ("metadata/annotations", {}),
         ("metadata/annotations", {"example.com/a": "c"}),
         ("metadata/annotations", {"example.com/a": "b", "other": "c"}),
+        ("metadata/generateName", "other-"),
         ("metadata/labels", {}),
         ("metadata/finalizers", ["a/b"]),
         ("metadata/ownerReferences", [{"name": "a"}]),
@@ -160,8 +166,7 @@ def test_the_policy_lets_our_account_change_tolerations_and_our_annotations_alon
         ("spec/affinity", {"nodeAffinity": {}}),
         ("spec/activeDeadlineSeconds", 5),
         ("spec/schedulingGates", [{"name": "a"}]),
-        ("status", {**OLD["status"], "podIP": "10.0.0.9"}),
-        ("status", {**OLD["status"], "phase": "Failed"}),
+        *(("status", {**OLD["status"], name: "other"}) for name in STATUS_OF_OTHERS),
         ("status", {"conditions": [condition("Ready", "True"), condition("PodScheduled", "True")]}),
         ("status", {"conditions": []}),
     ):
