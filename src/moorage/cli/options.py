@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ import click
 
 from moorage import features
 from moorage.api import labels, manifests
+from moorage.cli.terminal import say
 from moorage.tools.cluster import Cluster, read_cluster
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ rule_namespaces = click.option(
 
 def cannot_run(message: str) -> NoReturn:
     """End the command with one sentence and exit code 2."""
-    click.echo(f"moorage: {message}", err=True)
+    say(f"moorage: {message}", err=True)
     sys.exit(CANNOT_RUN)
 
 
@@ -179,11 +179,6 @@ def _is_gzip(path: str) -> bool:
             return stream.read(2) == _GZIP
     except (OSError, ValueError):
         return False  # reading it as a manifest says what is wrong
-
-
-def wants_colour() -> bool | None:
-    """Colour on a terminal, unless NO_COLOR is set; None leaves it to the terminal."""
-    return False if os.environ.get("NO_COLOR") else None
 
 
 @contextmanager
