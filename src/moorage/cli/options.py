@@ -70,7 +70,13 @@ def gates_option(
     """An option for feature gates, passed on as text unless a callback parses it; `unless` says what else holds."""
     known = ", ".join((*(gate.value for gate in features.Gate), *features.GROUPS))
     text = f"{what}, as A=true,B=false: {known}. {unless}"
-    return click.option(flag, name, default="", metavar="GATES", help=text, **more)
+    parse: Callable[..., Any] = more.pop("callback", lambda _, __, given: given)
+
+    def together(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> Any:
+        # As for the components of Kubernetes: given again, the option adds to what was given before.
+        return parse(context, option, ",".join(texts))
+
+    return click.option(flag, name, multiple=True, metavar="GATES", help=text, callback=together, **more)
 
 
 kubelet_gates = gates_option(
