@@ -27,7 +27,7 @@ from moorage.client.leases import LeadershipLost
 from moorage.client.rights import RightsMissing
 from moorage.features import NONE_ON
 from moorage.tools.attach.check import Outcome, check
-from moorage.tools.attach.manifests import NAME, Installation, all_objects
+from moorage.tools.attach.manifests import NAME, Installation, all_objects, webhook_choices
 from moorage.tools.attach.removal import Removal, RemovalError
 from moorage.tools.attach.run import AttachSettings, run_attached
 from moorage.tools.attach.webhook.rewriting import WebhookSettings
@@ -101,6 +101,12 @@ def test_namespace_image_and_who_may_have_rules_can_be_chosen_with_helm_as_with_
                     "--set-literal", f"ruleNamespaces={told.rule_namespaces}")  # fmt: skip
     objects = [each for each in yaml.safe_load_all(rendered) if each is not None]
     assert by_name(objects) == by_name(all_objects(told))
+
+
+def test_a_webhook_that_is_to_end_answers_for_as_long_as_it_may_be_asked() -> None:
+    (pods,) = (each["spec"]["template"] for each in webhook_choices(Installation()) if each["kind"] == "Deployment")
+    (container,) = pods["spec"]["containers"]
+    assert 0 < container["lifecycle"]["preStop"]["sleep"]["seconds"] < 30, "how long a pod has to end"
 
 
 POLICIES: dict[str, Data] = {
