@@ -357,6 +357,21 @@ async def test_removing_attach_mode_deletes_what_was_installed_and_nothing_else(
         assert again == [*said[:2], *waiting]
 
 
+async def test_a_namespace_in_which_there_is_more_stays(tmp_path: Path) -> None:
+    async with stock_cluster(tmp_path) as server:
+        person = server.client("person")
+        await install(server, programs=True)
+        for name in ("a", "b", "c", "d", "kube-root-ca.crt"):
+            metadata = {"name": name, "namespace": "moorage-system"}
+            await create(person, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+        said = [line async for line in Removal(person, "moorage-system").lines()]
+        more = "ConfigMap a, ConfigMap b, ConfigMap c and 1 more"
+        assert said[-1] == f"Namespace moorage-system stays, because there is more in it: {more}"
+        left = {each["metadata"]["name"] for each in await read_all(person, "ConfigMap", "moorage-system")}
+        assert left == {"a", "b", "c", "d", "kube-root-ca.crt"}
+        assert "deleted ServiceAccount moorage-system/moorage" in said
+
+
 async def test_what_helm_installed_or_still_works_is_not_removed(tmp_path: Path) -> None:
     async with api_server(tmp_path, NONE_ON) as server:
         person = server.client("person")

@@ -13,6 +13,7 @@ from moorage.api.meta import Data, Object
 from moorage.api.rules import COVER
 from moorage.client import Client, Missing
 from moorage.client.clock import Clock
+from moorage.client.errors import Forbidden
 from moorage.scheduler.profile import ATTACHED_NAME
 from moorage.tools.attach.covers import (
     RuledPod,
@@ -31,6 +32,10 @@ _HELM, _HELM_NAMESPACE = "meta.helm.sh/release-name", "meta.helm.sh/release-name
 _FIRST = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "Deployment")
 """What must be gone before covers are touched: whoever would write them again, and who stands in the way of writes."""
 _NAMESPACE = "Namespace"
+_PASSING = ("Event", "Lease", "ControllerRevision", "CSIStorageCapacity")
+_EVERYWHERE = (("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default"))
+"""What Kubernetes itself puts into namespaces."""
+_SHOWN = 3
 _POLL_SECONDS, _POLLS = 1.0, 60
 
 
@@ -72,7 +77,10 @@ class Removal:
                 yield f"{ruled.name}: its cover stays, because only tolerations of NoExecute alone can end"
         await forget_leases(self._client)
         for kind, item in found:
-            if kind.kind not in _FIRST:
+            if kind.kind == _NAMESPACE and (others := await self._others(item.metadata.name)):
+                shown = ", ".join(others[:_SHOWN]) + (f" and {len(others) - _SHOWN} more" if others[_SHOWN:] else "")
+                yield f"Namespace {item.metadata.name} stays, because there is more in it: {shown}"
+            elif kind.kind not in _FIRST:
                 yield await self._delete(kind, item)
 
     async def _staying(self) -> list[str]:
@@ -98,6 +106,22 @@ class Removal:
                 raise RemovalError(f"Helm installed it: first `helm uninstall {release} -n {where}`")
         if (held := await self._held()) and not any(kind.kind == "Deployment" for kind, _ in found):
             raise RemovalError(f"Moorage is still at work: it holds {held}: stop it first")
+
+    async def _others(self, namespace: str) -> list[str]:
+        """What there is in a namespace beside us, by kind and name; not what belongs to something that is there."""
+        found = []
+        for kind in kinds.KINDS:
+            if not kind.namespaced or kind.kind in _PASSING:
+                continue
+            try:
+                listed = (await self._client.list(kind, namespace)).items
+            except (Missing, Forbidden):
+                continue
+            for metadata in (msgspec.json.decode(each, type=Object).metadata for each in listed):
+                is_known = metadata.labels.items() >= LABELS.items() or (kind.kind, metadata.name) in _EVERYWHERE
+                if not is_known and not any(owner.controller for owner in metadata.owner_references):
+                    found.append(f"{kind.kind} {metadata.name}")
+        return found
 
     async def _covered(self) -> list[RuledPod]:
         return [each for each in await ruled_pods(self._client) if each.cover]
