@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from moorage.api.rules import COVER, TOLERATIONS
 from moorage.cel.env import kubernetes
 from moorage.cel.types import DYN
 from moorage.client import Client
-from moorage.client.clock import timestamp
+from moorage.client.clock import Clock, timestamp
 from moorage.client.errors import Forbidden
 from moorage.client.leases import LeadershipLost
 from moorage.client.rights import RightsMissing
@@ -381,11 +381,35 @@ async def test_what_helm_installed_or_still_works_is_not_removed(tmp_path: Path)
         await person.patch(account, "moorage-system", NAME, {"metadata": {"annotations": notes}})
         with pytest.raises(RemovalError, match="first `helm uninstall here -n moorage-system`"):
             assert [line async for line in Removal(person, "moorage-system").lines()] == []
-        now = timestamp(datetime.now(UTC), micro=True)
-        lease = {"holderIdentity": "somebody", "leaseDurationSeconds": 15, "renewTime": now, "acquireTime": now}
+        lease = {"holderIdentity": "somebody", "leaseDurationSeconds": 15}
         metadata = {"name": "moorage-scheduler", "namespace": "kube-system"}
-        await create(
-            person, {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": lease}
-        )
+        await create(person, {"apiVersion": LEASE.api_version, "kind": "Lease", "metadata": metadata, "spec": lease})
+        await renew(person)
         with pytest.raises(RemovalError, match="it holds moorage-scheduler: stop it first"):
-            assert [line async for line in Removal(person, "elsewhere").lines()] == []
+            assert [line async for line in Removal(person, "elsewhere", Passing(person)).lines()] == []
+        await renew(person)
+        said = [line async for line in Removal(person, "elsewhere", Passing()).lines()]
+        assert "deleted ClusterRole moorage" in said, "whoever was stopped without releasing its lease is waited for"
+
+
+LEASE = kinds.row("coordination.k8s.io/v1", "Lease")
+
+
+async def renew(client: Client, after: float = 0.0) -> None:
+    now = timestamp(datetime.now(UTC) + timedelta(seconds=after), micro=True)
+    await client.patch(LEASE, "kube-system", "moorage-scheduler", {"spec": {"renewTime": now, "acquireTime": now}})
+
+
+class Passing(Clock):
+    """Time that passes when somebody waits, and a leader that renews its lease meanwhile, if there is one."""
+
+    def __init__(self, leader: Client | None = None) -> None:
+        self._leader, self._passed = leader, 0.0
+
+    def now(self) -> datetime:
+        return super().now() + timedelta(seconds=self._passed)
+
+    async def sleep(self, seconds: float) -> None:
+        self._passed += seconds
+        if self._leader is not None:
+            await renew(self._leader, self._passed)

@@ -16,6 +16,7 @@ from moorage.client.clock import Clock
 from moorage.client.errors import Forbidden
 from moorage.scheduler.profile import ATTACHED_NAME
 from moorage.tools.attach.covers import (
+    Leader,
     RuledPod,
     covered_claims,
     expire_covers,
@@ -104,7 +105,18 @@ class Removal:
             if release := item.metadata.annotations.get(_HELM):
                 where = item.metadata.annotations.get(_HELM_NAMESPACE, "")
                 raise RemovalError(f"Helm installed it: first `helm uninstall {release} -n {where}`")
-        if (held := await self._held()) and not any(kind.kind == "Deployment" for kind, _ in found):
+        if not any(kind.kind == "Deployment" for kind, _ in found):
+            await self._refuse_at_work()
+
+    async def _refuse_at_work(self) -> None:
+        """Refuse while somebody renews a lease. Who was stopped a moment ago may have left one that is to lapse."""
+        before = await self._leaders()
+        for _ in range(_POLLS):
+            now = await self._leaders()
+            if now != before or not any(each.is_held for each in now):
+                break
+            await self._clock.sleep(_POLL_SECONDS)
+        if held := await self._held():
             raise RemovalError(f"Moorage is still at work: it holds {held}: stop it first")
 
     async def _others(self, namespace: str) -> list[str]:
@@ -144,8 +156,11 @@ class Removal:
             )
         return f"deleted {kind.kind} {metadata.namespace + '/' if metadata.namespace else ''}{metadata.name}"
 
+    async def _leaders(self) -> list[Leader]:
+        return await leaders(self._client, self._clock.now())
+
     async def _held(self) -> str:
-        return " and ".join(each.name for each in await leaders(self._client, self._clock.now()) if each.is_held)
+        return " and ".join(each.name for each in await self._leaders() if each.is_held)
 
     async def _wait(self) -> None:
         """Until whoever was at work has stopped."""
