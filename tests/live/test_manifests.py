@@ -109,6 +109,11 @@ def test_a_webhook_that_is_to_end_answers_for_as_long_as_it_may_be_asked() -> No
     assert 0 < container["lifecycle"]["preStop"]["sleep"]["seconds"] < 30, "how long a pod has to end"
 
 
+def test_a_namespace_that_every_cluster_has_is_left_as_it_is() -> None:
+    made = {each["kind"] for each in all_objects(Installation())}
+    assert {each["kind"] for each in all_objects(Installation("kube-system"))} == made - {"Namespace"}
+
+
 POLICIES: dict[str, Data] = {
     each["metadata"]["name"]: each["spec"]
     for each in all_objects(Installation())

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import Any
 
 from moorage.api.meta import Data
+from moorage.apiserver.bootstrap import NAMESPACES
 from moorage.client import Client
 from moorage.client.transport import Answer
 from moorage.tools.attach.check import Need, needs
@@ -67,7 +68,9 @@ def all_objects(told: Installation) -> list[Data]:
 
 
 def namespace_objects(told: Installation) -> list[Data]:
-    """The namespace."""
+    """The namespace; not one that every cluster has, whose other pods the standard for ours would refuse."""
+    if told.namespace in NAMESPACES:
+        return []
     labels = {**_labels(), "pod-security.kubernetes.io/enforce": "restricted"}
     return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": told.namespace, "labels": labels}}]
 
@@ -241,9 +244,9 @@ def _policy(told: Installation, name: str, operation: str, resources: list[str],
 
 
 def _quota(told: Installation) -> Data:
-    """Allow the priority of our pods: some clusters refuse it wherever no quota names it."""
+    """Allow the priority of our pods: some clusters refuse it wherever no quota names it. It limits nobody."""
     named = {"scopeName": "PriorityClass", "operator": "In", "values": [_PRIORITY]}
-    spec = {"hard": {"pods": "100"}, "scopeSelector": {"matchExpressions": [named]}}
+    spec = {"hard": {"pods": "1G"}, "scopeSelector": {"matchExpressions": [named]}}
     return _object("v1", "ResourceQuota", NAME, told.namespace, spec=spec)
 
 
