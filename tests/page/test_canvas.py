@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.live.conftest import Live
-from tests.page.conftest import opened
+from tests.page.conftest import address, opened
 
 expect.set_options(timeout=120_000)
 NODES = 310
@@ -29,7 +29,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 
 @pytest.fixture
 def page(browser: Browser, large: Live) -> Iterator[Page]:
-    with opened(browser, large.page) as page:
+    with opened(browser, address(large)) as page:
         expect(page.locator(".numbers")).to_contain_text(f"{NODES} nodes")
         yield page
 
