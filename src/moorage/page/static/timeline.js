@@ -2,6 +2,7 @@
 import { choosePod, go, to } from "./address.js";
 import { Cut } from "./cut.js";
 import { html, useEffect, useMemo, useRef, useState } from "./html.js";
+import { shortReason } from "./pods.js";
 import { said } from "./said.js";
 import uPlot from "./vendor/uplot.js";
 import { HAPPENINGS } from "./placement.js";
@@ -37,7 +38,7 @@ function Row({ of, all, chosen, here }) {
   const line = useMemo(() => html`<a ...${to(target(of))}>
     <time>${clock(of.at)}</time> <b class="kind ${of.kind}">${of.kind}</b>
     <span class="name"><${Cut} text=${nameOf(of.subject)} /></span> <span class="what">${of.text}</span>
-    <span class="dim cause" title=${of.cause}>${said(of.cause)}</span></a>`, [of, here]);
+    <span class="dim cause" title=${of.cause}>${of.kind === "waiting" ? shortReason(of.cause) : said(of.cause)}</span></a>`, [of, here]);
   const box = useRef();
   useEffect(() => { if (chosen) box.current.scrollIntoView({ block: "nearest" }); }, [chosen]);
   return html`<li ref=${box} class=${chosen ? "chosen" : ""}>${line}${chosen && html`<${Consequences} of=${of} all=${all} />`}</li>`;
@@ -115,9 +116,9 @@ function rounded(most) {
 }
 
 // The last number holds until now.
-function data({ pending }) {
+function data({ pending, epoch }) {
   const now = Date.now() / 1000;
-  const known = pending.length ? pending : [[now - SHORTEST, 0]];
+  const known = pending.length ? pending : [[now - SHORTEST, epoch ? 0 : null]]; // nothing is drawn of what is not known
   const all = [...known, [now, known[known.length - 1][1]]];
   return [all.map(([at]) => at), all.map(([, number]) => number)];
 }
