@@ -35,6 +35,9 @@ def test_every_story_is_watched_on_the_page(live: Live, new_page: Page, story: S
     expect(playing.get_by_role("button", name="Take it away")).to_be_visible()
     expect(playing.locator(".ill")).to_have_count(0)
     expect(playing.locator(".well")).not_to_have_count(0)
+    expect(playing).not_to_contain_text("`")
+    for link in playing.get_by_role("link").all():
+        assert re.fullmatch(r"[a-z\d.-]+", link.inner_text()), "what is on neither map nor list leads nowhere"
     for pod in pods(live):
         # What is evicted again and again is elsewhere before anybody has looked.
         if not pod["metadata"].get("annotations", {}).get("moorage.dev/evict-at"):
