@@ -173,3 +173,11 @@ def test_shell_completion_knows_the_commands() -> None:
     script = str(Path(sys.executable).with_name("moorage"))
     answer = subprocess.run([script], capture_output=True, text=True, env={**os.environ, **env}, check=False)
     assert "lint" in answer.stdout
+
+
+def test_gates_that_are_given_again_add_to_those_before() -> None:
+    gates = "TaintTolerationComparisonOperators=true", "TolerationAffinitySemverOperators=true"
+    repeated = [word for each in gates for word in ("--feature-gates", each)]
+    for story in (SPOT, CLEAN):
+        assert " 0 errors" in moorage("lint", story, *repeated).stdout
+        assert moorage("lint", story, *repeated) == moorage("lint", story, "--feature-gates", ",".join(gates))

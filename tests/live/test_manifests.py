@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from moorage.cel.types import DYN
 from moorage.client import Client
 from moorage.client.clock import timestamp
 from moorage.client.errors import Forbidden
+from moorage.client.leases import LeadershipLost
 from moorage.client.rights import RightsMissing
 from moorage.features import NONE_ON
 from moorage.tools.attach.check import Outcome, check
@@ -119,6 +121,10 @@ def written(policy: str) -> tuple[list[str], list[str]]:
     return rule["operations"], rule["resources"]
 
 
+TYPES = msgspec.json.decode(files("moorage.registry").joinpath("fields.json").read_bytes())["types"]
+STATUS_OF_OTHERS = sorted(TYPES["v1.PodStatus"].keys() - {"conditions", "nominatedNodeName"})
+
+
 def changed(path: str, value: Any) -> Data:
     item = msgspec.json.decode(msgspec.json.encode(OLD))
     *steps, last = path.split("/")
@@ -151,6 +157,7 @@ def test_the_policy_lets_our_account_change_tolerations_and_our_annotations_alon
         ("metadata/annotations", {}),
         ("metadata/annotations", {"example.com/a": "c"}),
         ("metadata/annotations", {"example.com/a": "b", "other": "c"}),
+        ("metadata/generateName", "other-"),
         ("metadata/labels", {}),
         ("metadata/finalizers", ["a/b"]),
         ("metadata/ownerReferences", [{"name": "a"}]),
@@ -160,8 +167,7 @@ def test_the_policy_lets_our_account_change_tolerations_and_our_annotations_alon
         ("spec/affinity", {"nodeAffinity": {}}),
         ("spec/activeDeadlineSeconds", 5),
         ("spec/schedulingGates", [{"name": "a"}]),
-        ("status", {**OLD["status"], "podIP": "10.0.0.9"}),
-        ("status", {**OLD["status"], "phase": "Failed"}),
+        *(("status", {**OLD["status"], name: "other"}) for name in STATUS_OF_OTHERS),
         ("status", {"conditions": [condition("Ready", "True"), condition("PodScheduled", "True")]}),
         ("status", {"conditions": []}),
     ):
@@ -237,13 +243,28 @@ async def test_attach_mode_says_when_it_works_for_whom_it_waits_and_which_right_
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
-        role = kinds.row("rbac.authorization.k8s.io/v1", "ClusterRole")
+        role, in_namespace = (kinds.row("rbac.authorization.k8s.io/v1", each) for each in ("ClusterRole", "Role"))
+        await server.client("person").patch(in_namespace, "kube-system", NAME, {"rules": []})
+        with pytest.raises(Forbidden, match='cannot get resource "leases"'):
+            await run_attached(client, AttachSettings(), leads=True)
         roles = {each["metadata"]["name"]: each for each in without("nodes", "list") if each["kind"] == "ClusterRole"}
         await server.client("person").patch(role, "", NAME, {"rules": roles[NAME]["rules"]})
         account = "system:serviceaccount:moorage-system:moorage"
         with pytest.raises(RightsMissing, match=f'user "{account}" lacks rights that are required: list nodes'):
             await run_attached(client, AttachSettings(), leads=True)
         await client.close()
+
+
+async def test_attach_mode_that_loses_a_lease_ends_with_that_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lost(*_: object) -> None:
+        raise LeadershipLost("a leads no longer")
+
+    monkeypatch.setattr("moorage.tools.attach.run.lead", lost)
+    async with api_server(tmp_path, NONE_ON) as server:
+        with pytest.raises(LeadershipLost, match="a leads no longer"):
+            await run_attached(server.client("person"), AttachSettings(), leads=True)
 
 
 async def test_the_webhook_needs_no_more_than_the_roles_that_are_installed(tmp_path: Path) -> None:

@@ -191,7 +191,10 @@ def test_rules_that_stand_in_both_places_are_refused() -> None:
     item["metadata"]["annotations"] = {NODE_AFFINITY: "{}"}
     response = answered(mutate(review(item), HERE))
     assert not response["allowed"]
-    assert "write all of them in one place" in response["status"]["message"]
+    place, why = f"metadata.annotations[{NODE_AFFINITY}]", "write all of them in one place"
+    assert response["status"]["message"].startswith(f'Pod "a" is invalid: {place}: Invalid value: ')
+    assert response["status"]["details"]["causes"][0]["field"] == place
+    assert why in response["status"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -218,6 +221,22 @@ def test_an_object_that_was_stored_with_bad_rules_stays_writable() -> None:
     assert validated(finalized, old)["allowed"]
     leaving = {**finalized, "metadata": {**finalized["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
     assert "patch" not in answered(mutate(review(leaving, finalized), HERE))
+
+
+def test_rules_that_cannot_be_read_are_refused_in_the_same_words_wherever_that_is_seen() -> None:
+    for item in (ruled(rules="- key: ["), deployment(ruled(rules="- key: ["))):
+        response = answered(mutate(review(item), TEMPLATES))
+        assert response["status"] == validated(item)["status"]
+
+
+def test_rules_that_are_refused_get_no_cover_which_the_api_server_would_refuse_first() -> None:
+    bad = ruled(rules="- {key: 'a b', operator: Exists, effect: NoExecute}")
+    assert stored(bad)["spec"]["tolerations"] == bad["spec"]["tolerations"]
+    assert "[moorage.dev/tolerations][0].key" in refusal(bad)
+    more = deepcopy(bad)
+    more["spec"]["tolerations"].append({"key": "b", "operator": "Exists"})
+    assert stored(more, bad)["spec"]["tolerations"] == more["spec"]["tolerations"]
+    assert validated(more, bad)["allowed"]
 
 
 def test_rules_of_a_pod_are_only_added_to() -> None:

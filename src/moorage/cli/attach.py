@@ -22,6 +22,7 @@ from moorage.cli.options import (
     parse_gates,
     rule_namespaces,
 )
+from moorage.cli.terminal import say_line
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from moorage.client import Client
 
 T = TypeVar("T")
+_OUTCOME, _INDENT = 6, 4
+"""How far lines are indented that go on: behind the outcome of a fact, and others."""
 _scheduler_name = click.option("--scheduler-name", default="moorage", show_default=True,
                                help="The schedulerName of the pods that Moorage places.")  # fmt: skip
 
@@ -129,7 +132,8 @@ def check(kubeconfig: ChosenContext, scheduler_name: str) -> None:
     from moorage.tools.attach.check import check as facts_of
 
     facts = _ask(kubeconfig, lambda client: facts_of(client, scheduler_name))
-    click.echo("\n".join(map(str, facts)))
+    for fact in facts:
+        say_line(str(fact), _OUTCOME)
     sys.exit(FINDINGS if any(fact.outcome is Outcome.FAILS for fact in facts) else 0)
 
 
@@ -150,7 +154,7 @@ def status(kubeconfig: ChosenContext, scheduler_name: str, namespace: str) -> No
 
     async def ask(client: Client) -> None:
         async for line in standing(client, scheduler_name, namespace):
-            click.echo(line)
+            say_line(line, _INDENT)
 
     _ask(kubeconfig, ask)
 
@@ -180,7 +184,7 @@ def remove(kubeconfig: ChosenContext, scheduler_name: str, namespace: str, secon
         is_known = False
         try:
             async for line in Removal(client, namespace, scheduler_name=scheduler_name).lines(seconds):
-                click.echo(line)
+                say_line(line, _INDENT)
                 is_known = True
         except RemovalError as error:
             cannot_run(str(error))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ import click
 
 from moorage import features
 from moorage.api import labels, manifests
+from moorage.cli.terminal import say
 from moorage.tools.cluster import Cluster, read_cluster
 
 if TYPE_CHECKING:
@@ -78,7 +78,13 @@ def gates_option(
     """An option for feature gates, passed on as text unless a callback parses it; `unless` says what else holds."""
     known = ", ".join((*(gate.value for gate in features.Gate), *features.GROUPS))
     text = f"{what}, as A=true,B=false: {known}. {unless}"
-    return click.option(flag, name, default="", metavar="GATES", help=text, **more)
+    parse: Callable[..., Any] = more.pop("callback", lambda _, __, given: given)
+
+    def together(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> Any:
+        # As for the components of Kubernetes: given again, the option adds to what was given before.
+        return parse(context, option, ",".join(texts))
+
+    return click.option(flag, name, multiple=True, metavar="GATES", help=text, callback=together, **more)
 
 
 def own_gates_option(flag: str, name: str, whose: str, instead_of: str = "--feature-gates") -> Callable[[Any], Any]:
@@ -149,7 +155,7 @@ rule_namespaces = click.option(
 
 def cannot_run(message: str) -> NoReturn:
     """End the command with one sentence and exit code 2."""
-    click.echo(f"moorage: {message}", err=True)
+    say(f"moorage: {message}", err=True)
     sys.exit(CANNOT_RUN)
 
 
@@ -192,11 +198,6 @@ def _is_gzip(path: str) -> bool:
             return stream.read(2) == _GZIP
     except (OSError, ValueError):
         return False  # reading it as a manifest says what is wrong
-
-
-def wants_colour() -> bool | None:
-    """Colour on a terminal, unless NO_COLOR is set; None leaves it to the terminal."""
-    return False if os.environ.get("NO_COLOR") else None
 
 
 @contextmanager

@@ -46,7 +46,9 @@ class NeededRight(NamedTuple):
     """Whether one can work without it."""
 
     def __str__(self) -> str:
-        return f"{' and '.join(self.verbs)} {self.resource}{self.group and '.' + self.group}"
+        *first, last = self.verbs
+        verbs = f"{', '.join(first)} and {last}" if first else last
+        return f"{verbs} {self.resource}{self.group and '.' + self.group}"
 
 
 _DEVICES = "resource.k8s.io"

@@ -179,13 +179,19 @@ def _binding(told: Installation, kind: str, name: str, namespace: str = "") -> D
 _UNCHANGED = (
     "spec.containers", "spec.?initContainers", "spec.?activeDeadlineSeconds", "spec.?terminationGracePeriodSeconds",
     "spec.?schedulingGates", "spec.?nodeSelector", "spec.?affinity", "spec.?schedulerName",
-    "metadata.?labels", "metadata.?finalizers", "metadata.?ownerReferences",
+    "metadata.?generateName", "metadata.?labels", "metadata.?finalizers", "metadata.?ownerReferences",
     *(f"?status.?{name}" for name in (
-        "phase", "reason", "message", "podIP", "podIPs", "hostIP", "hostIPs", "startTime", "qosClass",
-        "containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses", "resourceClaimStatuses",
+        "phase", "reason", "message", "observedGeneration", "podIP", "podIPs", "hostIP", "hostIPs", "startTime",
+        "qosClass", "resize", "resources", "allocatedResources",
+        "containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses",
+        "resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses",
     )),
 )  # fmt: skip
-"""What an API server lets change in a pod, but for tolerations and annotations, and why it waits or leaves."""
+"""What an API server lets change in a pod, but for tolerations and annotations, and why it waits or leaves.
+
+Fields that an older API server does not have are equal there: absent before and after. As `dyn`, so that it does not
+warn about them in the status of the policy.
+"""
 _OWN_CONDITIONS = "each.type in ['PodScheduled', 'DisruptionTarget']"
 _OURS = "name.startsWith('moorage.dev/')"
 
@@ -200,7 +206,7 @@ def _policies(told: Installation) -> list[Data]:
     Of its status, which others trust, it may write why the pod waits or leaves.
     """
     others = f"?status.?conditions.orValue([]).filter(each, !({_OWN_CONDITIONS}))"
-    expressions = [f"object.{path} == oldObject.{path}" for path in (*_UNCHANGED, others)]
+    expressions = [f"dyn(object).{path} == dyn(oldObject).{path}" for path in (*_UNCHANGED, others)]
     for one, other in (("object", "oldObject"), ("oldObject", "object")):
         here, there = (f"{each}.metadata.?annotations.orValue({{}})" for each in (one, other))
         same = f"(name in {there} && {there}[name] == {here}[name])"
