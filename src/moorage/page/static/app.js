@@ -69,7 +69,7 @@ function App({ placement, cluster }) {
     ${panel === "whatif"
     ? html`<${Panel} name="What if"><${WhatIf} address=${address} answer=${imagined} gates=${cluster.gates} placement=${placement} /></${Panel}>`
     : panel === "stories"
-    ? html`<${Panel} name="Stories" stays=${!address.panel}><${Stories} stories=${cluster.stories} chosen=${address.story} isFresh=${isFresh} /></${Panel}>`
+    ? html`<${Panel} name="Stories" stays=${!address.panel}><${Stories} stories=${cluster.stories} chosen=${address.story} before=${cluster.onStage} isFresh=${isFresh} /></${Panel}>`
     : html`<${Why} placement=${placement} address=${address} cluster=${cluster} answer=${answer} verdicts=${verdicts} decided=${decided} tryOut=${tryOut} />`}
     <${Timeline} placement=${placement} address=${address} />`;
 }
