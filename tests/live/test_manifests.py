@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,13 @@ from moorage.api.rules import COVER, TOLERATIONS
 from moorage.cel.env import kubernetes
 from moorage.cel.types import DYN
 from moorage.client import Client
-from moorage.client.clock import timestamp
+from moorage.client.clock import Clock, timestamp
 from moorage.client.errors import Forbidden
 from moorage.client.leases import LeadershipLost
 from moorage.client.rights import RightsMissing
 from moorage.features import NONE_ON
 from moorage.tools.attach.check import Outcome, check
-from moorage.tools.attach.manifests import NAME, Installation, all_objects
+from moorage.tools.attach.manifests import NAME, Installation, all_objects, webhook_choices
 from moorage.tools.attach.removal import Removal, RemovalError
 from moorage.tools.attach.run import AttachSettings, run_attached
 from moorage.tools.attach.webhook.rewriting import WebhookSettings
@@ -101,6 +101,12 @@ def test_namespace_image_and_who_may_have_rules_can_be_chosen_with_helm_as_with_
                     "--set-literal", f"ruleNamespaces={told.rule_namespaces}")  # fmt: skip
     objects = [each for each in yaml.safe_load_all(rendered) if each is not None]
     assert by_name(objects) == by_name(all_objects(told))
+
+
+def test_a_webhook_that_is_to_end_answers_for_as_long_as_it_may_be_asked() -> None:
+    (pods,) = (each["spec"]["template"] for each in webhook_choices(Installation()) if each["kind"] == "Deployment")
+    (container,) = pods["spec"]["containers"]
+    assert 0 < container["lifecycle"]["preStop"]["sleep"]["seconds"] < 30, "how long a pod has to end"
 
 
 POLICIES: dict[str, Data] = {
@@ -351,6 +357,21 @@ async def test_removing_attach_mode_deletes_what_was_installed_and_nothing_else(
         assert again == [*said[:2], *waiting]
 
 
+async def test_a_namespace_in_which_there_is_more_stays(tmp_path: Path) -> None:
+    async with stock_cluster(tmp_path) as server:
+        person = server.client("person")
+        await install(server, programs=True)
+        for name in ("a", "b", "c", "d", "kube-root-ca.crt"):
+            metadata = {"name": name, "namespace": "moorage-system"}
+            await create(person, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+        said = [line async for line in Removal(person, "moorage-system").lines()]
+        more = "ConfigMap a, ConfigMap b, ConfigMap c and 1 more"
+        assert said[-1] == f"Namespace moorage-system stays, because there is more in it: {more}"
+        left = {each["metadata"]["name"] for each in await read_all(person, "ConfigMap", "moorage-system")}
+        assert left == {"a", "b", "c", "d", "kube-root-ca.crt"}
+        assert "deleted ServiceAccount moorage-system/moorage" in said
+
+
 async def test_what_helm_installed_or_still_works_is_not_removed(tmp_path: Path) -> None:
     async with api_server(tmp_path, NONE_ON) as server:
         person = server.client("person")
@@ -360,11 +381,35 @@ async def test_what_helm_installed_or_still_works_is_not_removed(tmp_path: Path)
         await person.patch(account, "moorage-system", NAME, {"metadata": {"annotations": notes}})
         with pytest.raises(RemovalError, match="first `helm uninstall here -n moorage-system`"):
             assert [line async for line in Removal(person, "moorage-system").lines()] == []
-        now = timestamp(datetime.now(UTC), micro=True)
-        lease = {"holderIdentity": "somebody", "leaseDurationSeconds": 15, "renewTime": now, "acquireTime": now}
+        lease = {"holderIdentity": "somebody", "leaseDurationSeconds": 15}
         metadata = {"name": "moorage-scheduler", "namespace": "kube-system"}
-        await create(
-            person, {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": lease}
-        )
+        await create(person, {"apiVersion": LEASE.api_version, "kind": "Lease", "metadata": metadata, "spec": lease})
+        await renew(person)
         with pytest.raises(RemovalError, match="it holds moorage-scheduler: stop it first"):
-            assert [line async for line in Removal(person, "elsewhere").lines()] == []
+            assert [line async for line in Removal(person, "elsewhere", Passing(person)).lines()] == []
+        await renew(person)
+        said = [line async for line in Removal(person, "elsewhere", Passing()).lines()]
+        assert "deleted ClusterRole moorage" in said, "whoever was stopped without releasing its lease is waited for"
+
+
+LEASE = kinds.row("coordination.k8s.io/v1", "Lease")
+
+
+async def renew(client: Client, after: float = 0.0) -> None:
+    now = timestamp(datetime.now(UTC) + timedelta(seconds=after), micro=True)
+    await client.patch(LEASE, "kube-system", "moorage-scheduler", {"spec": {"renewTime": now, "acquireTime": now}})
+
+
+class Passing(Clock):
+    """Time that passes when somebody waits, and a leader that renews its lease meanwhile, if there is one."""
+
+    def __init__(self, leader: Client | None = None) -> None:
+        self._leader, self._passed = leader, 0.0
+
+    def now(self) -> datetime:
+        return super().now() + timedelta(seconds=self._passed)
+
+    async def sleep(self, seconds: float) -> None:
+        self._passed += seconds
+        if self._leader is not None:
+            await renew(self._leader, self._passed)

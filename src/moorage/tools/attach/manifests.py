@@ -23,6 +23,8 @@ HEALTH_PORT, WEBHOOK_PORT = 10259, 9443
 _RBAC, _ADMISSION = "rbac.authorization.k8s.io", "admissionregistration.k8s.io"
 _LEASES = "leases"
 _PRIORITY = "system-cluster-critical"
+_LINGERS: Data = {"preStop": {"sleep": {"seconds": 5}}}
+"""A webhook goes on answering while API servers may not know yet that it ends."""
 
 
 class _Nowhere:
@@ -124,7 +126,7 @@ def webhook_choices(told: Installation) -> list[Data]:
     resources = {"requests": {"cpu": "50m", "memory": "160Mi"}, "limits": {"memory": "1Gi"}}
     return [
         _configuration(told, "Mutating", "/mutate", [*_pods(), *(_templates() if told.templates else ())]),
-        _deployment(told, SERVICE, arguments, port, "HTTPS", resources),
+        _deployment(told, SERVICE, arguments, port, "HTTPS", resources, lifecycle=_LINGERS),
     ]
 
 
@@ -250,12 +252,14 @@ def _budget(told: Installation, name: str) -> Data:
     return _object("policy/v1", "PodDisruptionBudget", name, told.namespace, spec=spec)
 
 
-def _deployment(told: Installation, name: str, arguments: list[str], port: Data, scheme: str, resources: Data) -> Data:
+def _deployment(
+    told: Installation, name: str, arguments: list[str], port: Data, scheme: str, resources: Data, **more: Data
+) -> Data:
     alive, ready = (
         {"httpGet": {"path": path, "port": port["name"], "scheme": scheme}, "timeoutSeconds": 5}
         for path in ("/healthz", "/readyz")
     )
-    container = {
+    container: Data = {
         "name": name,
         "image": told.image,
         "args": arguments,
@@ -267,6 +271,7 @@ def _deployment(told: Installation, name: str, arguments: list[str], port: Data,
             "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
         },
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+        **more,
     }  # fmt: skip
     spec = {
         "serviceAccountName": name,
