@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import random
 
 import pytest
 
 from moorage.store.history import EVENT_BYTES, IN_A_ROUND, LOOKED_AT, SHARED_BYTES, History
 from moorage.store.protocol import Change, Compacted, Item, WatchEvent
+from tests.seeds import seed
 
 pytestmark = pytest.mark.asyncio
 
@@ -35,6 +37,44 @@ async def test_a_report_does_not_hide_a_change() -> None:
     history.report()
     history.append([added("/a/1", 11)], 11)
     assert await reading == [added("/a/1", 11)]
+
+
+@pytest.mark.parametrize("wake", ["change", "report", "own report"])
+async def test_what_happens_elsewhere_while_a_watcher_waits_is_not_missing_later(wake: str) -> None:
+    history = History(0, max_events=100)
+    watcher = history.watch("/a/", 0)
+    reading = asyncio.ensure_future(anext(watcher))
+    await asyncio.sleep(0)
+    for revision in range(1, 1001):
+        history.append([added("/b/1", revision)], revision)
+    expected = [added("/a/1", 1001)] if wake == "change" else []
+    if wake == "change":
+        history.append(expected, 1001)
+    elif wake == "report":
+        history.report()
+    else:
+        watcher.report()
+    assert history.start > 0
+    assert await reading == expected
+    assert watcher.seen == history.revision
+
+
+@pytest.mark.seeded
+async def test_a_change_wakes_those_who_watch_the_beginning_of_its_key_and_nobody_else() -> None:
+    chance = random.Random(seed(1))
+    for _ in range(200):
+        keys = ["/" + "/".join(chance.choices("ab", k=chance.randint(1, 4))) for _ in range(chance.randint(1, 3))]
+        prefixes = ["", "/", *{"/" + "".join(chance.choices("ab/", k=chance.randint(1, 6))) for _ in range(8)}]
+        history = History(0)
+        reading = {prefix: asyncio.ensure_future(anext(history.watch(prefix, 0))) for prefix in prefixes}
+        await asyncio.sleep(0)
+        history.append([added(key, 1) for key in keys], 1)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        woken = {prefix for prefix, read in reading.items() if read.done()}
+        assert woken == {prefix for prefix in prefixes if any(key.startswith(prefix) for key in keys)}
+        for read in reading.values():
+            read.cancel()
 
 
 async def test_small_changes_count_with_all_that_they_take() -> None:

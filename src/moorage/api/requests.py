@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from moorage.api.meta import ResourceList
 from moorage.api.pod import Container, PodSpec
+from moorage.bounded import remember_short
 from moorage.quantity import Quantity, QuantityError
 
 CPU, MEMORY, EPHEMERAL, PODS = "cpu", "memory", "ephemeral-storage", "pods"
@@ -14,6 +15,8 @@ DEFAULT_MILLI_CPU, DEFAULT_MEMORY = 100, 200 * 1024 * 1024
 """What a container that asks for nothing counts as when nodes are scored."""
 
 _UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
+_KNOWN, _SHORT = 4096, 64
+"""How many texts are remembered with their amounts, and how long they may be."""
 
 Amounts = dict[str, int]
 """Milli-cores of cpu, whole units of everything else."""
@@ -28,11 +31,21 @@ def amounts(resources: ResourceList) -> Amounts:
 
 def amount(name: str, value: str | int | float) -> int:
     """One quantity as an integer, rounded up, and no more than there can be of anything."""
+    return _known(value, name == CPU) if isinstance(value, str) else _rounded(value, name == CPU)
+
+
+def _rounded(value: str | int | float, in_thousandths: bool) -> int:
     try:
         quantity = Quantity.of(value)
     except QuantityError:
         return 0
-    return max(-MOST, min(MOST, quantity.milli_value() if name == CPU else quantity.value()))
+    return max(-MOST, min(MOST, quantity.milli_value() if in_thousandths else quantity.value()))
+
+
+@remember_short(_KNOWN, _SHORT)
+def _known(text: str, in_thousandths: bool) -> int:
+    """The same: pods and nodes by the thousand have the same texts."""
+    return _rounded(text, in_thousandths)
 
 
 def amount_text(name: str, value: int) -> str:

@@ -77,6 +77,11 @@ def run(kubeconfig: ChosenContext, leader_elect: bool, metrics_port: int | None,
     """Run the scheduler and the evictors in one process with your kubeconfig, to try attach mode out.
 
     It places pods whose schedulerName is its own and evicts pods with rules; it touches no others.
+
+    \b
+    Examples:
+      moorage attach run --context staging
+      moorage attach run --rule-namespaces team=platform --metrics-port 9090
     """
     from moorage.tools.attach.run import AttachSettings, run_attached
 
@@ -118,6 +123,10 @@ def check(kubeconfig: ChosenContext, scheduler_name: str) -> None:
     """Say what a cluster has that attach mode needs or meets, and what will not work there. Changes nothing.
 
     Exit code: 0 all works, 1 something fails, 2 cannot run.
+
+    \b
+    Example:
+      moorage attach check --context staging
     """
     from moorage.tools.attach.check import Outcome
     from moorage.tools.attach.check import check as facts_of
@@ -136,6 +145,10 @@ def status(kubeconfig: ChosenContext, scheduler_name: str, namespace: str) -> No
     """Say who places and evicts, whether the webhook answers, which pods are under rules, and the last evictions.
 
     Whether the webhook answers is tried out with a pod that is not created (dryRun).
+
+    \b
+    Example:
+      moorage attach status --context staging
     """
     from moorage.tools.attach.standing import standing
 
@@ -159,6 +172,11 @@ def remove(kubeconfig: ChosenContext, scheduler_name: str, namespace: str, secon
 
     With --expire-cover, kube-controller-manager evicts by native tolerations after that time. What runs elsewhere with
     `moorage attach run` is to be stopped before, and what Helm installed is to be uninstalled with it.
+
+    \b
+    Examples:
+      moorage attach remove --context staging
+      moorage attach remove --expire-cover=300
     """
     from moorage.tools.attach.removal import Removal, RemovalError
 
@@ -192,6 +210,10 @@ def webhook(kubeconfig: ChosenContext, namespace: str, bind: str, port: int, rul
 
     It keeps its certificate in the Secret moorage-webhook-tls, renews it, and writes whom to trust into the webhook
     configurations named moorage; several may run at the same time.
+
+    \b
+    Example:
+      moorage attach webhook --bind 0.0.0.0 --templates
     """
     from moorage.api.labels import parse
     from moorage.tools.attach.webhook.rewriting import WebhookSettings

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from types import TracebackType
 from typing import Self
 
+from moorage.bounded import remember_short
 from moorage.store.protocol import Batch, Compacted, Item, StoreError, WatchEvent
 
 MAX_EVENTS = 100_000
@@ -19,6 +21,9 @@ BATCH_EVENTS, BATCH_BYTES = 100, 64 << 10
 """How much a watcher gets at a time; so one that does not read holds little of what the log has dropped."""
 LOOKED_AT, IN_A_ROUND = 1_000, 20_000
 """How many changes are looked at for a watcher at a time, and in a round of the event loop for all who are behind."""
+
+_FOLDERS = 4096
+"""Of how many folders is remembered in which others they are."""
 
 _revision = attrgetter("item.revision")
 
@@ -50,6 +55,7 @@ class History:
 
     def append(self, events: list[WatchEvent], revision: int) -> None:
         """Add changes that have become durable, and wake the watchers of their prefixes."""
+        before = self.revision
         self._events += events
         self._bytes += sum(map(_size, events))
         self.revision = revision
@@ -57,13 +63,8 @@ class History:
         self._trim(len(self._events) - len(events))
         if events:
             self.read.clear()
-        folders = {event.item.key[: event.item.key.rfind("/") + 1] for event in events}
-        for prefix, watchers in list(self._idle.items()):
-            if _concerns(prefix, folders, events):
-                self._wake(prefix, nothing=False)
-            else:
-                for watcher in watchers:
-                    watcher.seen = max(watcher.seen, revision)
+        for prefix in _concerned(self._idle, [event.item.key for event in events]):
+            self._wake(prefix, before, nothing=False)
 
     def after(self, prefix: str, revision: int) -> Batch:
         """The next changes below a prefix after a revision, a limited number. Raises Compacted."""
@@ -127,7 +128,7 @@ class History:
     def report(self) -> None:
         """Wake all watchers with an empty batch: nothing happened up to now."""
         for prefix in list(self._idle):
-            self._wake(prefix, nothing=True)
+            self._wake(prefix, self.revision, nothing=True)
 
     def fail(self, failure: StoreError) -> None:
         """End all watches, present and future, with an error; only the first one counts."""
@@ -146,11 +147,11 @@ class History:
             if not watchers and self._idle.get(watcher.prefix) is watchers:
                 del self._idle[watcher.prefix]
 
-    def _wake(self, prefix: str, *, nothing: bool) -> None:
-        # A watcher that was woken must leave `_idle`: changes that come before it reads would be marked as seen.
+    def _wake(self, prefix: str, seen: int, *, nothing: bool) -> None:
+        """Wake the watchers of a prefix, below which nothing has changed up to a revision since they wait."""
+        # They leave `_idle`: of what comes before they read, nothing may be taken for seen.
         for watcher in self._idle.pop(prefix):
-            if watcher.woken and not watcher.woken.done():
-                watcher.woken.set_result(nothing)
+            watcher.wake(seen, nothing=nothing)
 
     def _next_after(self, revision: int) -> tuple[list[WatchEvent], bool]:
         """Some of the changes after a revision, and whether there are more. Raises Compacted."""
@@ -199,11 +200,22 @@ class History:
             del self._events[:count]
 
 
-def _concerns(prefix: str, folders: set[str], events: list[WatchEvent]) -> bool:
-    """Whether one of some changes, whose keys are in these folders, is below a prefix."""
-    if prefix.endswith("/"):  # as almost all are: then the folder decides
-        return any(folder.startswith(prefix) for folder in folders)
-    return any(event.item.key.startswith(prefix) for event in events)
+def _concerned(prefixes: Iterable[str], keys: Sequence[str]) -> list[str]:
+    """Those of some prefixes below which one of some keys is."""
+    folders = {key[: key.rfind("/") + 1] for key in keys}
+    above = {place for folder in folders for place in _above(folder)}
+    return [
+        prefix
+        for prefix in prefixes
+        # Almost all end with a slash: then the folders decide.
+        if prefix in above or (not prefix.endswith("/") and any(key.startswith(prefix) for key in keys))
+    ]
+
+
+@remember_short(_FOLDERS)
+def _above(folder: str) -> tuple[str, ...]:
+    """A folder, and all those that it is in."""
+    return tuple([folder[:end] for end, letter in enumerate(folder, 1) if letter == "/"])
 
 
 class Watcher:
@@ -230,8 +242,13 @@ class Watcher:
 
     def report(self) -> None:
         """Give an empty batch to whoever waits for the next one."""
+        self.wake(self._history.revision, nothing=True)
+
+    def wake(self, seen: int, *, nothing: bool) -> None:
+        """End the wait, if there is one, in which nothing has changed up to a revision."""
         if self.woken and not self.woken.done():
-            self.woken.set_result(True)
+            self.seen = max(self.seen, seen)
+            self.woken.set_result(nothing)
 
     async def __anext__(self) -> Batch:
         nothing = False

@@ -205,7 +205,7 @@ def _of(part: PatchedPart, item: Item, patch: bytes, moment: str, request: Reque
     values, ordered, rest = [moment.encode()], [moment.encode()], []
     others = [_common(bytes(raw)) for name, raw in parts.items() if name not in ("metadata", part.name)]
     split_again = part.fields.split_again
-    stored = map(split_again, (managed[:-1], bytes(parts.get(part.name, b"")), *others))
+    stored = map(split_again, (managed[:-1], bytes(parts.get(part.name, b"")), b",".join(others)))
     for split in (part.fields.split(patch), *stored):
         if split is None:
             return None

@@ -83,7 +83,7 @@ class Disruption(Controller):
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         self._by_label.change(old, new)
-        if old is not None and new is not None and _relevant(old) == _relevant(new):
+        if not len(self._budgets) or (old is not None and new is not None and _relevant(old) == _relevant(new)):
             return
         for pod in (old, new):
             if pod is not None:

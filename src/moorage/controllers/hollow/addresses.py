@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Network
+from socket import inet_ntoa
 
 from moorage.client.informer import Key
 
@@ -26,7 +27,7 @@ class Addresses:
     def of(self, owner: Key) -> str:
         """The address of an owner, assigned now if it has none."""
         while owner not in self._of:
-            address = str(IPv4Address(self._first + self._next % self._count))
+            address = inet_ntoa((self._first + self._next % self._count).to_bytes(4))
             self._next += 1
             if address not in self._taken:
                 self.hold(owner, address)

@@ -182,7 +182,10 @@ def _conditions(pod: Pod, states: Mapping[str, ConditionState], now: str) -> lis
             "type": type_, "status": state.status, "lastTransitionTime": timestamp(since) if since else now,
             "observedGeneration": pod.metadata.generation,
         }  # fmt: skip
-        condition |= {name: text for name, text in (("reason", state.reason), ("message", state.message)) if text}
+        if state.reason:
+            condition["reason"] = state.reason
+        if state.message:
+            condition["message"] = state.message
         conditions.append(condition)
     return conditions + [msgspec.to_builtins(each) for each in others.values()]
 

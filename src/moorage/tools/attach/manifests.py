@@ -12,7 +12,7 @@ from moorage.api.meta import Data
 from moorage.apiserver.bootstrap import NAMESPACES
 from moorage.client import Client
 from moorage.client.transport import Answer
-from moorage.tools.attach.check import Need, needs
+from moorage.tools.attach.check import NeededRight, needs
 from moorage.tools.attach.covers import LEASE_NAMESPACE
 from moorage.tools.attach.run import LABELS, LEASES
 from moorage.tools.attach.webhook.certificates import CONFIGURATION, SECRET
@@ -166,7 +166,7 @@ def _by_verb(rules: Iterable[Data], verbs: tuple[str, ...]) -> list[Data]:
     return [{**rule, "verbs": [verb for verb in rule["verbs"] if verb in verbs]} for rule in rules]
 
 
-def _rules(wanted: Iterable[Need]) -> list[Data]:
+def _rules(wanted: Iterable[NeededRight]) -> list[Data]:
     """The rules of a role, each resource once."""
     verbs: dict[tuple[str, str], list[str]] = {}
     for need in wanted:

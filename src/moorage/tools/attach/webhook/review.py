@@ -13,6 +13,7 @@ from moorage.api.decode import DecodeError, convert
 from moorage.api.kinds import Kind
 from moorage.api.meta import Data, Object, Wire
 from moorage.api.rules import DEVICE_TOLERATIONS, POD_RULES, RulesError, rules_of
+from moorage.apiserver.base.offload import MAX_METADATA, holds_more
 from moorage.apiserver.http.failures import forbidden, invalid
 from moorage.apiserver.http.messages import Refused
 from moorage.features import ALL_ON
@@ -112,6 +113,8 @@ def _asked(body: bytes) -> tuple[_Request, Kind]:
         request = _read(body).request
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise ReviewError(f"the body is no AdmissionReview: {error}") from None
+    if holds_more([request.object, request.old_object], MAX_METADATA):
+        raise ReviewError(f"the review holds more than {MAX_METADATA:,} values")
     data = request.object or {}
     kind = kinds.find(str(data.get("apiVersion")), str(data.get("kind")))
     if kind is None:
