@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from moorage.api import kinds
-from moorage.api.rules import COVER, TOLERATIONS
+from moorage.api.rules import COVER, DEVICE_TOLERATIONS, NODE_AFFINITY, TOLERATIONS
 from moorage.client import Client
 from moorage.client.transport import Answer
 from moorage.features import NONE_ON
@@ -61,7 +61,19 @@ async def test_check_says_what_works_and_what_does_not(tmp_path: Path) -> None:
             found["spec"]["containers"][0]["image"] = image
             await create(client, found)
         await create(client, DAEMONS)
+        await create(client, {
+            "apiVersion": "v1", "kind": "PersistentVolume",
+            "metadata": {"name": "data", "annotations": {NODE_AFFINITY: "required: ["}},
+            "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/data"}},
+        })  # fmt: skip
+        await create(client, {
+            "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+            "metadata": {"name": "gpu", "annotations": {DEVICE_TOLERATIONS: "{other: []}"}},
+            "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}},
+        })  # fmt: skip
         said = "\n".join(await facts(client))
+        assert f"fails PersistentVolume data: metadata.annotations[{NODE_AFFINITY}]: Invalid value: line 1" in said
+        assert f"fails ResourceClaim default/gpu: metadata.annotations[{DEVICE_TOLERATIONS}]: Invalid value" in said
         assert "mind  DaemonSet default/d has rules and no cover" in said
         assert "mind  kubectl's typed commands and stock API servers drop `expression`" in said
         assert "ok    all rights" in said

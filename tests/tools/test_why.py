@@ -236,6 +236,20 @@ def test_a_volume_keeps_its_pod_on_the_nodes_that_reach_it(ask: Ask) -> None:
     assert [each.reason for each in web.answer.rejected] == ['persistentvolumeclaim "c" not found']
 
 
+@pytest.mark.parametrize(
+    ("rules", "wrong"),
+    [("required: [", "Invalid value: line 1: bad YAML"), ("{}", "required: Required value"), ("5", "expected a map")],
+)
+def test_a_volume_whose_rules_cannot_be_read_reaches_no_node_and_says_why(ask: Ask, rules: str, wrong: str) -> None:
+    note = f"moorage.dev/node-affinity: '{rules}'"
+    volume = f"apiVersion: v1\nkind: PersistentVolume\nmetadata:\n  name: data\n  annotations: {{{note}}}\nspec: {{}}\n"
+    claim = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c}\nspec: {volumeName: data}\n"
+    (web,) = ask(node("a"), volume, claim, pod("volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]"))
+    ((reason,),) = reasons(web).values()
+    assert reason.startswith("volume data (metadata.annotations[moorage.dev/node-affinity]")
+    assert wrong in reason
+
+
 def test_several_terms_are_all_explained(ask: Ask) -> None:
     terms = (
         "{nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Exists}]}, {}, "

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from moorage.api.claims import claims_of, class_of, is_bound, not_made_for
 from moorage.api.node import Node
+from moorage.api.rules import NODE_AFFINITY
 from moorage.api.volume import CSIDriver, CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass
 from moorage.scheduler.explaining import explain_selector, tell_selector
 from moorage.scheduler.framework import Cycle, Explained, Handle, Plugin, Reject, Rejection, Scope, Told
@@ -20,6 +21,7 @@ from moorage.scheduler.volumes.claims import VolumeDecision, key_of, room_of, vo
 from moorage.scheduler.volumes.finding import PodVolumeClaims, VolumeSearch
 from moorage.scheduler.volumes.writes import VolumeWrites
 from moorage.scheduler.waiting import Waiting
+from moorage.validation.attached import attached_errors
 
 UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
 OUT_OF_REACH = "node(s) didn't match PersistentVolume's node affinity"
@@ -27,6 +29,7 @@ NONE_TO_BIND = "node(s) didn't find available persistent volumes to bind"
 TOO_SMALL = "node(s) did not have enough free storage"
 LOST = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 _SECONDS = 600
+_LONGEST = 200
 _CLAIM, _VOLUME, _CLASS, _SUPPLY, _NODE = "claim", "volume", "class", "supply", "node"
 
 
@@ -119,15 +122,15 @@ class VolumeBinding(Plugin):
 
     def explain(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Explained]:
         """Why volumes cannot be reached."""
-        for name, reach in self._reaches(cycle):
-            subject, beyond = f"volume {name}", rows[~reach.mask(rows)]
-            yield from explain_selector(self.handle.table, subject, reach.selector, beyond)
+        for volume, reach in self._reaches(cycle):
+            beyond = rows[~reach.mask(rows)]
+            yield from explain_selector(self.handle.table, _subject(volume), reach.selector, beyond)
 
     def tell(self, cycle: Cycle, rows: NDArray[np.intp]) -> Iterable[Told]:
         """Why volumes cannot be reached, and which claims find none."""
-        for name, reach in self._reaches(cycle):
+        for volume, reach in self._reaches(cycle):
             beyond = rows[~reach.mask(rows)]
-            yield from tell_selector(self.handle.table, f"volume {name}", reach.selector, beyond)
+            yield from tell_selector(self.handle.table, _subject(volume), reach.selector, beyond)
         pod_claims: PodVolumeClaims = cycle.data[self.name]
         search = self._search(cycle, rows)
         waiting = ", ".join(claim.metadata.name for claim in pod_claims.waiting)
@@ -147,12 +150,12 @@ class VolumeBinding(Plugin):
             mask |= reach.unclear(rows)
         return mask
 
-    def _reaches(self, cycle: Cycle) -> Iterator[tuple[str, Reach]]:
+    def _reaches(self, cycle: Cycle) -> Iterator[tuple[PersistentVolume, Reach]]:
         """The volumes of the claims that are bound, and from where each can be reached."""
         for claim in cycle.data[self.name].bound:
             volume = self._volumes.volumes.get("", claim.spec.volume_name)
             if volume is not None:
-                yield volume.metadata.name, self._volumes.reaches.of_volume(volume)
+                yield volume, self._volumes.reaches.of_volume(volume)
 
     def reserve(self, cycle: Cycle, node: str) -> str:
         """Take the volumes that were found on a node."""
@@ -223,3 +226,10 @@ def _problem(claim: PersistentVolumeClaim) -> str:
     if claim.metadata.deletion_timestamp is not None:
         return f'persistentvolumeclaim "{name}" is being deleted'
     return ""
+
+
+def _subject(volume: PersistentVolume) -> str:
+    """A volume as reasons name it, with what is wrong with rules in its annotations: these reach no node."""
+    errors = attached_errors(volume) if NODE_AFFINITY in volume.metadata.annotations else []
+    wrong = f" ({str(errors[0])[:_LONGEST]})" if errors else ""
+    return f"volume {volume.metadata.name}{wrong}"

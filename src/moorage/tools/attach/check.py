@@ -16,17 +16,19 @@ from moorage.api import kinds
 from moorage.api.meaning import meaning
 from moorage.api.meta import Data, Object
 from moorage.api.pod import Pod
-from moorage.api.rules import POD_RULES
+from moorage.api.rules import DEVICE_TOLERATIONS, NODE_AFFINITY, POD_RULES
 from moorage.client import Client
-from moorage.client.errors import Forbidden
+from moorage.client.errors import Forbidden, Missing
 from moorage.client.rights import is_allowed
 from moorage.registry.pod.tolerations import WHITELIST
 from moorage.scheduler.profile import DEFAULT_NAME
 from moorage.scheduler.profile import scheduler_name as scheduler_of
 from moorage.tools.attach.covers import LEASE_NAMESPACE, uncovered_daemons
 from moorage.tools.attach.run import LEASES, AttachSettings, attached_evictors, attached_scheduler
-from moorage.validation.attached import rule_errors
+from moorage.validation.attached import attached_errors, rule_errors
 
+_USED = kinds.row("v1", "PersistentVolume"), kinds.row("resource.k8s.io/v1", "ResourceClaim")
+_RULED = frozenset((NODE_AFFINITY, DEVICE_TOLERATIONS))
 _POD, _NAMESPACE = kinds.row("v1", "Pod"), kinds.row("v1", "Namespace")
 _OLDEST = (1, 30)
 _ENABLED = re.compile(r'kubernetes_feature_enabled\{name="(\w+)",[^}]*\} (\d)')
@@ -115,7 +117,7 @@ async def check(client: Client, scheduler_name: str) -> list[AttachFact]:
     except Forbidden:
         return facts
     companions = _companions(pods, await _groups(client))
-    found = [*companions, _schedulers(pods, scheduler_name), *_ruled(pods, scheduler_name)]
+    found = [*companions, _schedulers(pods, scheduler_name), *_ruled(pods, scheduler_name), *await _used(client)]
     return [*facts, *found, *await _daemons(client), *_whitelists(namespaces), _NATIVE_SPELLINGS]
 
 
@@ -232,6 +234,22 @@ def _ruled(pods: Iterable[Pod], scheduler_name: str) -> Iterator[AttachFact]:
         elif pod.spec.scheduler_name != scheduler_name:
             text = f"{where} has rules but schedulerName {scheduler_of(pod)}: nobody places it by them"
             yield AttachFact(Outcome.MIND, text)
+
+
+async def _used(client: Client) -> list[AttachFact]:
+    """Volumes and claims whose rules nobody can apply: no pod that uses one is placed."""
+    facts = []
+    for kind in _USED:
+        try:
+            items = (await client.list(kind)).items
+        except (Forbidden, Missing):
+            continue
+        for item in (msgspec.json.decode(each, type=kind.struct) for each in items):
+            metadata = item.metadata
+            if problems := _RULED.intersection(metadata.annotations) and attached_errors(item):
+                name = f"{metadata.namespace}/{metadata.name}" if kind.namespaced else metadata.name
+                facts.append(AttachFact(Outcome.FAILS, f"{kind.kind} {name}: {'; '.join(map(str, problems))}"))
+    return facts
 
 
 def _whitelists(namespaces: Iterable[Object]) -> Iterator[AttachFact]:
