@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from pathlib import Path
 
 import click
 import pytest
 
+from moorage.api.rules import TOLERATIONS
 from moorage.cli.options import cannot_run
 from moorage.cli.terminal import say, say_line
+from tests.cli.commands import moorage
+from tests.plane import pod
 
 HOSTILE = "a\x1b[2J\rb\x9b2Jc\u202ed\x00"
 HARMLESS = "a\\x1b[2J\\rb\\x9b2Jc\\u202ed\\x00"
@@ -48,3 +53,15 @@ def test_a_long_line_is_wrapped_on_a_terminal_and_words_stay_whole(
 def test_in_a_pipe_a_line_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     say_line(f"one {'word ' * 100}\nmore", 6)
     assert capsys.readouterr().out == f"one {'word ' * 100}more\n"
+
+
+def test_programs_get_every_character_as_it_is_and_people_its_escape(tmp_path: Path) -> None:
+    file, made = tmp_path / "a\x7f.yaml", pod("a")
+    made["metadata"]["annotations"] = {TOLERATIONS: "[{key: a, x\u202ey: b}]"}
+    file.write_text(json.dumps(made))
+    shown = moorage("lint", str(file)).stdout
+    assert "a\\x7f.yaml:1: error" in shown
+    assert "unknown field [0].x\\u202ey" in shown
+    told = json.loads(moorage("lint", str(file), "--output", "json").stdout)["findings"]
+    assert {each["file"] for each in told} == {str(file)}
+    assert any("unknown field [0].x\u202ey" in each["message"] for each in told)

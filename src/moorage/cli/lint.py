@@ -8,7 +8,7 @@ import click
 
 from moorage.cli.formats import FORMATS
 from moorage.cli.options import FINDINGS, cannot_run, feature_gates, read
-from moorage.cli.terminal import say
+from moorage.cli.terminal import say, wants_colour
 from moorage.features import Gates
 from moorage.tools.cluster import Cluster
 from moorage.tools.lint import RULES
@@ -57,7 +57,11 @@ def lint(
     for note in cluster.notes():
         say(f"note: {note}", err=True)
     findings = [finding for finding in find(cluster, nodes, gates) if finding.rule.id not in ignored]
-    say(FORMATS[output](findings, len(cluster.items) + len(cluster.problems)))
+    written = FORMATS[output](findings, len(cluster.items) + len(cluster.problems))
+    if output == "text":
+        say(written)
+    else:  # for programs, every character as it is
+        click.echo(written, color=wants_colour())
     sys.exit(FINDINGS if any(finding.severity < Severity.NOTE for finding in findings) else 0)
 
 
