@@ -243,6 +243,18 @@ async def test_a_plugin_that_does_not_end_is_killed_with_its_children(
     assert not state.exists() or state.read_text().split()[2] == "Z"
 
 
+async def test_who_no_longer_asks_does_not_wait_for_a_plugin_and_its_children_are_gone(tmp_path: Path) -> None:
+    command = _plugin(tmp_path, "sleep 1000 &\nwait")
+    async with _server(tmp_path, _exec(command)) as (server, _):
+        for turns in range(8):
+            asking = asyncio.create_task(_shown(server))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+
+
 async def test_a_plugin_that_must_ask_somebody_is_not_run_without_a_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,14 +97,7 @@ class ExecPlugin:
 
     async def _output(self, interactive: bool) -> bytes:
         try:
-            process = await asyncio.create_subprocess_exec(
-                self._command,
-                *(self._plugin.args or ()),
-                env={**os.environ, **self._environment(interactive)},
-                stdin=None if interactive else asyncio.subprocess.DEVNULL,
-                stdout=PIPE,
-                start_new_session=not interactive,
-            )
+            process = await self._started(interactive)
         except (OSError, ValueError) as error:
             self._entry.fail("exec", f"{self._command} cannot be started: {getattr(error, 'strerror', None) or error}")
         patience = _PATIENCE_WITH_PEOPLE if interactive else _PATIENCE
@@ -121,6 +114,24 @@ class ExecPlugin:
         if code:
             self._entry.fail("exec", f"{self._command} failed with exit code {code}")
         return printed
+
+    async def _started(self, interactive: bool) -> Process:
+        """A process of the command. Who is cancelled meanwhile waits for it: asyncio would wait for ever."""
+        starting = asyncio.ensure_future(
+            asyncio.create_subprocess_exec(
+                self._command,
+                *(self._plugin.args or ()),
+                env={**os.environ, **self._environment(interactive)},
+                stdin=None if interactive else asyncio.subprocess.DEVNULL,
+                stdout=PIPE,
+                start_new_session=not interactive,
+            )
+        )
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            await _end(await starting, with_children=not interactive)
+            raise
 
     def _environment(self, interactive: bool) -> dict[str, str]:
         spec: Data = {"interactive": interactive}
