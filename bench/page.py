@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from itertools import count, islice
+from operator import truediv
 from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
@@ -50,7 +51,7 @@ SIZES = ((1_000, 20_000), (5_000, 100_000))
 CHANGES_A_SECOND = 500
 PAGES = 10
 WATCHED_SECONDS = 8
-PLACED_NODES, PLACED_PODS, PODS_A_SECOND, ROUNDS = 200, 3_000, 200, 3
+PLACED_NODES, PLACED_PODS, PODS_A_SECOND, ROUNDS = 200, 3_000, 200, 5
 FRAMES = """seconds => new Promise(done => {
   const box = document.querySelector('main'), times = [], start = performance.now();
   let last = start;
@@ -270,7 +271,8 @@ def placing() -> None:
         costs[pages].append(cost)
         times[pages].append(seconds)
         print(f"  {pages:>2} pages: {cost:,.0f} µs of the control plane a pod, {seconds:.2f} s until all were bound")
-    cost, slower = (median(each[PAGES]) / median(each[0]) for each in (costs, times))
+    # A machine is faster at one time than at another: what is compared has run side by side.
+    cost, slower = (median(map(truediv, each[PAGES], each[0])) for each in (costs, times))
     print(
         f"placing {PODS_A_SECOND} pods a second with {PAGES} pages open costs the control plane {cost - 1:+.1%}, takes "
         f"{slower - 1:+.1%} (target: at most +5 %): {'met' if max(cost, slower) <= 1.05 else 'missed'}",

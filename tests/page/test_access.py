@@ -21,6 +21,7 @@ STATES = {
     "#panel=stories&story=keys-2-vendor": ".playing",
     "#pod=default/nothing": ".why h2",
     "#find=seen-": ".pods li",
+    "#find=node-": ".pods a.node, .pods li",
     "#panel=whatif": ".drop",
     '#panel=whatif&whatif=[["cordon","node-1"]]': ".whatif .verdict",
     SEEN: ".why .verdict",

@@ -11,7 +11,7 @@ import msgspec
 
 from moorage.client import Client
 from moorage.demo.player import Did, OwnHands, Player, Saw, examples
-from moorage.demo.stories import STORIES, Action, Expectation, Pass
+from moorage.demo.stories import STORIES, Action, Evicted, Expectation, Pass, Runs, Stays, Waits
 
 
 class _AsItPasses:
@@ -21,6 +21,8 @@ class _AsItPasses:
         await asyncio.sleep(seconds)
 
 
+_ON_MAP = (Runs, Waits, Evicted, Stays)
+"""What is expected of pods; claims, and what is refused, are not on the map."""
 _STORIES = {story.folder: story for story in STORIES}
 
 
@@ -69,7 +71,7 @@ class StoryStage:
 def _step(step: Action | Expectation) -> dict[str, Any]:
     """What to look at while a step is awaited."""
     if isinstance(step, Expectation):
-        return {"what": step.what, "expected": str(step)}
+        return {"what": step.what, "isOnMap": isinstance(step, _ON_MAP), "expected": str(step)}
     return {"seconds": step.seconds} if isinstance(step, Pass) else {}
 
 
@@ -78,4 +80,4 @@ def _line(result: Did | Saw) -> dict[str, Any]:
         return {"did": result.what}
     expected = result.expected
     told = {"expected": str(expected), "seen": result.seen, "well": result.well, "because": expected.because}
-    return {**told, "what": expected.what}
+    return {**told, "what": expected.what, "isOnMap": isinstance(expected, _ON_MAP)}

@@ -35,15 +35,15 @@ function Playing({ story, show }) {
     <h3>${story.title}</h3>
     ${lines.map((line, at) => (line.did
     ? html`<div key=${at} class="did">${line.did.startsWith("kubectl ") ? command(line.did) : line.did}</div>`
-    : html`<p key=${at} class=${line.well ? "well" : "ill"}><span class="mark" aria-hidden="true">${line.well ? "✓" : "✕"}</span> <${Found} what=${line.what} />: ${said(inShort(line.seen))}<br /><span class="dim">${said(line.because)}</span></p>`))}
+    : html`<p key=${at} class=${line.well ? "well" : "ill"}><span class="mark" aria-hidden="true">${line.well ? "✓" : "✕"}</span> <${Found} of=${line} />: ${said(inShort(line.seen))}<br /><span class="dim">${said(line.because)}</span></p>`))}
     ${isPlaying && html`<${Next} step=${story.steps[Math.max(lines.length - 1, 0)]} hasBegun=${lines.length > 0} />`}
     ${!isPlaying && html`<p class="buttons"><button class=${onStage === story.folder ? "" : "main"} disabled=${steps.playing} onClick=${() => play(story, show)}>${onStage === story.folder ? "Play it again" : "Play it"}</button>
       ${onStage === story.folder && html`<button disabled=${steps.playing} onClick=${() => clear(show)}>Take it away</button>`}</p>`}
   </div>`;
 }
 
-// A name leads to what it means on the map and in the list; what is refused is on neither.
-const Found = ({ what }) => (/^[a-z\d.-]+$/.test(what) ? html`<a class="link" ...${to({ find: what })} title="Show it on the map">${what}</a>` : said(what));
+// A pod or a workload leads to where it is on the map and in the list.
+const Found = ({ of: { what, isOnMap } }) => (isOnMap ? html`<a class="link" ...${to({ find: what })} title="Show it on the map">${what}</a>` : said(what));
 
 // Why a pod waits: on how many nodes for what, and the sentence that names the values.
 const inShort = (seen) => seen.replace(/^(pending: )(.*?)(?: Why: (.*))?$/s, (_, pending, reason, why) => `${pending}${shortReason(reason)}${why ? `. ${why}` : ""}`);
@@ -53,7 +53,7 @@ function Next({ step, hasBegun }) {
   if (!hasBegun || !step) return html`<p class="dim">it begins…</p>`;
   if (step.seconds) return html`<p><span class="mark" aria-hidden="true">◷</span> ${step.seconds} s pass: watch the countdown on the left</p>`;
   if (!step.expected) return html`<p class="dim">the next step…</p>`;
-  return html`<p><span class="mark" aria-hidden="true">◌</span> look at <${Found} what=${step.what} />: ${said(step.expected)}?</p>`;
+  return html`<p><span class="mark" aria-hidden="true">◌</span> look at <${Found} of=${step} />: ${said(step.expected)}?</p>`;
 }
 
 async function clear(show) {

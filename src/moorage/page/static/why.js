@@ -67,7 +67,7 @@ function Gone({ of, placement }) {
 
 function PodFacts({ pod, isEditing }) {
   const namespace = namespaceOf(pod.key);
-  const facts = [stateOf(pod), `priority ${pod.priority}`, `${span(Date.now() / 1000 - pod.created)} old`];
+  const facts = [stateOf(pod), ...(pod.priority ? [`priority ${pod.priority.toLocaleString("en")}`] : []), `${span(Date.now() / 1000 - pod.created)} old`];
   const template = chooseTemplate(`${namespace}/${pod.owner}`);
   return html`<section><h2>${nameOf(pod.key)}</h2>
     <p class="facts"><span>${namespace}</span> <span>${pod.owner ? html`<a class="link" ...${to(template)} title="Ask about its template"><${Cut} text=${pod.owner} /></a>` : "no owner"}</span> ${facts.map((fact, at) => html`<span key=${at}>${fact}</span> `)}</p>
