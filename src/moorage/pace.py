@@ -1,10 +1,11 @@
-"""Where long work on a thread may rest: between its steps, when somebody paces that thread."""
+"""Where long work may rest: on a paced thread between its steps, and on an event loop by a clock."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from typing import NamedTuple, Self, TypeVar
 
 T = TypeVar("T")
@@ -12,6 +13,10 @@ T = TypeVar("T")
 _BUSY = 0.5
 """The share of a processor from which the rest of the process counts as busy; with less of it the rest is shorter."""
 _SLICE_SECONDS = 0.002
+
+SLICES: ContextVar[Callable[[], float]] = ContextVar("slices", default=time.monotonic)
+"""The clock by which work on an event loop gives way to others. A simulation sets its own, in which work takes no time:
+what it finds must not depend on how slow the machine is."""
 
 
 class ProcessorUse(NamedTuple):

@@ -19,7 +19,13 @@ def test_a_new_directory_is_made_for_its_owner_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "names",
-    [(), ("lost+found",), ("moorage.db", "moorage.db-wal"), (".ca.key.0123456789abcdef",), ("tokens.csv", "ca.crt")],
+    [
+        (),
+        ("lost+found",),
+        ("moorage.db", "moorage.db-wal"),
+        (".ca.key.0123456789abcdef",),
+        ("tokens.csv", "page.json", "ca.crt"),
+    ],
 )
 def test_an_empty_or_half_made_directory_is_ours(tmp_path: Path, names: tuple[str, ...]) -> None:
     for name in names:
@@ -56,11 +62,13 @@ def test_permissions_that_are_too_open_are_named_with_the_command_that_closes_th
     assert exposed(folder) == ""
     (folder / "ca.crt").chmod(0o644)
     assert exposed(folder) == ""
-    for name in ("ca.key", "tokens.csv"):
+    (folder / "page.json").touch()
+    for name in ("ca.key", "page.json", "tokens.csv"):
         (folder / name).chmod(0o640)
     folder.chmod(0o755)
     remedy = exposed(folder)
-    assert remedy == f"chmod 700 '{folder}' && chmod 600 '{folder}/ca.key' '{folder}/tokens.csv'"
+    files = " ".join(f"'{folder}/{name}'" for name in ("ca.key", "page.json", "tokens.csv"))
+    assert remedy == f"chmod 700 '{folder}' && chmod 600 {files}"
     subprocess.run(["sh", "-c", remedy], check=True)
     assert exposed(folder) == ""
 

@@ -7,10 +7,15 @@ import pytest
 from moorage.apiserver.base.recipes import (
     CopiedFields,
     Recipes,
+    ValueCheck,
     arrangement,
     is_address,
     is_container_id,
+    is_hex,
+    is_host,
+    is_label,
     is_name,
+    is_prefix,
     is_time,
     is_uid,
     recipe_of,
@@ -73,3 +78,17 @@ def test_the_second_write_of_a_sort_is_learnt_from_and_few_are_remembered() -> N
     for number in range(5000):
         recipes.learn(number, (), (), [b"x"])
     assert len(recipes) < 2000
+
+
+def test_a_write_of_very_many_values_is_not_learnt_from() -> None:
+    recipes = Recipes()
+    for _ in range(2):
+        recipes.learn("sort", (b'{"a":"x"}',), (b"{}",), [b"x"] * 1000)
+    assert recipes.get("sort") is None
+
+
+@pytest.mark.parametrize("check", [is_address, is_container_id, is_hex, is_host, is_label, is_name, is_prefix, is_uid])
+def test_no_value_takes_longer_than_it_is_long(check: ValueCheck) -> None:
+    # With the square of its length this would take an hour.
+    for digit in (b"1", b"a", b"1.", b"-"):
+        assert not check(digit * 1_000_000 + b"!")

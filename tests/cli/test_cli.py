@@ -6,20 +6,36 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
+import click
 import pytest
 import yaml
 
+from moorage.cli import main
 from tests.cli.commands import ALL, CLEAN, SPOT, TRAP, moorage
 
 
-def test_help_has_an_example_for_each_command() -> None:
-    for command in ([], ["why"], ["lint"]):
-        answer = moorage(*command, "--help")
-        assert answer.returncode == 0
-        assert "Examples:" in answer.stdout
+def commands(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
+    """A group, and all commands in it."""
+    yield path
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, *path, name)
+        else:
+            yield (*path, name)
+
+
+@pytest.mark.parametrize("command", list(commands(main)), ids=" ".join)
+def test_help_has_examples_and_whole_sentences(command: tuple[str, ...]) -> None:
+    answer = moorage(*command, "--help")
+    assert answer.returncode == 0
+    assert "Example" in answer.stdout
+    assert "...\n" not in answer.stdout.partition("Commands:")[2]
 
 
 def test_version() -> None:
@@ -157,3 +173,11 @@ def test_shell_completion_knows_the_commands() -> None:
     script = str(Path(sys.executable).with_name("moorage"))
     answer = subprocess.run([script], capture_output=True, text=True, env={**os.environ, **env}, check=False)
     assert "lint" in answer.stdout
+
+
+def test_gates_that_are_given_again_add_to_those_before() -> None:
+    gates = "TaintTolerationComparisonOperators=true", "TolerationAffinitySemverOperators=true"
+    repeated = [word for each in gates for word in ("--feature-gates", each)]
+    for story in (SPOT, CLEAN):
+        assert " 0 errors" in moorage("lint", story, *repeated).stdout
+        assert moorage("lint", story, *repeated) == moorage("lint", story, "--feature-gates", ",".join(gates))

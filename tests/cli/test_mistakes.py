@@ -98,6 +98,7 @@ def table() -> Iterator[tuple[str, str]]:
     yield "apiserver --port 70000", "'--port': 70000 is not in the range 0<=x<=65535"
     yield "scheduler --kubeconfig x --metrics-port 0", "'--metrics-port': 0 is not in the range 1<=x<=65535"
     yield "controllers --kubeconfig x --controllers nope", "there is no controller 'nope': known are taint-eviction-"
+    yield "controllers --kubeconfig x --controllers nope --controllers job", "there is no controller 'nope'"
     yield "scheduler --kubeconfig x --leader-elect-lease-duration 15", "'15' is not a duration such as 15s"
     yield (
         "scheduler --kubeconfig x --leader-elect-lease-duration 5s",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import random
 import re
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
 from itertools import count
 from pathlib import Path
 
@@ -17,160 +16,18 @@ import pytest
 
 from moorage.api import kinds
 from moorage.api.meta import Data
-from moorage.client import Client, Forbidden, Unavailable
-from moorage.client.clock import ManualClock
-from moorage.client.leases import LeadershipLost, LeaseTerms, identity, lead
-from moorage.client.transport import Answer, Transport
+from moorage.client import Client, Forbidden
+from moorage.client.leases import LeadershipLost, LeaseTerms, identity
+from moorage.client.transport import Answer
+from tests.client.candidates import NAME, Election, held
 from tests.client.conftest import Connect
-from tests.plane import api_server, read
+from tests.plane import api_server
 
 _LEASE = kinds.row("coordination.k8s.io/v1", "Lease")
-_START = datetime(2026, 1, 1, tzinfo=UTC)
-_NAME = "moorage-scheduler"
-_TERMS = LeaseTerms(_NAME)
-
-
-class Way:
-    """The way of one candidate to the server, which can be cut, or hold answers back."""
-
-    def __init__(self, inner: Transport) -> None:
-        self._inner = inner
-        self.cut = self.refused = self.full = False
-        self.requests, self.answers = asyncio.Event(), asyncio.Event()
-        """Whether requests pass, and answers; what is held back comes late."""
-        self.requests.set()
-        self.answers.set()
-        self.busy = 0
-        self.asked = 0
-
-    def lose_answers(self, *, but_later: bool = False) -> None:
-        """Let what is under way never be answered, and what is asked from now on only with `but_later`."""
-        self.answers = asyncio.Event()
-        if but_later:
-            self.answers.set()
-
-    async def request(self, method: str, target: str, body: bytes = b"", content_type: str = "") -> Answer:
-        self.asked += 1
-        if self.cut:
-            raise Unavailable(503, "", "cut")
-        if self.refused:
-            raise Forbidden(403, "Forbidden", "not you")
-        if self.full and method != "GET":
-            raise Unavailable(507, "InsufficientStorage", "full")
-        await self.requests.wait()
-        self.busy += 1
-        try:
-            answer = await self._inner.request(method, target, body, content_type)
-        finally:
-            self.busy -= 1
-        if method != "GET":
-            await self.answers.wait()
-        return answer
-
-    def stream(self, target: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        return self._inner.stream(target)
-
-    async def close(self) -> None:
-        return None
-
-
-class Election:
-    """Candidates with clocks of their own, and an eye on who leads."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self.leading: list[str] = []
-        self.most = 0
-        self.candidates: list[Candidate] = []
-
-    def stand(
-        self, name: str, skew: timedelta = timedelta(0), slow: float = 0, terms: LeaseTerms = _TERMS
-    ) -> Candidate:
-        """Let somebody be a candidate."""
-        candidate = Candidate(self, name, Way(self._client.transport), ManualClock(_START + skew), slow, terms)
-        self.candidates.append(candidate)
-        return candidate
-
-    async def passes(self, seconds: float) -> None:
-        """Let time pass for everybody."""
-        await self._settle()
-        for _ in range(round(seconds * 4)):
-            for candidate in self.candidates:
-                candidate.clock.advance(0.25)
-            await self._settle()
-
-    async def _settle(self) -> None:
-        quiet = 0
-        while quiet < 2:
-            for _ in range(10):
-                await asyncio.sleep(0)
-            asked = sum(candidate.way.asked for candidate in self.candidates)
-            while any(candidate.way.busy for candidate in self.candidates):
-                await asyncio.sleep(0.0005)
-            for _ in range(10):
-                await asyncio.sleep(0)
-            quiet = quiet + 1 if asked == sum(candidate.way.asked for candidate in self.candidates) else 0
-
-    async def lease(self) -> Data:
-        """What the lease says."""
-        spec: Data = (await read(self._client, "Lease", _NAME, "kube-system", "coordination.k8s.io/v1"))["spec"]
-        return spec
-
-
-class Candidate:
-    """Somebody who would lead."""
-
-    def __init__(
-        self, election: Election, name: str, way: Way, clock: ManualClock, slow: float, terms: LeaseTerms
-    ) -> None:
-        self._election = election
-        self.slow = slow
-        self.name, self.way, self.clock = name, way, clock
-        self.finish = asyncio.Event()
-        self.error: Exception | None = None
-        self.waited_for: list[str] = []
-        working = lead(Client(way), terms, name, clock, self._run, self.waited_for.append)
-        self.task = asyncio.create_task(working)
-
-    @property
-    def leads(self) -> bool:
-        """Whether its work runs."""
-        return self.name in self._election.leading
-
-    async def _run(self) -> None:
-        leading = self._election.leading
-        leading.append(self.name)
-        self._election.most = max(self._election.most, len(leading))
-        try:
-            await self.finish.wait()
-            if self.error:
-                raise self.error
-        finally:
-            try:
-                if self.slow:
-                    await self.clock.sleep(self.slow)
-            finally:
-                leading.remove(self.name)
-
-    async def ended(self) -> None:
-        """Wait until it is a candidate no more, and let go of its error."""
-        await asyncio.gather(self.task, return_exceptions=True)
-
-
-@asynccontextmanager
-async def _election(client: Client) -> AsyncIterator[Election]:
-    election = Election(client)
-    yield election
-    for candidate in election.candidates:
-        candidate.slow = 0
-        candidate.task.cancel()
-        candidate.clock.advance(0)
-    await asyncio.gather(*(candidate.task for candidate in election.candidates), return_exceptions=True)
-    assert election.most <= 1
 
 
 async def test_one_leads_and_says_so_as_kubernetes_does(tmp_path: Path, connect: Connect) -> None:
-    async with api_server(tmp_path) as server, _election(connect(server)) as election:
+    async with api_server(tmp_path) as server, held(connect(server)) as election:
         election.stand("a")
         await election.passes(1)
         election.stand("b")
@@ -185,7 +42,7 @@ async def test_one_leads_and_says_so_as_kubernetes_does(tmp_path: Path, connect:
 
 
 async def test_who_stops_cleanly_is_followed_at_once(tmp_path: Path, connect: Connect) -> None:
-    async with api_server(tmp_path) as server, _election(connect(server)) as election:
+    async with api_server(tmp_path) as server, held(connect(server)) as election:
         first = election.stand("a")
         await election.passes(1)
         second = election.stand("b")
@@ -202,7 +59,7 @@ async def test_who_vanishes_is_followed_when_the_lease_has_expired(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "moorage.client.leases")
-    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
+    async with api_server(tmp_path) as server, held(server.client("test")) as election:
         first = election.stand("a")
         await election.passes(1)
         second = election.stand("b")
@@ -240,7 +97,7 @@ async def test_a_server_that_is_away_too_long_ends_leadership(tmp_path: Path, co
 
 
 async def test_a_server_that_is_away_for_a_moment_changes_nothing(tmp_path: Path) -> None:
-    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
+    async with api_server(tmp_path) as server, held(server.client("test")) as election:
         leader, other = election.stand("a"), election.stand("b")
         await election.passes(1)
         leader, other = (leader, other) if leader.leads else (other, leader)
@@ -255,7 +112,7 @@ async def test_a_server_that_is_away_for_a_moment_changes_nothing(tmp_path: Path
 
 @pytest.mark.parametrize("skew", [timedelta(days=1), timedelta(days=-1)])
 async def test_clocks_that_differ_do_not_matter(tmp_path: Path, skew: timedelta) -> None:
-    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
+    async with api_server(tmp_path) as server, held(server.client("test")) as election:
         first = election.stand("a")
         await election.passes(1)
         second = election.stand("b", skew)
@@ -267,7 +124,7 @@ async def test_clocks_that_differ_do_not_matter(tmp_path: Path, skew: timedelta)
 
 
 async def test_a_renewal_without_an_answer_ends_leadership_in_time(tmp_path: Path) -> None:
-    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
+    async with api_server(tmp_path) as server, held(server.client("test")) as election:
         first = election.stand("a")
         await election.passes(5)
         first.way.answers.clear()
@@ -278,7 +135,7 @@ async def test_a_renewal_without_an_answer_ends_leadership_in_time(tmp_path: Pat
 
 
 async def test_a_renewal_whose_answer_is_lost_is_made_again(tmp_path: Path) -> None:
-    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
+    async with api_server(tmp_path) as server, held(server.client("test")) as election:
         first = election.stand("a")
         await election.passes(5)
         for _ in range(3):
@@ -291,7 +148,7 @@ async def test_a_renewal_whose_answer_is_lost_is_made_again(tmp_path: Path) -> N
 
 
 async def test_an_attempt_to_get_a_lease_whose_answer_is_lost_is_made_again(tmp_path: Path) -> None:
-    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
+    async with api_server(tmp_path) as server, held(server.client("test")) as election:
         late = election.stand("a")
         late.way.lose_answers()
         await election.passes(11)
@@ -302,7 +159,7 @@ async def test_an_attempt_to_get_a_lease_whose_answer_is_lost_is_made_again(tmp_
 
 
 async def test_a_lease_is_as_old_as_when_it_was_seen_not_as_when_it_was_asked_for(tmp_path: Path) -> None:
-    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
+    async with api_server(tmp_path) as server, held(server.client("test")) as election:
         first = election.stand("a")
         await election.passes(1)
         late = election.stand("b")
@@ -314,10 +171,10 @@ async def test_a_lease_is_as_old_as_when_it_was_seen_not_as_when_it_was_asked_fo
 
 
 async def test_a_lease_that_somebody_else_has_taken_is_lost(tmp_path: Path) -> None:
-    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
+    async with api_server(tmp_path) as server, held(server.client("test")) as election:
         first = election.stand("a")
         await election.passes(1)
-        await server.client("admin").patch(_LEASE, "kube-system", _NAME, {"spec": {"holderIdentity": "usurper"}})
+        await server.client("admin").patch(_LEASE, "kube-system", NAME, {"spec": {"holderIdentity": "usurper"}})
         await election.passes(2.5)
         assert election.leading == []
         with pytest.raises(LeadershipLost):
@@ -327,21 +184,21 @@ async def test_a_lease_that_somebody_else_has_taken_is_lost(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("change", ["delete", "annotate"])
 async def test_a_lease_that_is_touched_but_not_taken_is_kept(tmp_path: Path, change: str) -> None:
-    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
+    async with api_server(tmp_path) as server, held(server.client("test")) as election:
         election.stand("a")
         await election.passes(1)
         admin = server.client("admin")
         if change == "delete":
-            await admin.delete(_LEASE, "kube-system", _NAME)
+            await admin.delete(_LEASE, "kube-system", NAME)
         else:
-            await admin.patch(_LEASE, "kube-system", _NAME, {"metadata": {"annotations": {"seen": "yes"}}})
+            await admin.patch(_LEASE, "kube-system", NAME, {"metadata": {"annotations": {"seen": "yes"}}})
         await election.passes(20)
         assert election.leading == ["a"]
         assert (await election.lease())["holderIdentity"] == "a"
 
 
 async def test_the_lease_is_kept_until_the_work_has_ended(tmp_path: Path) -> None:
-    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
+    async with api_server(tmp_path) as server, held(server.client("test")) as election:
         first = election.stand("a", slow=30)
         await election.passes(1)
         second = election.stand("b")
@@ -354,7 +211,7 @@ async def test_the_lease_is_kept_until_the_work_has_ended(tmp_path: Path) -> Non
 
 
 async def test_work_that_ends_by_itself_gives_the_lease_back(tmp_path: Path) -> None:
-    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
+    async with api_server(tmp_path) as server, held(server.client("test")) as election:
         first = election.stand("a")
         await election.passes(1)
         first.finish.set()
@@ -364,7 +221,7 @@ async def test_work_that_ends_by_itself_gives_the_lease_back(tmp_path: Path) -> 
 
 
 async def test_work_that_fails_gives_the_lease_back_and_its_error(tmp_path: Path) -> None:
-    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
+    async with api_server(tmp_path) as server, held(server.client("test")) as election:
         first = election.stand("a")
         first.error = ValueError("broken")
         await election.passes(1)
@@ -376,7 +233,7 @@ async def test_work_that_fails_gives_the_lease_back_and_its_error(tmp_path: Path
 
 
 async def test_a_renewal_that_was_under_way_does_not_keep_the_lease_from_being_released(tmp_path: Path) -> None:
-    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
+    async with api_server(tmp_path) as server, held(server.client("test")) as election:
         first = election.stand("a")
         await election.passes(1)
         first.way.answers.clear()
@@ -388,7 +245,7 @@ async def test_a_renewal_that_was_under_way_does_not_keep_the_lease_from_being_r
 
 
 async def test_a_candidate_that_is_stopped_while_it_waits_leaves_the_lease_alone(tmp_path: Path) -> None:
-    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
+    async with api_server(tmp_path) as server, held(server.client("test")) as election:
         election.stand("a")
         await election.passes(1)
         second = election.stand("b")
@@ -415,7 +272,7 @@ class Remembering:
         if method == "PUT" and lease["metadata"]["resourceVersion"] != str(self.revision):
             return Answer(409, b"{}")
         self.revision += 1
-        lease["metadata"] = {"name": _NAME, "namespace": "kube-system", "resourceVersion": str(self.revision)}
+        lease["metadata"] = {"name": NAME, "namespace": "kube-system", "resourceVersion": str(self.revision)}
         self.lease = lease
         return Answer(200, msgspec.json.encode(lease))
 
@@ -429,7 +286,7 @@ class Remembering:
 @pytest.mark.parametrize("seed", range(6))
 async def test_whatever_happens_never_two_lead_and_in_the_end_one_does(seed: int) -> None:
     dice, numbers = random.Random(seed), count()
-    async with _election(Client(Remembering())) as election:
+    async with held(Client(Remembering())) as election:
         for _ in range(3):
             election.stand(f"c{next(numbers)}", timedelta(seconds=dice.uniform(-500, 500)))
         for _ in range(60):
@@ -463,7 +320,7 @@ def test_every_process_has_an_identity_of_its_own() -> None:
 
 
 async def test_who_waits_is_told_once_for_whom(tmp_path: Path) -> None:
-    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
+    async with api_server(tmp_path) as server, held(server.client("test")) as election:
         first = election.stand("a")
         await election.passes(1)
         second = election.stand("b")
@@ -473,7 +330,7 @@ async def test_who_waits_is_told_once_for_whom(tmp_path: Path) -> None:
 
 
 async def test_a_candidate_who_may_not_have_the_lease_is_refused_at_once(tmp_path: Path) -> None:
-    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
+    async with api_server(tmp_path) as server, held(server.client("test")) as election:
         candidate = election.stand("a")
         candidate.way.refused = True
         await candidate.ended()
@@ -482,15 +339,15 @@ async def test_a_candidate_who_may_not_have_the_lease_is_refused_at_once(tmp_pat
 
 
 async def test_a_lease_without_a_namespace_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
-        election.stand("a", terms=LeaseTerms(_NAME, "nowhere"))
+    async with api_server(tmp_path) as server, held(server.client("test")) as election:
+        election.stand("a", terms=LeaseTerms(NAME, "nowhere"))
         await election.passes(1)
     assert 'namespaces \\"nowhere\\" not found' in caplog.text
 
 
 async def test_the_owner_of_the_store_leads_though_nothing_can_be_written(tmp_path: Path) -> None:
-    async with api_server(tmp_path) as server, _election(server.client("test")) as election:
-        owner = election.stand("a", terms=LeaseTerms(_NAME, owns_store=True))
+    async with api_server(tmp_path) as server, held(server.client("test")) as election:
+        owner = election.stand("a", terms=LeaseTerms(NAME, owns_store=True))
         owner.way.full = True
         await election.passes(60)
         assert owner.leads

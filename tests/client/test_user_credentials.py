@@ -105,6 +105,15 @@ async def test_a_plugin_gets_its_arguments_and_variables(tmp_path: Path) -> None
         assert await _shown(server) == "Bearer a-b-north"
 
 
+async def test_a_plugin_beside_a_kubeconfig_of_this_folder_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _plugin(tmp_path, _numbered())
+    monkeypatch.chdir(tmp_path)
+    async with _server(Path(), _exec("./plugin")) as (server, _):
+        assert await _shown(server) == "Bearer token-1"
+
+
 async def test_a_plugin_is_told_of_the_cluster_when_it_wants_to_be(tmp_path: Path) -> None:
     command = _plugin(tmp_path, _printing({"token": "issued"}))
     extension = [{"name": "client.authentication.k8s.io/exec", "extension": {"audience": "us"}}]

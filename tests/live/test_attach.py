@@ -98,6 +98,16 @@ class Here:
 
         await eventually(missing)
 
+    async def told(self, name: str, *parts: str) -> None:
+        """An event of a pod says something."""
+
+        async def said() -> bool:
+            events = await read_all(self.client, "Event")
+            texts = [each["message"] for each in events if each["involvedObject"]["name"] == name]
+            return any(all(part in text for part in parts) for text in texts)
+
+        await eventually(said)
+
     async def annotate(self, name: str, **annotations: str | None) -> None:
         await self.client.patch(POD, "default", name, {"metadata": {"annotations": annotations}})
 
@@ -210,6 +220,7 @@ async def test_a_namespace_limits_rules_as_it_limits_tolerations(tmp_path: Path)
             wider = {"metadata": {"annotations": {TOLERATIONS: f"- {{key: {SLA}, operator: Exists}}"}}}
             await here.client.patch(POD, "strict", "narrow", wider)
             await here.gone("narrow")
+            await here.told("narrow", "Marking for deletion", "rules conflict with the whitelist of namespace strict")
             await here.taint("free")
             await create(here.client, ruled("elsewhere", RULES, "without"))
             await here.waits("elsewhere", "rules in annotations are not allowed in namespace without", "without")

@@ -7,7 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,13 @@ from moorage.api.rules import COVER, TOLERATIONS
 from moorage.cel.env import kubernetes
 from moorage.cel.types import DYN
 from moorage.client import Client
-from moorage.client.clock import timestamp
+from moorage.client.clock import Clock, timestamp
 from moorage.client.errors import Forbidden
+from moorage.client.leases import LeadershipLost
 from moorage.client.rights import RightsMissing
 from moorage.features import NONE_ON
 from moorage.tools.attach.check import Outcome, check
-from moorage.tools.attach.manifests import NAME, Installation, all_objects
+from moorage.tools.attach.manifests import NAME, Installation, all_objects, webhook_choices
 from moorage.tools.attach.removal import Removal, RemovalError
 from moorage.tools.attach.run import AttachSettings, run_attached
 from moorage.tools.attach.webhook.rewriting import WebhookSettings
@@ -101,6 +103,12 @@ def test_namespace_image_and_who_may_have_rules_can_be_chosen_with_helm_as_with_
     assert by_name(objects) == by_name(all_objects(told))
 
 
+def test_a_webhook_that_is_to_end_answers_for_as_long_as_it_may_be_asked() -> None:
+    (pods,) = (each["spec"]["template"] for each in webhook_choices(Installation()) if each["kind"] == "Deployment")
+    (container,) = pods["spec"]["containers"]
+    assert 0 < container["lifecycle"]["preStop"]["sleep"]["seconds"] < 30, "how long a pod has to end"
+
+
 POLICIES: dict[str, Data] = {
     each["metadata"]["name"]: each["spec"]
     for each in all_objects(Installation())
@@ -117,6 +125,10 @@ def allowed(item: Data, old: Data | None, policy: str = NAME) -> bool:
 def written(policy: str) -> tuple[list[str], list[str]]:
     (rule,) = POLICIES[policy]["matchConstraints"]["resourceRules"]
     return rule["operations"], rule["resources"]
+
+
+TYPES = msgspec.json.decode(files("moorage.registry").joinpath("fields.json").read_bytes())["types"]
+STATUS_OF_OTHERS = sorted(TYPES["v1.PodStatus"].keys() - {"conditions", "nominatedNodeName"})
 
 
 def changed(path: str, value: Any) -> Data:
@@ -151,6 +163,7 @@ def test_the_policy_lets_our_account_change_tolerations_and_our_annotations_alon
         ("metadata/annotations", {}),
         ("metadata/annotations", {"example.com/a": "c"}),
         ("metadata/annotations", {"example.com/a": "b", "other": "c"}),
+        ("metadata/generateName", "other-"),
         ("metadata/labels", {}),
         ("metadata/finalizers", ["a/b"]),
         ("metadata/ownerReferences", [{"name": "a"}]),
@@ -160,8 +173,7 @@ def test_the_policy_lets_our_account_change_tolerations_and_our_annotations_alon
         ("spec/affinity", {"nodeAffinity": {}}),
         ("spec/activeDeadlineSeconds", 5),
         ("spec/schedulingGates", [{"name": "a"}]),
-        ("status", {**OLD["status"], "podIP": "10.0.0.9"}),
-        ("status", {**OLD["status"], "phase": "Failed"}),
+        *(("status", {**OLD["status"], name: "other"}) for name in STATUS_OF_OTHERS),
         ("status", {"conditions": [condition("Ready", "True"), condition("PodScheduled", "True")]}),
         ("status", {"conditions": []}),
     ):
@@ -237,13 +249,28 @@ async def test_attach_mode_says_when_it_works_for_whom_it_waits_and_which_right_
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
-        role = kinds.row("rbac.authorization.k8s.io/v1", "ClusterRole")
+        role, in_namespace = (kinds.row("rbac.authorization.k8s.io/v1", each) for each in ("ClusterRole", "Role"))
+        await server.client("person").patch(in_namespace, "kube-system", NAME, {"rules": []})
+        with pytest.raises(Forbidden, match='cannot get resource "leases"'):
+            await run_attached(client, AttachSettings(), leads=True)
         roles = {each["metadata"]["name"]: each for each in without("nodes", "list") if each["kind"] == "ClusterRole"}
         await server.client("person").patch(role, "", NAME, {"rules": roles[NAME]["rules"]})
         account = "system:serviceaccount:moorage-system:moorage"
         with pytest.raises(RightsMissing, match=f'user "{account}" lacks rights that are required: list nodes'):
             await run_attached(client, AttachSettings(), leads=True)
         await client.close()
+
+
+async def test_attach_mode_that_loses_a_lease_ends_with_that_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lost(*_: object) -> None:
+        raise LeadershipLost("a leads no longer")
+
+    monkeypatch.setattr("moorage.tools.attach.run.lead", lost)
+    async with api_server(tmp_path, NONE_ON) as server:
+        with pytest.raises(LeadershipLost, match="a leads no longer"):
+            await run_attached(server.client("person"), AttachSettings(), leads=True)
 
 
 async def test_the_webhook_needs_no_more_than_the_roles_that_are_installed(tmp_path: Path) -> None:
@@ -330,6 +357,21 @@ async def test_removing_attach_mode_deletes_what_was_installed_and_nothing_else(
         assert again == [*said[:2], *waiting]
 
 
+async def test_a_namespace_in_which_there_is_more_stays(tmp_path: Path) -> None:
+    async with stock_cluster(tmp_path) as server:
+        person = server.client("person")
+        await install(server, programs=True)
+        for name in ("a", "b", "c", "d", "kube-root-ca.crt"):
+            metadata = {"name": name, "namespace": "moorage-system"}
+            await create(person, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+        said = [line async for line in Removal(person, "moorage-system").lines()]
+        more = "ConfigMap a, ConfigMap b, ConfigMap c and 1 more"
+        assert said[-1] == f"Namespace moorage-system stays, because there is more in it: {more}"
+        left = {each["metadata"]["name"] for each in await read_all(person, "ConfigMap", "moorage-system")}
+        assert left == {"a", "b", "c", "d", "kube-root-ca.crt"}
+        assert "deleted ServiceAccount moorage-system/moorage" in said
+
+
 async def test_what_helm_installed_or_still_works_is_not_removed(tmp_path: Path) -> None:
     async with api_server(tmp_path, NONE_ON) as server:
         person = server.client("person")
@@ -339,11 +381,35 @@ async def test_what_helm_installed_or_still_works_is_not_removed(tmp_path: Path)
         await person.patch(account, "moorage-system", NAME, {"metadata": {"annotations": notes}})
         with pytest.raises(RemovalError, match="first `helm uninstall here -n moorage-system`"):
             assert [line async for line in Removal(person, "moorage-system").lines()] == []
-        now = timestamp(datetime.now(UTC), micro=True)
-        lease = {"holderIdentity": "somebody", "leaseDurationSeconds": 15, "renewTime": now, "acquireTime": now}
+        lease = {"holderIdentity": "somebody", "leaseDurationSeconds": 15}
         metadata = {"name": "moorage-scheduler", "namespace": "kube-system"}
-        await create(
-            person, {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": lease}
-        )
+        await create(person, {"apiVersion": LEASE.api_version, "kind": "Lease", "metadata": metadata, "spec": lease})
+        await renew(person)
         with pytest.raises(RemovalError, match="it holds moorage-scheduler: stop it first"):
-            assert [line async for line in Removal(person, "elsewhere").lines()] == []
+            assert [line async for line in Removal(person, "elsewhere", Passing(person)).lines()] == []
+        await renew(person)
+        said = [line async for line in Removal(person, "elsewhere", Passing()).lines()]
+        assert "deleted ClusterRole moorage" in said, "whoever was stopped without releasing its lease is waited for"
+
+
+LEASE = kinds.row("coordination.k8s.io/v1", "Lease")
+
+
+async def renew(client: Client, after: float = 0.0) -> None:
+    now = timestamp(datetime.now(UTC) + timedelta(seconds=after), micro=True)
+    await client.patch(LEASE, "kube-system", "moorage-scheduler", {"spec": {"renewTime": now, "acquireTime": now}})
+
+
+class Passing(Clock):
+    """Time that passes when somebody waits, and a leader that renews its lease meanwhile, if there is one."""
+
+    def __init__(self, leader: Client | None = None) -> None:
+        self._leader, self._passed = leader, 0.0
+
+    def now(self) -> datetime:
+        return super().now() + timedelta(seconds=self._passed)
+
+    async def sleep(self, seconds: float) -> None:
+        self._passed += seconds
+        if self._leader is not None:
+            await renew(self._leader, self._passed)

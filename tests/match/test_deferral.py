@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -252,3 +253,18 @@ async def test_a_key_is_decided_again_when_its_work_is_done_and_not_when_it_is_f
     await parked.stop()
     assert again.empty()
     assert len(parked) == 0
+
+
+@pytest.mark.parametrize(
+    "source", ["node.labels.all(key, key != 'x')", " || ".join(f"has(node.labels.l{n})" for n in range(20))]
+)
+def test_what_a_verdict_is_kept_for_is_small_however_many_labels_are_read(source: str) -> None:
+    expression = NodeExpression(source)
+    labels = {f"l{number}": "v" * 63 for number in range(200)}
+
+    def kept(**changed: str) -> object:
+        return expression.read_by(SimpleNamespace(labels=labels | changed))
+
+    assert kept() == kept()
+    assert len({kept(), kept(l1="w"), kept(l1="")}) == 3
+    assert isinstance(kept(), bytes)

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.live.conftest import Live
-from tests.page.conftest import opened
+from tests.page.conftest import address, opened
 
 expect.set_options(timeout=120_000)
 NODES = 310
@@ -29,12 +29,12 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 
 @pytest.fixture
 def page(browser: Browser, large: Live) -> Iterator[Page]:
-    with opened(browser, large.page) as page:
+    with opened(browser, address(large)) as page:
         expect(page.locator(".numbers")).to_contain_text(f"{NODES} nodes")
         yield page
 
 
-def test_a_large_map_is_drawn_to_its_end_and_leads_to_nodes(page: Page) -> None:
+def test_a_large_map_is_drawn_to_its_end_and_leads_to_nodes(large: Live, page: Page) -> None:
     page.wait_for_selector(".canvas-map canvas")
     page.wait_for_function(AT_THE_END)
     height = page.locator(".canvas-map canvas").evaluate("canvas => canvas.clientHeight")
@@ -45,6 +45,16 @@ def test_a_large_map_is_drawn_to_its_end_and_leads_to_nodes(page: Page) -> None:
     page.keyboard.press("t")
     expect(page.locator("table.nodes tr.chosen")).to_contain_text("node-1")
     expect(page.locator("table.nodes a")).to_have_count(NODES)
+    large.kubectl("cordon", "node-1")
+    expect(page.locator("table.nodes tr.chosen")).to_contain_text("cordoned")
+    large.kubectl("uncordon", "node-1")
+
+
+def test_a_large_map_goes_to_where_the_pod_that_is_selected_runs(large: Live, page: Page) -> None:
+    large.kubectl("run", "far", "--image=nginx", "--overrides", '{"spec": {"nodeName": "node-310"}}')
+    page.locator(".pods").get_by_role("link", name="far").click()
+    page.wait_for_function("() => document.querySelector('main').scrollTop > 100")
+    large.kubectl("delete", "pod", "far", "--now")
 
 
 def test_nodes_that_there_would_be_stand_before_a_large_map(page: Page) -> None:

@@ -112,6 +112,22 @@ def test_what_exists_is_offered(new_page: Page, before: str, offered: str) -> No
     ).to_have_count(1)
 
 
+@pytest.mark.parametrize(
+    ("before", "offered", "other"),
+    [("key", "endsWith", "getFullYear"), ("timeAdded", "getFullYear", "endsWith"), ("value.trim()", "endsWith", None)],
+    ids=str,
+)
+def test_what_can_be_asked_of_a_text_or_a_time_is_offered_there(
+    new_page: Page, before: str, offered: str, other: str | None
+) -> None:
+    editing(new_page)
+    typed(new_page, f"tolerations:\n- expression: taint.{before}.")
+    options = new_page.get_by_role("option").locator("b")
+    expect(options.filter(has_text=re.compile(f"^{offered}$"))).to_have_count(1)
+    if other:
+        expect(options.filter(has_text=re.compile(f"^{other}$"))).to_have_count(0)
+
+
 def test_completion_needs_no_mouse_and_is_told_to_screen_readers(new_page: Page) -> None:
     editing(new_page)
     box = new_page.locator("textarea")

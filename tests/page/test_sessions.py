@@ -5,7 +5,11 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
-from moorage.page.sessions import SESSIONS_MAX, TOKENS_MAX, Sessions, read
+import pytest
+
+from moorage.page.child import PageProcess
+from moorage.page.sessions import SESSIONS_MAX, TOKENS_MAX, Kept, Sessions, read
+from tests.store.smalldisk import fill, small_disk
 
 
 def test_a_token_opens_one_page() -> None:
@@ -47,10 +51,29 @@ def test_a_page_stays_open_over_a_restart_and_the_file_holds_no_secret(tmp_path:
     assert again.exchange(token) is None
 
 
-def test_a_damaged_file_closes_the_pages_that_were_open(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["[", "", '{"port": 70000, "sessions": ["a"]}', '{"port": -1, "sessions": ["a"]}'])
+def test_a_damaged_file_closes_the_pages_that_were_open(tmp_path: Path, text: str) -> None:
     file = tmp_path / "page.json"
-    file.write_text("[")
-    assert read(file).sessions == []
+    file.write_text(text)
+    assert read(file) == Kept()
+
+
+async def test_on_a_full_disk_open_pages_go_on_and_no_page_is_offered_that_cannot_open(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 1) as disk:
+        sessions = Sessions(disk / "page.json")
+        token = sessions.token()
+        fill(disk)
+        secret = sessions.exchange(token)
+        assert secret is not None
+        assert sessions.knows(secret)
+        assert not sessions.is_kept
+        page = PageProcess(disk / "page.json", ())
+        assert page.start() == ""
+        await page.stop()
+        (disk / "filler").unlink()
+        page = PageProcess(disk / "page.json", ())
+        assert page.start()
+        await page.stop()
 
 
 def test_who_listened_while_nobody_served_gets_nothing_from_it(tmp_path: Path) -> None:

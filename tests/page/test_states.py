@@ -111,6 +111,10 @@ def test_names_are_cut_in_the_middle(live: Live, new_page: Page) -> None:
                && tail.scrollWidth <= tail.clientWidth; })""",
         arg="7f9c",
     )
+    gap = """() => [...document.querySelectorAll(".pods .name .cut")].map(cut => {
+               const [head, tail] = [...cut.children].map(each => each.getBoundingClientRect());
+               return head.right - tail.left; }).find(overlap => overlap >= 0)"""
+    assert new_page.evaluate(gap) < 14, "less than a letter is closed"
     live.kubectl("delete", "pod", name, "--now")
 
 

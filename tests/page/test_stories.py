@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 
 from moorage.demo.stories import STORIES, Story
 from tests.live.conftest import Live
-from tests.page.conftest import shown
+from tests.page.conftest import address, shown
 from tests.plane import PATIENCE
 
 expect.set_options(timeout=600_000)
@@ -35,6 +35,9 @@ def test_every_story_is_watched_on_the_page(live: Live, new_page: Page, story: S
     expect(playing.get_by_role("button", name="Take it away")).to_be_visible()
     expect(playing.locator(".ill")).to_have_count(0)
     expect(playing.locator(".well")).not_to_have_count(0)
+    expect(playing).not_to_contain_text("`")
+    for link in playing.get_by_role("link").all():
+        assert re.fullmatch(r"[a-z\d.-]+", link.inner_text()), "what is on neither map nor list leads nowhere"
     for pod in pods(live):
         # What is evicted again and again is elsewhere before anybody has looked.
         if not pod["metadata"].get("annotations", {}).get("moorage.dev/evict-at"):
@@ -43,6 +46,28 @@ def test_every_story_is_watched_on_the_page(live: Live, new_page: Page, story: S
     new_page.evaluate("story => location.hash = `#panel=stories&story=${story}`", story.folder)
     new_page.get_by_role("button", name="Take it away").click()
     expect(new_page.locator(".playing")).to_have_count(0)
+    expect(new_page.locator(".tile[data-node]")).to_have_count(4)
+    expect(new_page.locator(".tile [data-pod]")).to_have_count(0)
+
+
+def test_a_story_is_taken_away_after_a_restart_and_whoever_is_on_its_nodes(live: Live, new_page: Page) -> None:
+    story = next(each for each in STORIES if each.folder == "expressions-2-rack-prefix")
+    live.kubectl("apply", "-f", f"examples/{story.folder}")
+    new_page.evaluate("location.hash = '#panel=stories'")
+    new_page.get_by_role("button", name=story.title).click()
+    playing = new_page.locator(".playing")
+    expect(playing.get_by_role("button", name="Play it again")).to_be_visible()
+    expect(playing.locator(".ill")).to_have_count(0)
+    live.kubectl("run", "guest", "--image=nginx", "--overrides", '{"spec": {"nodeName": "rack-west"}}')
+    expect(new_page.locator('[data-node="rack-west"] [data-pod="default/guest"]')).to_have_count(1)
+    live.stop()
+    live.start()
+    new_page.goto("about:blank")
+    new_page.goto(address(live))
+    new_page.get_by_role("link", name="Stories", exact=True).click()
+    expect(playing.locator("h3")).to_have_text(story.title)
+    playing.get_by_role("button", name="Take it away").click()
+    expect(playing).to_have_count(0)
     expect(new_page.locator(".tile[data-node]")).to_have_count(4)
     expect(new_page.locator(".tile [data-pod]")).to_have_count(0)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from weakref import WeakSet
+
 from moorage.api.decode import convert
 from moorage.api.node import Node
 from moorage.features import ALL_ON
 from moorage.scheduler.table.nodes import NodeTable
-from moorage.scheduler.table.shape import PodInfo, Shapes
+from moorage.scheduler.table.shape import PodInfo, Shape, Shapes
 from tests.scheduler.profile_on_table import ProfileOnTable, node, pod
 
 
@@ -51,12 +53,25 @@ def test_of_thousands_of_resources_that_are_lacking_a_hundred_are_named() -> Non
     assert engine.best(nothing) == {"a", "b"}
 
 
-def test_large_specifications_are_forgotten_before_there_are_many() -> None:
-    shapes = Shapes(ALL_ON)
+def test_large_specifications_are_forgotten_with_their_pods() -> None:
+    engine = ProfileOnTable()
+    engine.table.set_node(node("a", room={"cpu": "4", "pods": "10"}))
+    shapes = WeakSet[Shape]()
     for number in range(60):
-        shapes.info(pod(containers=[{"name": "c", "image": "a", "args": [f"{number}", "x" * 1_000_000]}]))
-        assert shapes.bytes <= 32 << 20
-    assert shapes.bytes > 30 << 20
+        tolerations = [{"key": f"{number}-{each}", "operator": "Exists"} for each in range(4000)]
+        info = engine.shapes.info(pod(tolerations=tolerations))
+        assert engine.best(info.pod) == {"a"}
+        assert engine.info(info.pod).shape is info.shape
+        shapes.add(info.shape)
+    del info
+    assert len(shapes) <= 20
+    assert engine.shapes.bytes <= 2 << 20
+
+
+def test_pods_that_are_there_keep_their_shape_however_many_others_there_are() -> None:
+    shapes = Shapes(ALL_ON)
+    infos = [shapes.info(pod(priority=number)) for number in range(3000)]
+    assert all(shapes.info(pod(priority=number)).shape is info.shape for number, info in enumerate(infos))
 
 
 def _offering(name: str, **room: str) -> Node:

@@ -188,6 +188,25 @@ async def test_a_log_without_its_database_is_kept(path: Path) -> None:
     assert beside(path, "wal").read_bytes() == log
 
 
+async def test_all_is_named_that_must_go_before_a_new_cluster_begins(path: Path) -> None:
+    killed(path)
+    path.unlink()
+    with pytest.raises(Damaged) as raised:
+        await objects(path)
+    for left in re.findall(r"\S+\.db-\S+", str(raised.value)):
+        Path(left).unlink()
+    assert await objects(path) == []
+
+
+async def test_what_is_wrong_with_a_file_is_said_in_one_line(path: Path) -> None:
+    await written(path)
+    with path.open("r+b") as stream:
+        stream.truncate(4 * 4096)
+    with pytest.raises(Damaged) as raised:
+        await objects(path)
+    assert "\n" not in str(raised.value)
+
+
 async def test_a_mark_that_cannot_be_read_says_nothing(path: Path) -> None:
     items = await written(path)
     beside(path, "revision").write_bytes(b"\xff\0")

@@ -124,6 +124,15 @@ class Installed:
         """It belongs to somebody else."""
 
 
+class Viewer(Installed):
+    """The way of somebody who may read neither leases nor events."""
+
+    async def request(self, method: str, target: str, body: bytes = b"", content_type: str = "") -> Answer:
+        if "/leases/" in target or "/events" in target:
+            return self._answer
+        return await self._inner.request(method, target, body, content_type)
+
+
 def failure(code: int, message: str) -> Answer:
     return Answer(code, msgspec.json.encode({"kind": "Status", "message": message, "code": code}))
 
@@ -173,3 +182,14 @@ async def test_status_says_who_leads_what_the_webhook_does_and_which_rules_nobod
             (Answer(201, b"{}"), "does not check rules"),
         ):
             assert (await webhook_health(Client(Installed(client, answer)), "moorage-system")).startswith(health)
+
+
+async def test_status_says_what_it_may_not_know_and_all_else(tmp_path: Path) -> None:
+    async with api_server(tmp_path, NONE_ON) as server:
+        client = Client(Viewer(server.client("person"), failure(403, "it is forbidden")))
+        assert [line async for line in standing(client, "moorage", "moorage-system")] == [
+            "leaders: not known: it is forbidden",
+            "webhook: not installed",
+            "pods under rules: 0",
+            "last evictions: not known: it is forbidden",
+        ]

@@ -6,10 +6,12 @@ import errno
 import shlex
 from pathlib import Path
 
-_OURS = ("ca.", "apiserver.", "service-account.", "tokens.csv", "kubeconfig", "moorage.db", "feature-gates.json")
+_OURS = (
+    "ca.", "apiserver.", "service-account.", "tokens.csv", "kubeconfig", "moorage.db", "feature-gates.json", "page.",
+)  # fmt: skip
 _MARK = "ca.key"
 """The file that exists after every start."""
-_PRIVATE = ("*.key", "tokens.csv", "kubeconfig", "moorage.db*")
+_PRIVATE = ("*.key", "tokens.csv", "kubeconfig", "moorage.db*", "page.json")
 _OTHERS = 0o077
 _IGNORED = frozenset(("lost+found",))
 

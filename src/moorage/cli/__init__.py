@@ -57,6 +57,7 @@ def main() -> None:
     Examples:
       moorage demo                               what it is for, played on a control plane to throw away
       moorage up                                 a control plane for kubectl on this machine
+      moorage ui --context staging               where every pod runs and why not elsewhere, in the browser
       moorage why -f pods.yaml -f nodes.yaml     which nodes each pod may run on, and why not the others
       moorage simulate -f cluster/ --drain NODE  what a change would lead to, before it is made
       moorage capacity --like deploy/web -f .    how many more pods fit, and what runs out first

@@ -22,6 +22,7 @@ from moorage.cli.options import (
     parse_gates,
     rule_namespaces,
 )
+from moorage.cli.terminal import say_line
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from moorage.client import Client
 
 T = TypeVar("T")
+_OUTCOME, _INDENT = 6, 4
+"""How far lines are indented that go on: behind the outcome of a fact, and others."""
 _scheduler_name = click.option("--scheduler-name", default="moorage", show_default=True,
                                help="The schedulerName of the pods that Moorage places.")  # fmt: skip
 
@@ -74,6 +77,11 @@ def run(kubeconfig: ChosenContext, leader_elect: bool, metrics_port: int | None,
     """Run the scheduler and the evictors in one process with your kubeconfig, to try attach mode out.
 
     It places pods whose schedulerName is its own and evicts pods with rules; it touches no others.
+
+    \b
+    Examples:
+      moorage attach run --context staging
+      moorage attach run --rule-namespaces team=platform --metrics-port 9090
     """
     from moorage.tools.attach.run import AttachSettings, run_attached
 
@@ -115,12 +123,17 @@ def check(kubeconfig: ChosenContext, scheduler_name: str) -> None:
     """Say what a cluster has that attach mode needs or meets, and what will not work there. Changes nothing.
 
     Exit code: 0 all works, 1 something fails, 2 cannot run.
+
+    \b
+    Example:
+      moorage attach check --context staging
     """
     from moorage.tools.attach.check import Outcome
     from moorage.tools.attach.check import check as facts_of
 
     facts = _ask(kubeconfig, lambda client: facts_of(client, scheduler_name))
-    click.echo("\n".join(map(str, facts)))
+    for fact in facts:
+        say_line(str(fact), _OUTCOME)
     sys.exit(FINDINGS if any(fact.outcome is Outcome.FAILS for fact in facts) else 0)
 
 
@@ -132,12 +145,16 @@ def status(kubeconfig: ChosenContext, scheduler_name: str, namespace: str) -> No
     """Say who places and evicts, whether the webhook answers, which pods are under rules, and the last evictions.
 
     Whether the webhook answers is tried out with a pod that is not created (dryRun).
+
+    \b
+    Example:
+      moorage attach status --context staging
     """
     from moorage.tools.attach.standing import standing
 
     async def ask(client: Client) -> None:
         async for line in standing(client, scheduler_name, namespace):
-            click.echo(line)
+            say_line(line, _INDENT)
 
     _ask(kubeconfig, ask)
 
@@ -155,6 +172,11 @@ def remove(kubeconfig: ChosenContext, scheduler_name: str, namespace: str, secon
 
     With --expire-cover, kube-controller-manager evicts by native tolerations after that time. What runs elsewhere with
     `moorage attach run` is to be stopped before, and what Helm installed is to be uninstalled with it.
+
+    \b
+    Examples:
+      moorage attach remove --context staging
+      moorage attach remove --expire-cover=300
     """
     from moorage.tools.attach.removal import Removal, RemovalError
 
@@ -162,7 +184,7 @@ def remove(kubeconfig: ChosenContext, scheduler_name: str, namespace: str, secon
         is_known = False
         try:
             async for line in Removal(client, namespace, scheduler_name=scheduler_name).lines(seconds):
-                click.echo(line)
+                say_line(line, _INDENT)
                 is_known = True
         except RemovalError as error:
             cannot_run(str(error))
@@ -188,6 +210,10 @@ def webhook(kubeconfig: ChosenContext, namespace: str, bind: str, port: int, rul
 
     It keeps its certificate in the Secret moorage-webhook-tls, renews it, and writes whom to trust into the webhook
     configurations named moorage; several may run at the same time.
+
+    \b
+    Example:
+      moorage attach webhook --bind 0.0.0.0 --templates
     """
     from moorage.api.labels import parse
     from moorage.tools.attach.webhook.rewriting import WebhookSettings

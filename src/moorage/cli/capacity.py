@@ -13,6 +13,7 @@ import msgspec
 from moorage.api.node import Node
 from moorage.cli.options import FINDINGS, cannot_run
 from moorage.cli.sources import Asked, about_a_cluster
+from moorage.cli.terminal import say
 from moorage.cli.why import configuration
 
 if TYPE_CHECKING:
@@ -66,12 +67,12 @@ def capacity(
     wanted = _wanted(asked, likes, namespace)
     filling = Capacity(cluster, asked.gates, wanted, configuration(config))
     for note in (*cluster.notes(), *asked.assumptions, *filling.notes):
-        click.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
     if refusals := filling.refusals():
         cannot_run(f"refused by admission: {'; '.join(refusals)}")
     answer = filling.fill(growth or 0)
     if output == "text":
-        click.echo("\n".join(_text(answer, wanted, filling.node_count, growth)))
+        say("\n".join(_text(answer, wanted, filling.node_count, growth)))
     else:
         _write(_data(answer, wanted, filling.node_count, growth), output)
     sys.exit(0 if answer.sets >= (growth or 1) else FINDINGS)

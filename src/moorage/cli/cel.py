@@ -9,7 +9,8 @@ import click
 
 from moorage.api.decode import DecodeError, convert
 from moorage.api.node import Node, Taint
-from moorage.cli.options import FINDINGS, cannot_run, read, wants_colour
+from moorage.cli.options import FINDINGS, Commands, cannot_run, read
+from moorage.cli.terminal import wants_colour
 from moorage.match.expressions import MAX_BYTES, MAX_COST, NodeExpression, TaintExpression
 from moorage.match.verdict import Verdict
 
@@ -21,7 +22,7 @@ _env = click.option(
 )  # fmt: skip
 
 
-@click.group()
+@click.group(cls=Commands)
 def cel() -> None:
     """Check and try CEL expressions of tolerations and node selectors.
 

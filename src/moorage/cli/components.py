@@ -189,11 +189,11 @@ def _scheduler(
     return Prepared(component.metrics.registry, component.handle.informers, component.run, BINDING_RIGHTS)
 
 
-def _controller_names(_: click.Context, __: click.Parameter, text: str | None) -> frozenset[str] | None:
+def _controller_names(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> frozenset[str] | None:
     from moorage.controllers.run import UnknownController, selected
 
     try:
-        return None if text is None else selected([name for name in text.split(",") if name])
+        return selected([name for name in ",".join(texts).split(",") if name]) if texts else None
     except UnknownController as error:
         raise click.BadParameter(str(error)) from None
 
@@ -205,6 +205,7 @@ def _controller_names(_: click.Context, __: click.Parameter, text: str | None) -
 @click.option(
     "--controllers",
     "names",
+    multiple=True,
     metavar="NAME,…",
     callback=_controller_names,
     help="Which controllers run, as kube-controller-manager takes it: * for all, foo, -foo for all but foo. "

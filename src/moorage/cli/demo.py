@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moorage.cli.options import FINDINGS, wants_colour
+from moorage.cli.options import FINDINGS
+from moorage.cli.terminal import wants_colour
 
 if TYPE_CHECKING:
     from moorage.demo.player import Did, Saw

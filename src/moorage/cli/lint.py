@@ -7,7 +7,8 @@ import sys
 import click
 
 from moorage.cli.formats import FORMATS
-from moorage.cli.options import FINDINGS, cannot_run, feature_gates, read, wants_colour
+from moorage.cli.options import FINDINGS, cannot_run, feature_gates, read
+from moorage.cli.terminal import say
 from moorage.features import Gates
 from moorage.tools.cluster import Cluster
 from moorage.tools.lint import RULES
@@ -54,9 +55,9 @@ def lint(
         cannot_run(f"no objects of known kinds in {', '.join(paths)}")
     nodes = _nodes(cluster, node_paths)
     for note in cluster.notes():
-        click.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
     findings = [finding for finding in find(cluster, nodes, gates) if finding.rule.id not in ignored]
-    click.echo(FORMATS[output](findings, len(cluster.items) + len(cluster.problems)), color=wants_colour())
+    say(FORMATS[output](findings, len(cluster.items) + len(cluster.problems)))
     sys.exit(FINDINGS if any(finding.severity < Severity.NOTE for finding in findings) else 0)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ import click
 
 from moorage import features
 from moorage.api import labels, manifests
+from moorage.cli.terminal import say
 from moorage.tools.cluster import Cluster, read_cluster
 
 if TYPE_CHECKING:
@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 
 FINDINGS, CANNOT_RUN, INTERRUPTED = 1, 2, 130
 _GZIP = b"\x1f\x8b"
+_SENTENCE = 1000
+"""More characters than the first sentence of a help page has."""
 
 
 class Commands(click.Group):
-    """A group of commands in which a wrong option or argument is answered with one sentence."""
+    """A group whose help says what each command does, and in which a wrong argument is answered with one sentence."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -40,6 +42,12 @@ class Commands(click.Group):
         """Parse the arguments of a command and run it."""
         with _one_sentence():
             return super().invoke(ctx)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands, each with its first sentence, whole."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, each.get_short_help_str(_SENTENCE)) for name, each in commands if each])
 
 
 @contextmanager
@@ -70,11 +78,22 @@ def gates_option(
     """An option for feature gates, passed on as text unless a callback parses it; `unless` says what else holds."""
     known = ", ".join((*(gate.value for gate in features.Gate), *features.GROUPS))
     text = f"{what}, as A=true,B=false: {known}. {unless}"
-    return click.option(flag, name, default="", metavar="GATES", help=text, **more)
+    parse: Callable[..., Any] = more.pop("callback", lambda _, __, given: given)
+
+    def together(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> Any:
+        # As for the components of Kubernetes: given again, the option adds to what was given before.
+        return parse(context, option, ",".join(texts))
+
+    return click.option(flag, name, multiple=True, metavar="GATES", help=text, callback=together, **more)
 
 
-kubelet_gates = gates_option(
-    "--kubelet-feature-gates", "kubelet_gates", "Gates of hollow kubelets, in place of those of the controllers"
+def own_gates_option(flag: str, name: str, whose: str, instead_of: str = "--feature-gates") -> Callable[[Any], Any]:
+    """An option for the feature gates of one component, in place of those of another option."""
+    return click.option(flag, name, default="", metavar="GATES", help=f"Gates of {whose}, in place of {instead_of}.")
+
+
+kubelet_gates = own_gates_option(
+    "--kubelet-feature-gates", "kubelet_gates", "hollow kubelets", "those of the controllers"
 )
 feature_gates = gates_option(
     "--feature-gates", "gates", "Gates to turn on", callback=lambda _, __, text: parse_gates(text)
@@ -136,7 +155,7 @@ rule_namespaces = click.option(
 
 def cannot_run(message: str) -> NoReturn:
     """End the command with one sentence and exit code 2."""
-    click.echo(f"moorage: {message}", err=True)
+    say(f"moorage: {message}", err=True)
     sys.exit(CANNOT_RUN)
 
 
@@ -179,11 +198,6 @@ def _is_gzip(path: str) -> bool:
             return stream.read(2) == _GZIP
     except (OSError, ValueError):
         return False  # reading it as a manifest says what is wrong
-
-
-def wants_colour() -> bool | None:
-    """Colour on a terminal, unless NO_COLOR is set; None leaves it to the terminal."""
-    return False if os.environ.get("NO_COLOR") else None
 
 
 @contextmanager

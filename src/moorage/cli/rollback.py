@@ -9,8 +9,9 @@ from typing import Any
 import click
 import msgspec
 
-from moorage.cli.options import FINDINGS, cannot_run, silent, wants_colour
+from moorage.cli.options import FINDINGS, cannot_run, silent
 from moorage.cli.sources import Asked, about_a_cluster
+from moorage.cli.terminal import say
 from moorage.features import Gate
 from moorage.tools.rollback import Rollback, RollbackFinding
 from moorage.tools.simulation.result import Effects
@@ -59,9 +60,9 @@ def rollback(gate: Gate, asked: Asked, output: str, patch: bool) -> None:
     if not cluster.items and not cluster.problems:
         cannot_run(f"no objects of known kinds in {asked.source}")
     for resource in cluster.unread:
-        click.echo(f"note: {resource} could not be read, and are taken to be none", err=True)
+        say(f"note: {resource} could not be read, and are taken to be none", err=True)
     for problem in cluster.problems:
-        click.echo(f"note: left out: {problem}", err=True)
+        say(f"note: left out: {problem}", err=True)
     plan = Rollback(cluster, gate)
     if patch:
         findings = plan.findings()
@@ -88,24 +89,23 @@ def _write_patches(findings: list[RollbackFinding], gate: Gate) -> None:
 
 
 def _write_text(plan: Rollback, findings: list[RollbackFinding]) -> None:
-    colour = wants_colour()
     if not findings:
-        click.echo(f"Turning off {plan.gate.value} changes nothing for what is there.")
+        say(f"Turning off {plan.gate.value} changes nothing for what is there.")
         return
     count = f"{len(findings)} finding{'s' if len(findings) > 1 else ''}"
-    click.echo(click.style(f"Turning off {plan.gate.value}: {count}", bold=True), color=colour)
+    say(click.style(f"Turning off {plan.gate.value}: {count}", bold=True))
     number = 0
     for number, (step, group) in enumerate(groupby(findings, key=lambda finding: finding.step), 1):
-        click.echo(click.style(f"\n{number}. {step.value}", bold=True), color=colour)
+        say(click.style(f"\n{number}. {step.value}", bold=True))
         for finding in group:
             place = f"  ({finding.item.place()})" if finding.item.document else ""
-            click.echo(f"   {finding.name}{place}\n     {finding.reason}")
+            say(f"   {finding.name}{place}\n     {finding.reason}")
             if finding.command:
-                click.echo(f"     $ {finding.command}")
+                say(f"     $ {finding.command}")
     last = f"\n{number + 1}. Turn the gate off (GATES: those that are set now)"
-    click.echo(click.style(last, bold=True), color=colour)
+    say(click.style(last, bold=True))
     for line in plan.procedure():
-        click.echo(f"   {line}")
+        say(f"   {line}")
 
 
 def _write_json(plan: Rollback, findings: list[RollbackFinding], effects: Effects | None) -> None:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from moorage.cli.options import wants_colour
+from moorage.cli.terminal import say
 from moorage.tools.simulation.result import (
     AnswerPart,
     Effects,
@@ -33,7 +33,7 @@ def write(result: Simulation, output: str, source: str, *, timeline: bool) -> No
         click.echo(_data(result, output, timeline=timeline), nl=False)
         return
     limit = None if output == "wide" else _SHOWN
-    click.echo("\n".join(_text(result, source, limit, timeline=timeline)), color=wants_colour())
+    say("\n".join(_text(result, source, limit, timeline=timeline)))
 
 
 def _data(result: Simulation, output: str, *, timeline: bool) -> str:
@@ -54,7 +54,7 @@ def write_comparison(result: SchedulerComparison, output: str) -> None:
         click.echo(_formatted(result, output), nl=False)
         return
     limit = None if output == "wide" else _SHOWN
-    click.echo("\n".join(_comparison(result, limit)), color=wants_colour())
+    say("\n".join(_comparison(result, limit)))
 
 
 def _comparison(result: SchedulerComparison, limit: int | None) -> Iterator[str]:

@@ -23,7 +23,14 @@ def _data_dir(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.group(cls=Commands)
 def store() -> None:
-    """Check, copy and restore what a server keeps in its data directory."""
+    """Check, copy and restore what a server keeps in its data directory.
+
+    \b
+    Examples:
+      moorage store check --data-dir /var/lib/moorage
+      moorage store backup monday --data-dir /var/lib/moorage
+      moorage store restore monday --data-dir /var/lib/moorage-2
+    """
 
 
 @store.command()

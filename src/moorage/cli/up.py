@@ -15,7 +15,7 @@ import click
 
 from moorage.cli.audit import AUDIT_OPTIONS, audit_settings
 from moorage.cli.logs import log_options
-from moorage.cli.options import cannot_run, gates_option, kubelet_gates, parse_gates
+from moorage.cli.options import cannot_run, gates_option, kubelet_gates, own_gates_option, parse_gates
 from moorage.features import Gates
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _server_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--enable-admission-plugins", "plugins", multiple=True, callback=_plugins, metavar="NAME,…",
                      help="Admission plugins beside those that are always on: PodTolerationRestriction."),
         gates_option("--feature-gates", "gates", "Gates of all components"),
-        gates_option("--apiserver-feature-gates", "apiserver_gates", "Gates of the API server, in place of those"),
+        own_gates_option("--apiserver-feature-gates", "apiserver_gates", "the API server"),
     )):  # fmt: skip
         command = option(command)
     return command
@@ -89,8 +89,8 @@ def _server_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command()
 @log_options("moorage")
 @_server_options
-@gates_option("--scheduler-feature-gates", "scheduler_gates", "Gates of the scheduler, in place of those")
-@gates_option("--controllers-feature-gates", "controllers_gates", "Gates of the controllers, in place of those")
+@own_gates_option("--scheduler-feature-gates", "scheduler_gates", "the scheduler")
+@own_gates_option("--controllers-feature-gates", "controllers_gates", "the controllers")
 @kubelet_gates
 @click.option("--nodes", type=click.IntRange(0, 100_000), default=3, show_default=True,
               help="How many hollow nodes there are: they run pods in name only.")  # fmt: skip

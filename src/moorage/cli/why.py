@@ -11,8 +11,9 @@ import click
 import msgspec
 
 from moorage.api.node import Node
-from moorage.cli.options import FINDINGS, cannot_run, wants_colour
+from moorage.cli.options import FINDINGS, cannot_run
 from moorage.cli.sources import Asked, about_a_cluster
+from moorage.cli.terminal import say
 from moorage.tools.cluster import ClusterObject
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def why(
     exact = output != "text" or len(cluster.of(Node)) <= _SMALL
     explainer = Explainer(cluster, asked.gates, configuration(config), items, exact=exact)
     for note in (*asked.assumptions, *cluster.notes(), *explainer.notes):
-        click.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
     explanations = explainer.explain_all()
     findings = (_write_data if output in ("json", "yaml") else _write_text)(explanations, explainer, output)
     sys.exit(FINDINGS if findings else 0)
@@ -116,13 +117,13 @@ def _write_text(explanations: Iterable[Explanation], explainer: Explainer, outpu
         fitting += explanation.fits
         refused += bool(explanation.admission)
         lines = _text(explanation, explainer.node_count, limit, wide=output == "wide")
-        click.echo("\n".join(lines), color=wants_colour())
+        say("\n".join(lines))
     pods = explainer.pod_count
     alone = ", each asked about alone" if pods > 1 else ""
     whole = f"{_count(pods, 'pod')}{alone}, {_count(explainer.node_count, 'node')}"
     summary = f"{whole}: {fitting} fit, {pods - fitting - refused} fit nowhere"
     summary += f", {refused} refused by admission" if refused else ""
-    click.echo(click.style(summary, bold=True), color=wants_colour())
+    say(click.style(summary, bold=True))
     return findings
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from moorage.api.meta import Wire
@@ -113,3 +115,9 @@ def of(code: int, body: bytes, retry_after: float = 0) -> ApiError:
     error.causes = status.details.causes if status.details else ()
     error.continue_ = status.metadata.continue_ if status.metadata else ""
     return error
+
+
+def first_of(group: ExceptionGroup[Any]) -> Exception:
+    """The first exception of a group, however deep: what a sentence can be said about."""
+    error: Exception = group.exceptions[0]
+    return first_of(error) if isinstance(error, ExceptionGroup) else error

@@ -297,16 +297,22 @@ class OwnHands:
         return [msgspec.json.decode(item) for item in (await self._client.list(kind)).items]
 
     async def clear(self, folder: Path) -> None:
-        """Delete all objects of a folder, its nodes once no pod is left."""
+        """Delete all objects of a folder, its nodes once nobody's pods are left on them."""
         for document in reversed(list(manifests.read([str(folder)]))):
             with suppress(Missing):
                 kind, name = _as_written(document.data), document.data["metadata"]["name"]
                 if kind.kind == "Node":
-                    await self._no_pods_on(name)
+                    await self._drain(name)
                 await self._client.delete(kind, _NAMESPACE, name)
 
-    async def _no_pods_on(self, node: str) -> None:
-        while any(pod["spec"].get("nodeName") == node for pod in await self.read(_POD)):
+    async def _drain(self, node: str) -> None:
+        """Take the pods off a node: workloads that the story does not know make others elsewhere."""
+        await self._client.patch(_NODE, "", node, {"spec": {"unschedulable": True}})
+        leaving = [pod["metadata"] for pod in await self.read(_POD) if pod["spec"].get("nodeName") == node]
+        for pod in leaving:
+            with suppress(Missing):
+                await self._client.delete(_POD, pod["namespace"], pod["name"])
+        while {pod["uid"] for pod in leaving} & {pod["metadata"]["uid"] for pod in await self.read(_POD)}:
             await asyncio.sleep(_PAUSE)
 
     async def _taints(self, node: str) -> list[Data]:

@@ -50,6 +50,9 @@ def load_engine() -> tuple[ProgramCache, ProgramCache]:
     return ProgramCache(TAINT_ENV), ProgramCache(NODE_ENV)
 
 
+_FEW_LABELS = 4
+
+
 class _TimedTaint(NamedTuple):
     """A taint whose age CEL can read."""
 
@@ -137,7 +140,7 @@ class Expression:
     @cached_property
     def digest(self) -> bytes:
         """Stands for the source where verdicts are kept: it is short, however long the source is."""
-        return blake2b(self.source.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        return _digest(self.source)
 
     def bounded(self, verdict: Callable[[Any], Verdict]) -> Callable[[Any], Verdict]:
         """The same where time is bounded, with each verdict kept: it may be needed again when the next is ready."""
@@ -220,9 +223,10 @@ class NodeExpression(Expression):
         super().__init__(source, load_engine()[1])
 
     def read_by(self, subject: Any) -> Hashable:
-        """The labels that are looked up, or all of them."""
+        """The labels that are looked up, or all of them: a digest of these where there are many."""
         labels, keys = subject.labels, self.keys
-        return frozenset(labels.items()) if keys is None else tuple([labels.get(key) for key in sorted(keys)])
+        read = sorted(labels.items()) if keys is None else [labels.get(key) for key in sorted(keys)]
+        return tuple(read) if len(read) <= _FEW_LABELS else _digest(repr(read))
 
     @property
     def verdict(self) -> Callable[[Mapping[str, str]], Verdict]:
@@ -265,6 +269,11 @@ def verdict_of(function: Callable[[Any], Any]) -> Callable[[Any], Verdict]:
         return NO_MATCH if value is False else Verdict(False, "the value is not a bool", "CEL expression is no bool")
 
     return verdict
+
+
+def _digest(text: str) -> bytes:
+    """Stands for a text, however long it is."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _nothing() -> None:

@@ -39,18 +39,28 @@ class PageProcess:
         self._serving: asyncio.Task[None] | None = None
 
     def start(self) -> str:
-        """Begin to listen, on the port of the last time if it is free. Returns an address that opens the page once."""
+        """Begin to listen, on the port of the last time if it is free. Returns an address that opens the page once.
+
+        It is empty when the file cannot be written, of which the process would learn who may use the page.
+        """
         try:
             self._socket = listening(self._sessions.kept.port)
         except OSError:
             self._socket = listening(0)
         self._sessions.begin(self._socket.getsockname()[1])
         token = self._sessions.token()
+        if not self._sessions.is_kept:
+            _LOG.warning("The page is not served until the next start")
+            self._socket.close()
+            self._socket = None
+            return ""
         self._await_visitor()
         return f"http://127.0.0.1:{self._sessions.kept.port}/#token={token}"
 
     async def stop(self) -> None:
         """End the process, and stop listening."""
+        if self._socket is None:
+            return
         asyncio.get_running_loop().remove_reader(self._listener)
         if self._serving is not None:
             self._serving.cancel()

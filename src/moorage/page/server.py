@@ -175,8 +175,9 @@ class PageServer:
 
     async def _cluster(self, _: Request) -> Response:
         gates = {gate.value: True for gate in self._scheduler.handle.gates.on}
-        stories = self._stage.programme if self._stage else []
-        return _json({"name": self._name, "gates": gates, "stories": stories, "readOnly": self._is_read_only})
+        stories, on_stage = (self._stage.programme, self._stage.on_stage) if self._stage else ([], "")
+        facts = {"name": self._name, "gates": gates, "stories": stories, "onStage": on_stage}
+        return _json({**facts, "readOnly": self._is_read_only})
 
     async def _whole(self, _: Request) -> Response:
         return _json(self._placement.whole())

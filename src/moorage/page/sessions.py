@@ -6,9 +6,13 @@ import hashlib
 import os
 import secrets
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
+from moorage.logs import Log
+
+_LOG = Log(__name__)
 TOKENS_MAX = 16
 """How many tokens wait to be exchanged; the oldest makes room for a new one."""
 SESSIONS_MAX = 256
@@ -18,7 +22,7 @@ SESSIONS_MAX = 256
 class Kept(msgspec.Struct):
     """What a page's server keeps in a file, so that pages that are open go on after a restart."""
 
-    port: int = 0
+    port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
     key: str = ""
     """Whoever can read the file may ask for new tokens with it."""
     tokens: list[str] = []
@@ -45,6 +49,8 @@ class Sessions:
         self._file = file
         self.kept = read(file) if file else Kept()
         self.kept.key = self.kept.key or secrets.token_urlsafe(32)
+        self.is_kept = True
+        """Whether the file says the same: on a full disk it does not."""
 
     def begin(self, port: int) -> None:
         """Serve on a port.
@@ -87,9 +93,15 @@ class Sessions:
         if self._file is None:
             return
         new = self._file.with_suffix(".new")
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
-            stream.write(msgspec.json.encode(self.kept))
-        new.replace(self._file)
+        try:
+            with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
+                stream.write(msgspec.json.encode(self.kept))
+            new.replace(self._file)
+            self.is_kept = True
+        except OSError as error:
+            self.is_kept = False
+            new.unlink(missing_ok=True)
+            _LOG.warning("Who may use the page is not known after a restart", file=self._file, err=error.strerror)
 
 
 def _hash(text: str) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from moorage.client import Client
 from moorage.demo.player import Did, OwnHands, Player, Saw, examples
-from moorage.demo.stories import STORIES, Action, Expectation, Pass, Story
+from moorage.demo.stories import STORIES, Action, Expectation, Pass
 
 
 class _AsItPasses:
@@ -20,13 +21,25 @@ class _AsItPasses:
         await asyncio.sleep(seconds)
 
 
+_STORIES = {story.folder: story for story in STORIES}
+
+
 class StoryStage:
     """One story at a time; what it made stays to be looked at until the next one begins."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, file: Path) -> None:
+        """`file` keeps which story is on stage: it is still there after a restart."""
         self._hands = OwnHands(client, _AsItPasses())
-        self._on_stage: Story | None = None
+        self._file = file
         self._playing = asyncio.Lock()
+
+    @property
+    def on_stage(self) -> str:
+        """The folder of the story whose objects are on the cluster; empty when there is none."""
+        try:
+            return self._file.read_text()
+        except FileNotFoundError:
+            return ""
 
     @property
     def programme(self) -> list[dict[str, Any]]:
@@ -42,12 +55,14 @@ class StoryStage:
     async def play(self, folder: str) -> AsyncIterator[bytes]:
         """Each step of a story as a line of JSON, as it happens; an empty name only clears the stage."""
         async with self._playing:
-            if self._on_stage is not None:
-                await self._hands.clear(examples() / self._on_stage.folder)
-            self._on_stage = next((story for story in STORIES if story.folder == folder), None)
-            if self._on_stage is None:
+            # Somebody may have applied the example by hand before it is played.
+            for each in {self.on_stage, folder} & _STORIES.keys():
+                await self._hands.clear(examples() / each)
+            story = _STORIES.get(folder)
+            self._file.write_text(story.folder if story else "")
+            if story is None:
                 return
-            async for result in Player(self._hands, _AsItPasses(), examples()).play(self._on_stage):
+            async for result in Player(self._hands, _AsItPasses(), examples()).play(story):
                 yield msgspec.json.encode(_line(result)) + b"\n"
 
 

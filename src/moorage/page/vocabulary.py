@@ -24,6 +24,9 @@ _VALUES = {
     "v1.LabelSelectorOperator": ("In", "NotIn", "Exists", "DoesNotExist"),
 }
 
+_MACROS = ("list", "map", "optional_type")
+"""What the macros are called on."""
+
 
 @cache
 def vocabulary(gates: Gates) -> Data:
@@ -56,20 +59,31 @@ def _type(code: str) -> str:
 
 
 def _words(env: Env) -> Data:
-    """The variables with their fields, the functions and the methods, with how they are called."""
+    """The variables with their fields, the functions and the methods, with how they are called and on which types."""
     plain: dict[str, str] = {}
     methods: dict[str, str] = {}
+    receivers: dict[str, set[str]] = {}
     for name, overloads in env.functions.items():
         # Labels and taints are texts, so what takes a text is shown before what takes anything else.
         for overload in sorted(overloads, key=_is_of_text) if name.replace(".", "").isidentifier() else ():
             (methods if overload.method else plain).setdefault(name, _signature(name, overload))
+            if overload.method:
+                receivers.setdefault(name, set()).add(_bare(str(overload.args[0])))
     for macro in env.macros.values():
         (methods if macro.method else plain).setdefault(macro.name, f"{macro.name}(…)")
+        if macro.method:
+            receivers.setdefault(macro.name, set()).update(_MACROS)
     variables: dict[str, Any] = {
         name: {field: str(kind) for field, kind in env.objects.get(str(of), {}).items()}
         for name, of in env.variables.items()
     }
-    return {"variables": variables, "functions": plain, "methods": methods}
+    on = {name: sorted(kinds) for name, kinds in receivers.items()}
+    return {"variables": variables, "functions": plain, "methods": methods, "receivers": on}
+
+
+def _bare(kind: str) -> str:
+    """`list` of `list(string)`."""
+    return kind.partition("(")[0]
 
 
 def _is_of_text(overload: Overload) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
+from weakref import ref
 
 import msgspec
 import numpy as np
@@ -114,7 +115,7 @@ class CycleRunner:
         self._nominated = handle.nominations.by_node
         self._warming = [plugin for plugin in profile.filters if overrides(type(plugin), "warm")]
         self._searching = [plugin for plugin in profile.post_filters if overrides(type(plugin), "search")]
-        self._special: Bounded[Shape, _Special] = Bounded(SHAPES_MAX)
+        self._special: Bounded[ref[Shape], _Special] = Bounded(SHAPES_MAX)
 
     def start(self, info: PodInfo, timings: Timings | None = None) -> Cycle:
         """Begin an attempt to place a pod."""
@@ -133,14 +134,14 @@ class CycleRunner:
             yield from plugin.warm(info)
 
     def _special_to(self, shape: Shape) -> _Special:
-        special = self._special.get(shape)
+        special = self._special.get(ref(shape))
         if special is None:
             waits = (*self.profile.permits, *self.profile.pre_binds)
             special = _Special(
                 [plugin for plugin in self._warming if plugin.applies(shape)],
                 any(plugin.applies(shape) for plugin in waits),
             )
-            self._special.put(shape, special)
+            self._special.put(ref(shape, self._special.pop), special)
         return special
 
     def place(self, cycle: Cycle) -> Placement:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from weakref import ref
 
 import numpy as np
 
@@ -75,16 +76,17 @@ class Decisions:
     def __init__(self, table: NodeTable, filters: Sequence[Plugin], scores: Sequence[Weighted]) -> None:
         self._table = table
         self._filters, self._scores = filters, scores
-        self._known: Bounded[Shape, Known] = Bounded(SHAPES_MAX)
+        self._known: Bounded[ref[Shape], Known] = Bounded(SHAPES_MAX)
+        """What no pod asks for any more is forgotten with its shape."""
         self.ranks = Ranks(RANKS_MAX, RANKS_BYTES)
 
     def of(self, cycle: Cycle) -> Known:
         """What is known about the shape of a pod, with plugins asked again for the rows that have changed."""
         shape = cycle.pod.shape
-        known = self._known.get(shape)
+        known = self._known.get(ref(shape))
         if known is None:
             known = self._begin(shape)
-            self._known.put(shape, known)
+            self._known.put(ref(shape, self._known.pop), known)
         table = self._table
         position = table.position
         if known.epoch == table.epoch:
@@ -134,7 +136,7 @@ class Decisions:
         Only plugins that look at the row itself are asked, and none for a score: preemption tries row after row, and
         leaves each as it was.
         """
-        known = self._known.get(cycle.pod.shape)
+        known = self._known.get(ref(cycle.pod.shape))
         if known is None or known.epoch != self._table.epoch or known.nodes[row] is not self._table.nodes[row]:
             known = self.of(cycle)
             return None if known.rank[row] == REJECTED else known
@@ -143,7 +145,7 @@ class Decisions:
 
     def seen(self, shape: Shape, rows: Index) -> Mask:
         """Which of these rows were feasible when the shape was last asked for."""
-        known = self._known.get(shape)
+        known = self._known.get(ref(shape))
         mask = np.zeros(len(rows), np.bool_)
         if known is not None:
             inside = rows < len(known.rank)

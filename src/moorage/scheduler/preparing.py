@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterator
 
 from moorage.logs import Log
 from moorage.match.deferral import Deferred, NotReady, deferring
 from moorage.match.evaluations import Parked
+from moorage.pace import SLICES
 from moorage.scheduler.queue import Queue, Queued
 from moorage.scheduler.table.shape import Shape
 
@@ -71,9 +71,10 @@ class Preparing:
 
 def _take_some(steps: Iterator[None]) -> bool:
     """Take steps for a while; whether there are no more."""
-    end = time.perf_counter() + SLICE_SECONDS
+    clock = SLICES.get()
+    end = clock() + SLICE_SECONDS
     with deferring():
         for _ in steps:
-            if time.perf_counter() > end:
+            if clock() > end:
                 return False
     return True

@@ -22,6 +22,7 @@ from moorage.client.rights import Right
 from moorage.features import Gates
 from moorage.logs import Log
 from moorage.match.deferral import NotReady, deferring
+from moorage.pace import SLICES
 from moorage.scheduler.config import Configuration
 from moorage.scheduler.cycle import CycleRunner, NotPermitted, Placement
 from moorage.scheduler.explaining import Explaining
@@ -134,7 +135,7 @@ class Scheduler:
 
     async def schedule(self) -> None:
         """Try the pods in the queue one after the other, forever. `run` also follows the API server meanwhile."""
-        end = 0.0
+        end, clock = 0.0, SLICES.get()
         while True:
             # Only with a slot in hand: the queue may change while all slots are taken.
             await self._slots.acquire()
@@ -146,9 +147,9 @@ class Scheduler:
                 self._slots.release()
             if entry is None:
                 await self._idle()
-            elif self.clock.monotonic() >= end:
+            elif clock() >= end:
                 await asyncio.sleep(0)
-                end = self.clock.monotonic() + SLICE_SECONDS
+                end = clock() + SLICE_SECONDS
 
     async def _warm(self, entry: Queued) -> None:
         """Let plugins prepare for a pod, with pauses in which others in the same process have their turn.
@@ -157,7 +158,8 @@ class Scheduler:
         """
         if self.preparing.join(entry):
             return
-        runner, end = self._runner(entry.info), time.perf_counter() + SLICE_SECONDS
+        runner, clock = self._runner(entry.info), SLICES.get()
+        end = clock() + SLICE_SECONDS
         slices = 0
         try:
             steps = runner.warm(entry.info) if runner else iter(())
@@ -165,9 +167,9 @@ class Scheduler:
                 with deferring():
                     if next(steps, _WARM) is _WARM:
                         return
-                if time.perf_counter() > end:
+                if clock() > end:
                     await asyncio.sleep(0)
-                    end, slices = time.perf_counter() + SLICE_SECONDS, slices + 1
+                    end, slices = clock() + SLICE_SECONDS, slices + 1
                     if slices >= WARM_SLICES and self.queue.has_other(entry.info.shape):
                         self.preparing.go_on(entry, steps)
                         return

@@ -130,7 +130,7 @@ class Database:
             self._transact(_TABLES)
         (verdict,) = self.connection.execute("PRAGMA integrity_check(1)").fetchone()
         if verdict != "ok":
-            raise Damaged(_DAMAGED.format(path=self._path, error=verdict))
+            raise Damaged(_DAMAGED.format(path=self._path, error=" ".join(verdict.split())))
         if not empty and schema < SCHEMA:
             self.connection.create_function("checksum_of", 2, checksum_of, deterministic=True)
             self._transact(_ADD_CHECKSUMS)

@@ -168,9 +168,10 @@ def check_there(path: Path, expected: int) -> None:
     has_log = log.exists() and log.stat().st_size > 0
     if (is_there and path.stat().st_size) or (expected <= FIRST_REVISION and not has_log):
         return
+    left = " and ".join(str(file) for file in (log, mark) if file.exists())
     raise Damaged(
         f"{path} is {'empty' if is_there else 'missing'}, but there was a cluster: put it back, restore a copy with "
-        f"moorage store restore, or remove {log if has_log else mark} to begin a new cluster"
+        f"moorage store restore, or remove {left} to begin a new cluster"
     )
 
 

@@ -15,6 +15,7 @@ from moorage.api.kinds import Kind
 from moorage.client import ApiError, Client, Expired, Forbidden, Missing, TooManyRequests, Unavailable
 from moorage.client.backoff import Backoff
 from moorage.client.clock import Clock
+from moorage.client.errors import first_of
 from moorage.features import ALL_ON, Gate, Gates
 from moorage.tools.cluster import Cluster
 from moorage.tools.snapshot import KINDS, ReducedPage, SnapshotWriter, reduce_page
@@ -113,7 +114,7 @@ class LiveReader:
                 for _ in range(_AT_ONCE):
                     tasks.create_task(self._read_some(waiting, take))
         except ExceptionGroup as group:
-            raise group.exceptions[0] from None
+            raise first_of(group) from None
         if len(self.unread) == len(kinds):
             raise Forbidden(403, "Forbidden", f"nothing may be read: {next(iter(self.unread.values()))}")
 

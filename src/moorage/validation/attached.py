@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 
 from moorage.api import kinds
+from moorage.api.kinds import Kind
 from moorage.api.meaning import meaning, without_cover
 from moorage.api.meta import Object, ObjectMeta
 from moorage.api.placementrules import ways_of
@@ -132,13 +133,19 @@ def is_uncovered_daemon(item: Object) -> bool:
 def judged_tolerations(spec: PodSpec, annotations: Annotations) -> TolerationList:
     """The tolerations by which a pod that runs may stay. Rules that are refused do not count."""
     rules = rules_of(annotations)
-    if rules is None:
-        return spec.tolerations
-    native = without_cover(spec.tolerations, rules)
+    return spec.tolerations if rules is None else valid_tolerations(rules) + without_cover(spec.tolerations, rules)
+
+
+def valid_tolerations(rules: Rules) -> TolerationList:
+    """The tolerations among the rules of a pod; none when one of them is refused."""
     place = _place(TOLERATIONS)
-    if any(error.field == _METADATA or error.field.startswith(place) for error in rule_errors(rules)):
-        return native
-    return rules.tolerations + native
+    is_refused = any(error.field == _METADATA or error.field.startswith(place) for error in rule_errors(rules))
+    return () if is_refused else rules.tolerations
+
+
+def unreadable_rules(kind: Kind, error: RulesError) -> list[FieldError]:
+    """What is wrong with an annotation of the pods of a kind that cannot be read."""
+    return _under(kind.pod_metadata, [_unreadable(error)])
 
 
 def claim_errors(annotations: Annotations, devices: DeviceClaim) -> Iterator[FieldError]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from typing import cast
 
 import msgspec
 import pytest
@@ -10,10 +11,14 @@ import pytest
 from moorage.api.decode import convert
 from moorage.api.resource import (
     AllocationResult,
+    Device,
     ResourceClaimStatus,
     ResourceSlice,
 )
-from moorage.scheduler.devices import inventory
+from moorage.match.devices import DeviceExpression
+from moorage.match.verdict import MATCH, Verdict
+from moorage.scheduler.devices import inventory, pools
+from moorage.scheduler.devices.pools import MOST_SELECTORS, Traits
 from moorage.scheduler.plugins.dynamicresources import DynamicResources
 from tests.scheduler.devices.devicekit import DRIVER, Data, claim, device, device_class, resource_slice, taint, using
 from tests.scheduler.devices.devices_on_table import (
@@ -27,6 +32,36 @@ from tests.scheduler.devices.devices_on_table import (
     ways,
 )
 from tests.scheduler.plugin_on_table import pod
+
+
+class Asked:
+    """An expression that counts how often it is evaluated."""
+
+    def __init__(self, number: int) -> None:
+        self.digest = number.to_bytes(16, "big")
+        self.times = 0
+
+    def verdict(self, _: object) -> Verdict:
+        self.times += 1
+        return MATCH
+
+
+def test_the_more_devices_there_are_the_fewer_verdicts_are_kept_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    gc.collect()
+    monkeypatch.setattr(pools, "_known_traits", dict.fromkeys(range(10)))
+    monkeypatch.setattr(pools, "_VERDICTS", 6_000)
+    traits = Traits(DRIVER, Device(name="a"))
+    asked = [Asked(number) for number in range(600)]
+    for _ in range(2):
+        for each in asked:
+            traits.verdict(cast(DeviceExpression, each))
+    assert sum(each.times for each in asked) == 600, "no more than there may be"
+    monkeypatch.setattr(pools, "_VERDICTS", 10)
+    for each in [Asked(number) for number in range(600, 600 + MOST_SELECTORS)] * 2:
+        traits.verdict(cast(DeviceExpression, each))
+        assert each.times == 1, "those of one pod stay"
+    traits.verdict(cast(DeviceExpression, asked[0]))
+    assert asked[0].times == 2, "others had to go"
 
 
 class TestPools:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from moorage.apiserver.base.offload import LARGE, offload
 from moorage.match.evaluations import EVALUATIONS
+from moorage.pace import SLICES
 from moorage.tools.simulation.virtualtime import VirtualClock, played
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -64,3 +65,14 @@ def test_only_timers_that_somebody_set_are_a_reason_to_go_on() -> None:
         return found
 
     assert played(story()) == [None, 60.0, None, None, 10.0]
+
+
+def test_how_long_work_takes_on_this_machine_is_not_seen() -> None:
+    async def story() -> list[float]:
+        clock = SLICES.get()
+        times = [clock()]
+        await asyncio.sleep(DAY)
+        return [*times, clock()]
+
+    assert played(story()) == [0, DAY]
+    assert SLICES.get() is time.monotonic

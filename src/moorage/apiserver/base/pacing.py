@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from moorage.apiserver.base.offload import FLOW
+from moorage.pace import SLICES
 
 T = TypeVar("T")
 
@@ -56,8 +56,9 @@ class Turns:
 _TURNS: WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = WeakKeyDictionary()
 
 
-async def in_slices(items: Iterable[T], clock: Callable[[], float] = time.monotonic) -> AsyncIterator[T]:
+async def in_slices(items: Iterable[T], clock: Callable[[], float] | None = None) -> AsyncIterator[T]:
     """The same items; whoever else wants to run is let go first when too much time was spent on some of them."""
+    clock = clock or SLICES.get()
     most, begun = FIRST, clock()
     for item in items:
         yield item
@@ -76,8 +77,8 @@ class Round:
     Thousands that have a piece each to do would otherwise keep the loop from everybody else. Users get turns.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self, clock: Callable[[], float] | None = None) -> None:
+        self._clock = clock or SLICES.get()
         self._waiting: OrderedDict[str, deque[_Piece]] = OrderedDict()
         self._spent = 0.0
         self._goes_on = False

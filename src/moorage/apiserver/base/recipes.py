@@ -10,6 +10,8 @@ from moorage.bounded import Bounded
 from moorage.registry.schema import is_canonical_time
 
 _RECIPES, _SEEN = 256, 1024
+_MOST_VALUES = 256
+"""How many values a write has at most that is learnt from: each takes memory, and time to look for."""
 _TEXTS, _TEXT_BYTES, _ENTRY = 256, 4 << 20, 1 << 10
 _is_fraction = re.compile(rb"\d{6}Z").fullmatch
 _WORD = rb"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
@@ -23,14 +25,15 @@ def _matches(pattern: bytes) -> ValueCheck:
     return re.compile(pattern).fullmatch
 
 
-# Each of these is either a value of its own or something that the server never writes by itself.
+# Each of these is either a value of its own or something that the server never writes by itself. What is too long is
+# refused first: looking for an amount takes as long as the square of the length.
 is_address = _matches(rb"(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}")
 is_container_id = _matches(rb"[a-z-]+://[0-9a-f]{64}")
 is_name = _matches(rb"(?!.{254})%b(?:\.%b)*" % (_WORD, _WORD))
-is_host = _matches(rb"%b(?!.{254})%b(?:\.%b)*" % (_NO_AMOUNT, _WORD, _WORD))
+is_host = _matches(rb"(?!.{254})%b%b(?:\.%b)*" % (_NO_AMOUNT, _WORD, _WORD))
 is_label = _matches(rb"(?!.{64})%b" % _WORD)
 is_prefix = _matches(rb"(?!.{250})[a-z0-9][-a-z0-9]*")
-is_hex = _matches(rb"%b[0-9a-f]{32}" % _NO_AMOUNT)
+is_hex = _matches(rb"(?!.{33})%b[0-9a-f]{32}" % _NO_AMOUNT)
 is_number = _matches(rb"\d+")
 is_sentence = _matches(rb".* .*")
 is_uid = _matches(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -143,6 +146,8 @@ class Recipes:
 
     def learn(self, sort: Hashable, stored: Sequence[bytes], rest: Sequence[bytes], values: Sequence[bytes]) -> None:
         """Learn what was stored for some values with `rest` around them, if such a write has come before."""
+        if len(values) > _MOST_VALUES:
+            return
         key = hash(sort)
         is_first = key not in self._seen
         self._seen.put(key, True)

@@ -112,8 +112,8 @@ def _read_changed(kind: Kind, obj: Data, before: Data) -> list[str]:
 
 
 def _differing(new: Data, old: Data) -> Data:
-    """The fields that a patch has not left as they were."""
-    return {name: value for name, value in new.items() if old.get(name) is not value}
+    """The fields that a patch has not left as they were; a null is one that it has set."""
+    return {name: value for name, value in new.items() if value is None or old.get(name) is not value}
 
 
 def _warning(path: str, *, repeated: bool) -> str:

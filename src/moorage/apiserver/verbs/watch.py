@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import Any
@@ -19,6 +18,7 @@ from moorage.apiserver.request.routes import Route
 from moorage.apiserver.request.selection import Selection, selection
 from moorage.apiserver.verbs.backend import Backend
 from moorage.apiserver.verbs.read import ONE, body_of, convert_out, form_of, formed, reached
+from moorage.pace import SLICES
 from moorage.store.protocol import Change, Compacted, Item, Watch, WatchEvent
 
 _BOOKMARK_SECONDS, _SOON = 60.0, 0.001
@@ -62,11 +62,12 @@ def _line(change: str, body: bytes) -> bytes:
 def _piece(lines: Iterator[bytes]) -> tuple[bytes, bool]:
     """Some lines, and whether there may be more."""
     piece: list[bytes] = []
-    size, end = 0, time.monotonic() + _AT_ONCE
+    clock = SLICES.get()
+    size, end = 0, clock() + _AT_ONCE
     for line in lines:
         piece.append(line)
         size += len(line)
-        if size >= _PIECE or time.monotonic() >= end:
+        if size >= _PIECE or clock() >= end:
             return b"".join(piece), True
     return b"".join(piece), False
 

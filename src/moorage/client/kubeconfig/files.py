@@ -42,7 +42,7 @@ class FileEntry:
 
     def path(self, path: str) -> Path:
         """A path that the entry names: a relative one is meant from the folder of its file."""
-        return Path(self.file).parent / path
+        return Path(self.file).parent.absolute() / path
 
     def content(self, name: str, path: str) -> bytes:
         """The content of a file that a field names. Raises KubeconfigError."""

@@ -11,7 +11,7 @@ from moorage.api.cluster import Namespace
 from moorage.api.meaning import without_cover
 from moorage.api.node import Node, Taint
 from moorage.api.pod import Pod, Toleration
-from moorage.api.rules import rules_of
+from moorage.api.rules import Rules, rules_of
 from moorage.bounded import remember_short
 from moorage.client.informer import Key
 from moorage.controllers.frame.controller import Context
@@ -24,7 +24,7 @@ from moorage.match.reasons import EXPLAINED_COST, departures
 from moorage.match.tolerations import Tolerations
 from moorage.registry.pod.attached import rules_refusal
 from moorage.registry.pod.tolerations import WHITELIST
-from moorage.validation.attached import judged_tolerations
+from moorage.validation.attached import judged_tolerations, rule_errors
 
 _CAUSE = EvictionCause(
     subsystem="taint_eviction_controller",
@@ -140,14 +140,18 @@ class TaintEviction(EvictingController):
 
     def _tolerations(self, pod: Pod) -> tuple[Toleration, ...]:
         """What a pod is judged by. Rules count as long as they are valid, and allowed in its namespace."""
-        rules, name = rules_of(pod.metadata.annotations), pod.metadata.namespace
+        rules = rules_of(pod.metadata.annotations)
         if rules is None:
             return pod.spec.tolerations
-        # A namespace that has not been seen yet is judged when it is.
-        namespace, allowed = self._namespaces.get("", name), self.context.rule_namespaces
-        if namespace is not None and rules_refusal(namespace, name, rules.tolerations, allowed):
+        if self._refusal(pod, rules):
             return without_cover(pod.spec.tolerations, rules)
         return judged_tolerations(pod.spec, pod.metadata.annotations)
+
+    def _refusal(self, pod: Pod, rules: Rules) -> str:
+        """Why its namespace does not allow the rules of a pod. One that has not been seen yet is judged when it is."""
+        name = pod.metadata.namespace
+        namespace, allowed = self._namespaces.get("", name), self.context.rule_namespaces
+        return "" if namespace is None else rules_refusal(namespace, name, rules.tolerations, allowed)
 
     def _namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
         if new is not None and (old is None or _allows(old) != _allows(new)):
@@ -163,9 +167,13 @@ class TaintEviction(EvictingController):
     def _why(self, pod: Pod) -> str:
         try:
             with deferring():
-                return self._explained(self._tolerations(pod), tuple(self._taints.of(pod.spec.node_name)))
+                why = self._explained(self._tolerations(pod), tuple(self._taints.of(pod.spec.node_name)))
         except NotReady:
             return ""
+        rules = rules_of(pod.metadata.annotations)
+        refusals = [] if rules is None else [self._refusal(pod, rules), *map(str, rule_errors(rules))]
+        refused = next(filter(None, refusals), "")
+        return shortened(f"{why}; {refused}" if refused else why)
 
     def _explain(self, tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...]) -> str:
         tolerated = Tolerations(tolerations, self._gates)

@@ -1,10 +1,10 @@
 // The page: pods on the left, the map in the middle, why on the right, the timeline below.
 import { chooseTemplate, closed, go, subjectOf, to, useAddress } from "./address.js";
 import { CanvasMap, NODES, PODS } from "./canvas.js";
-import { BY, legend } from "./colours.js";
+import { BY, legend, meet } from "./colours.js";
 import { useDecided } from "./decided.js";
 import { useFocus, useKeys } from "./keys.js";
-import { usual, ways } from "./groups.js";
+import { called, usual, ways } from "./groups.js";
 import { html, render, useEffect, useMemo, useReducer, useState } from "./html.js";
 import { Map_ } from "./map.js";
 import { Placement } from "./placement.js";
@@ -17,7 +17,7 @@ import { Timeline } from "./timeline.js";
 import { useWhy, verdictsOf } from "./verdicts.js";
 import { changesOf, differences, useWhatIf, WhatIf } from "./whatif.js";
 import { Why } from "./why.js";
-import { count, cut } from "./words.js";
+import { count } from "./words.js";
 
 const SLOWLY = 2000;
 const LAST = "What you see is the last that was known; the page goes on by itself.";
@@ -37,6 +37,7 @@ function App({ placement, cluster }) {
     const timer = setInterval(changed, SLOWLY); // ages, and what is not counted at every change
     return () => { placement.removeEventListener("change", changed); clearInterval(timer); };
   }, []);
+  useMemo(() => meet(placement.pods.values()), [placement.epoch]);
   useKeys();
   useFocus(address);
   useEffect(() => document.querySelector("main")?.scrollTo(0, 0), [address.view, address.group]);
@@ -58,7 +59,7 @@ function App({ placement, cluster }) {
     <${Header} placement=${placement} cluster=${cluster} panel=${panel} />
     <${Banner} placement=${placement}>
       ${isImagined && html`<p class="banner tried" role="status"><b>Nothing is applied.</b> ${whatIsShown(changesOf(address), imagined)}</p>`}
-      ${tried && html`<p class="banner tried" role="status"><b>Nothing is applied.</b> The map shows where the pod could run with the rules that you try out.</p>`}
+      ${tried && html`<p class="banner tried" role="status"><b>Nothing is applied.</b> <span class="wide">The map shows where the pod could run with the rules that you try out.</span></p>`}
     </${Banner}>
     <${Pods} placement=${placement} address=${address} />
     <main class="scroll" aria-busy=${placement.state === "connecting"}>
@@ -68,7 +69,7 @@ function App({ placement, cluster }) {
     ${panel === "whatif"
     ? html`<${Panel} name="What if"><${WhatIf} address=${address} answer=${imagined} gates=${cluster.gates} placement=${placement} /></${Panel}>`
     : panel === "stories"
-    ? html`<${Panel} name="Stories" stays=${!address.panel}><${Stories} stories=${cluster.stories} chosen=${address.story} isFresh=${isFresh} /></${Panel}>`
+    ? html`<${Panel} name="Stories" stays=${!address.panel}><${Stories} stories=${cluster.stories} chosen=${address.story} before=${cluster.onStage} isFresh=${isFresh} /></${Panel}>`
     : html`<${Why} placement=${placement} address=${address} cluster=${cluster} answer=${answer} verdicts=${verdicts} decided=${decided} tryOut=${tryOut} />`}
     <${Timeline} placement=${placement} address=${address} />`;
 }
@@ -78,7 +79,7 @@ const Panel = ({ name, stays, children }) => html`<aside class="why scroll" aria
 function whatIsShown(changes, imagined) {
   if (!changes.length) return "What would be different? Say it here, or on a node or pod that you select.";
   if (imagined?.asking) return "Your changes are being played on a copy of the cluster.";
-  return imagined?.problem ? "The map shows what is." : "The map shows what would happen.";
+  return html`<span class="wide">The map shows what ${imagined?.problem ? "is" : "would happen"}.</span>`;
 }
 
 // Why what is shown may not be what is: each state has its sentence.
@@ -116,12 +117,12 @@ function Controls({ placement, address }) {
   const moment = placement.pods.size > PODS ? Math.floor(Date.now() / SLOWLY) : placement.revision;
   const { meanings, others } = useMemo(() => legend(placement.pods.values(), address.colour), [moment, address.colour, placement.places]);
   return html`<div class="controls">
-    <label>group by <select value=${group} onChange=${(event) => go({ group: event.target.value })}>
-      ${options.map((way) => html`<option key=${way} value=${way}>${cut(way.replace(/^(label|taint):/, (_, kind) => (kind === "taint" ? "taint " : "")), 34)}</option>`)}</select></label>
+    <label>group by <select value=${group} title=${group.replace(/^(label|taint):/, "$1 ")} onChange=${(event) => go({ group: event.target.value })}>
+      ${options.map((way) => html`<option key=${way} value=${way}>${way.startsWith("taint:") ? "taint " : ""}${called(way, options)}</option>`)}</select></label>
     <label>colour by <select value=${address.colour} onChange=${(event) => go({ colour: event.target.value })}>${BY.map((by) => html`<option key=${by}>${by}</option>`)}</select></label>
     <${ViewSwitch} view=${address.view} /></div>
-    <div class="legend">${meanings.map((each) => html`<span key=${each.text} title=${count(each.number, "pod")}><i class="pod full" style=${{ "--colour": each.colour }}></i>${each.template
-    ? html`<a ...${to(chooseTemplate(each.template))}>${each.text}</a>` : each.text}</span>`)}${others > 0 && html`<span>and ${others.toLocaleString("en")} more</span>`}</div>`;
+    <div class="legend">${meanings.map((each) => html`<span key=${each.text} title=${`${each.text}: ${count(each.number, "pod")}`}><i class="pod full ${each.isDotted ? "dotted" : ""}" style=${{ "--colour": each.colour }}></i>${each.template
+    ? html`<a ...${to(chooseTemplate(each.template))}>${each.name}</a>` : each.name}</span>`)}${others > 0 && html`<span>and ${others.toLocaleString("en")} more</span>`}</div>`;
 }
 
 const ViewSwitch = ({ view }) => html`<span class="switch">${["map", "table"].map((each) => html`<a key=${each} aria-current=${view === each} ...${to({ view: each })}>${each}</a>`)}</span>`;
@@ -131,7 +132,7 @@ const Skeleton = () => html`<div class="tiles skeleton" aria-hidden="true">${Arr
 
 // An address that somebody shared says what to show, but has no token.
 const Closed = ({ message }) => html`<form class="closed" onSubmit=${(event) => { event.preventDefault(); reopen(event.target.elements.address.value); }}>
-  <h1><img src="mark.svg" alt="" width="20" height="20" /> Moorage</h1><p role="alert">${said(message)}</p>
+  <h1><img src="mark.svg" alt="" width="20" height="20" /> Moorage</h1><p role="alert">${said(message.charAt(0).toUpperCase() + message.slice(1))}</p>
   <div><input name="address" aria-label="address or token" placeholder="address or token" required autocomplete="off" spellcheck="false" /> <button class="main">Open</button></div></form>`;
 
 async function start() {

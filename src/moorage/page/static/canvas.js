@@ -1,11 +1,11 @@
 // The map of a large cluster: the same tiles, drawn on a canvas that shows only what is scrolled into view.
 import { choosePod, go } from "./address.js";
-import { colourOf, SHAPES } from "./colours.js";
+import { colourOf, hasDot, SHAPES } from "./colours.js";
 import { grouped, usual } from "./groups.js";
 import { html, useEffect, useLayoutEffect, useMemo, useRef } from "./html.js";
 import { NewNodes, NODE_DRAGGED, Unplaced, VERDICTS } from "./map.js";
 import { isFound } from "./pods.js";
-import { bytesOf, count, cpuOf, cut } from "./words.js";
+import { byOwner, bytesOf, count, cpuOf, cut } from "./words.js";
 
 export const NODES = 300; // from so many nodes, or pods on them, on the map is drawn on a canvas
 export const PODS = 4000;
@@ -42,11 +42,11 @@ export function CanvasMap({ placement, address, verdicts }) {
     return () => { watching.disconnect(); scroller.removeEventListener("scroll", later); dark.removeEventListener("change", later); };
   }, []);
   useEffect(() => {
-    const top = topOf(address.node, groups, box.current.clientWidth);
+    const top = topOf(address.node || placement.pods.get(address.pod)?.node, groups, box.current.clientWidth);
     const scroller = box.current.closest(".scroll");
     const from = scroller.scrollTop - box.current.offsetTop;
     if (top !== null && (top < from || top + TILE.height > from + scroller.clientHeight - HEAD)) scroller.scrollTop = box.current.offsetTop + top - scroller.clientHeight / 2;
-  }, [address.node]);
+  }, [address.node, address.pod]);
   const pointed = (event) => find(canvas.current, event, drawing.current);
   return html`<${Unplaced} placement=${placement} address=${address} more=${verdicts?.stuck} /><${NewNodes} verdicts=${address.panel === "whatif" && verdicts} known=${placement.nodes} /><div class="canvas-map" ref=${box}><canvas ref=${canvas} role="img" draggable=${address.panel === "whatif"}
     onDragStart=${(event) => { const hit = pointed(event); if (hit) event.dataTransfer.setData(NODE_DRAGGED, hit.node.name); else event.preventDefault(); }}
@@ -143,6 +143,12 @@ function tile(pen, x, y, node, { placement, address, verdicts, colours, fonts, p
   pen.font = fonts.name;
   pen.fillStyle = colours.text;
   pen.fillText(cut(node.name, Math.floor((plan.wide - 2 * TILE.inset - (verdict ? 14 : 0)) / 6)), x + TILE.inset, y + 13);
+  const state = !node.ready ? "not ready" : node.cordoned ? "cordoned" : "";
+  if (state && !verdict) {
+    pen.font = fonts.more;
+    pen.fillStyle = colours.dim;
+    pen.fillText(state, x + plan.wide - TILE.inset - pen.measureText(state).width, y + 13);
+  }
   if (verdict) {
     pen.fillStyle = tint;
     pen.fillRect(x, y, 3, TILE.height);
@@ -157,28 +163,27 @@ function tile(pen, x, y, node, { placement, address, verdicts, colours, fonts, p
     pen.fillStyle = part > 0.9 ? colours.warn : colours.dim;
     pen.fillRect(x + TILE.inset, y + 18 + bar * 4, long * part, 3);
   }
-  const keys = placement.podsOn(node.name);
-  const arrives = verdict?.arrives?.length || 0;
-  const shown = shownOf(keys.size + arrives, plan);
+  const pods = podsOn(node.name, placement);
+  const all = pods.length + (verdict?.arrives?.length || 0);
+  const shown = shownOf(all, plan);
   let at = 0;
-  for (const key of keys) {
-    if (at >= shown) break;
-    square(pen, ...spot(x, y, at++, plan), placement.pods.get(key), address, colours, verdict?.leaves?.has(key));
-  }
+  for (const pod of pods.slice(0, shown)) square(pen, ...spot(x, y, at++, plan), pod, address, colours, verdict?.leaves?.has(pod.key));
   pen.strokeStyle = colours.fits;
   pen.setLineDash([2, 1]);
-  for (; at < Math.min(shown, keys.size + arrives); at++) {
+  for (; at < Math.min(shown, all); at++) {
     const [left, upper] = spot(x, y, at, plan);
     pen.strokeRect(left + 0.5, upper + 0.5, TILE.pod - 1, TILE.pod - 1);
   }
   pen.setLineDash([]);
-  if (shown < keys.size + arrives) {
+  if (shown < all) {
     const [left, upper] = spot(x, y, shown, plan);
     pen.font = fonts.more;
     pen.fillStyle = colours.dim;
-    pen.fillText(`+${keys.size + arrives - shown}`, left, upper + TILE.pod);
+    pen.fillText(`+${all - shown}`, left, upper + TILE.pod);
   }
 }
+
+const podsOn = (node, placement) => [...placement.podsOn(node)].map((key) => placement.pods.get(key)).sort(byOwner);
 
 // How many squares there is room for, beside a number of those for which there is none.
 const shownOf = (number, { across }) => (number <= across * TILE.rows ? number : across * TILE.rows - 3);
@@ -189,8 +194,11 @@ function square(pen, x, y, pod, address, colours, leaves) {
   pen.globalAlpha = leaves ? LEAVING : isFound(pod, address.find) ? 1 : PALE;
   pen.fillStyle = pen.strokeStyle = colourOf(pod, address.colour);
   const shape = SHAPES[pod.state] || "full";
-  if (shape === "full") pen.fillRect(x, y, TILE.pod, TILE.pod);
-  else {
+  if (shape === "full") {
+    pen.fillRect(x, y, TILE.pod, TILE.pod);
+    pen.fillStyle = colours.panel;
+    if (hasDot(pod, address.colour)) pen.fillRect(x + 2, y + 2, 2, 2);
+  } else {
     pen.strokeRect(x + 0.5, y + 0.5, TILE.pod - 1, TILE.pod - 1);
     if (shape === "half") pen.fillRect(x, y, TILE.pod / 2, TILE.pod);
   }
@@ -224,10 +232,10 @@ function find(canvas, event, { placement, groups }) {
     if (!node || x > left + plan.wide || y > upper + TILE.height) return null;
     const across = Math.floor((x - left - TILE.inset) / TILE.step);
     const down = Math.floor((y - upper - 32) / TILE.step);
-    const keys = placement.podsOn(node.name);
+    const pods = podsOn(node.name, placement);
     const place = down * plan.across + across;
-    const isSquare = across >= 0 && across < plan.across && down >= 0 && place < shownOf(keys.size, plan);
-    return { node, pod: isSquare ? [...keys][place] : null };
+    const isSquare = across >= 0 && across < plan.across && down >= 0 && place < shownOf(pods.length, plan);
+    return { node, pod: isSquare ? pods[place]?.key : null };
   }
   return null;
 }

@@ -98,10 +98,18 @@ function texts(env, source, words) {
   return of ? as(words.labels.get(of[1]) || [], `value of ${of[1]}`) : as(words.labels.keys(), "label");
 }
 
-function members({ variables, functions, methods }, owner) {
+// The type of what stands before a dot, as far as that is seen without checking the expression.
+function typeOf(owner, variables) {
+  const [, variable, field] = /(\w+)\.(\w+)$/.exec(owner) || [];
+  if (variables[variable]?.[field]) return variables[variable][field].split("(")[0];
+  return /labels\[[^\]]*\]$|'$/.test(owner) ? "string" : "";
+}
+
+function members({ variables, functions, methods, receivers }, owner) {
+  const type = typeOf(owner, variables);
   const fields = Object.entries(variables[owner] || {}).map(([text, about]) => ({ text, insert: text, about }));
   const own = Object.entries(functions).filter(([name]) => name.startsWith(`${owner}.`)).map(([name, about]) => ({ text: name.slice(owner.length + 1), insert: `${name.slice(owner.length + 1)}(`, about }));
-  const called = Object.entries(methods).map(([text, about]) => ({ text, insert: `${text}(`, about }));
+  const called = Object.entries(methods).filter(([name]) => !type || receivers[name].includes(type)).map(([text, about]) => ({ text, insert: `${text}(`, about }));
   return [...fields, ...own, ...(variables[owner] || own.length ? [] : called)];
 }
 

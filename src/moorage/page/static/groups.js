@@ -1,8 +1,9 @@
 // Nodes in groups: by zone, node pool, or the value of a label or taint.
-import { inOrder } from "./words.js";
+import { cut, inOrder } from "./words.js";
 
 const ZONE = "topology.kubernetes.io/zone";
 const POOLS = ["cloud.google.com/gke-nodepool", "eks.amazonaws.com/nodegroup", "kubernetes.azure.com/agentpool", "karpenter.sh/nodepool", "node.kubernetes.io/instance-type"];
+const LONGEST = 28; // characters of a key in the list
 const TRIVIAL = new Set(["kubernetes.io/hostname"]);
 
 const keyOf = (taint) => taint.split(/[=:]/)[0];
@@ -22,6 +23,33 @@ export function ways(nodes) {
   const telling = [...labels].filter(([key, values]) => !TRIVIAL.has(key) && values.size <= 64).map(([key]) => key).sort();
   const first = [ZONE, ...POOLS].filter((key) => telling.includes(key));
   return [...new Set([...first, ...telling])].map((key) => `label:${key}`).concat([...taints].sort().map((key) => `taint:${key}`));
+}
+
+// A key is called by what stands after its prefix, unless another one is called so too.
+export function called(way, all) {
+  const short = (each) => each.slice(each.indexOf(":") + 1).split("/").pop();
+  const isOne = all.filter((each) => short(each) === short(way)).length === 1;
+  return isOne ? short(way) : cut(way.slice(way.indexOf(":") + 1), LONGEST);
+}
+
+const MOST = [2, 3, 4, 5, 6, 7, 8, 10]; // tiles for which there is room side by side, on screens of all widths
+const FEWEST = 0.6; // of those: tiles that are wider than they need to be waste as much as a gap does
+
+// The number of tiles side by side with which groups of these sizes take the fewest rows, for each width: --columns-MOST.
+export const columns = (sizes) => Object.fromEntries(MOST.map((most) => {
+  let best = most;
+  for (let number = most; number >= most * FEWEST; number--) if (rows(sizes, number) <= rows(sizes, best)) best = number;
+  return [`--columns-${most}`, best];
+}));
+
+// Groups stand beside each other as long as there is room for the whole of the next one.
+function rows(sizes, number) {
+  let [all, taken] = [0, number];
+  for (const size of sizes) {
+    if (taken + size > number) [all, taken] = [all + Math.ceil(size / number), 0];
+    taken += size;
+  }
+  return all;
 }
 
 export const usual = (nodes) => (nodes.some((node) => node.labels[ZONE]) ? `label:${ZONE}` : "none");

@@ -1,12 +1,12 @@
 // The map: nodes as tiles, pods as squares on them.
 import { choosePod, go, to } from "./address.js";
-import { colourOf, SHAPES } from "./colours.js";
+import { colourOf, shapeOf } from "./colours.js";
 import { Cut } from "./cut.js";
-import { grouped, usual } from "./groups.js";
+import { columns, grouped, usual } from "./groups.js";
 import { isFound } from "./pods.js";
 import { html, useEffect, useLayoutEffect, useRef } from "./html.js";
 import { said } from "./said.js";
-import { bytesOf, count, cpuOf, inOrder, nameOf } from "./words.js";
+import { byOwner, bytesOf, count, cpuOf, inOrder, nameOf, stateOf } from "./words.js";
 
 const GLIDE = 200;
 export const NODE_DRAGGED = "text/x-moorage-node"; // what a tile carries when it is dragged
@@ -29,12 +29,15 @@ export function Map_({ placement, address, verdicts }) {
   const all = placement.pods;
   const groups = grouped(nodes, address.group || usual(nodes));
   useGlide(box, placement);
-  useEffect(() => box.current?.querySelector(".tile.chosen")?.scrollIntoView({ block: "nearest" }), [address.node, Boolean(verdicts)]);
+  useEffect(() => {
+    const { node, pod } = address;
+    box.current?.querySelector(`[data-node="${CSS.escape(node || all.get(pod)?.node || "")}"]`)?.scrollIntoView({ block: "nearest" });
+  }, [address.node, address.pod, Boolean(verdicts)]);
   if (!nodes.length) {
     return html`<div class="empty"><p>There are no nodes yet.</p><p class="hint">Hollow ones come with <code>moorage up --nodes 3</code>; a kubelet registers its own.</p></div>`;
   }
   const isImagined = address.panel === "whatif";
-  return html`<div class="map" ref=${box} style=${{ "--largest": Math.max(...groups.map((group) => group.nodes.length)) }}>
+  return html`<div class="map" ref=${box} style=${columns(groups.map((group) => group.nodes.length))}>
     <${Unplaced} placement=${placement} address=${address} more=${verdicts?.stuck || 0} />
     <${NewNodes} verdicts=${isImagined && verdicts} known=${placement.nodes} />
     ${groups.map((group) => html`<section class="group" key=${group.name} aria-label=${group.name || "nodes"} style=${{ "--own": group.nodes.length }}>
@@ -42,7 +45,7 @@ export function Map_({ placement, address, verdicts }) {
       <div class="tiles">${group.nodes.map((node) => html`<${Tile} key=${node.name} node=${node} pods=${placement.podsOn(node.name)}
         all=${all} address=${address} verdict=${verdicts?.get(node.name)} movable=${isImagined} />`)}</div>
     </section>`)}
-    ${!all.size && html`<p class="hint">A tile is a node, with what is requested of it. A square on it is a pod: they come with <code>kubectl create deployment web --image=nginx --replicas=6</code> or whatever else you know.</p>`}
+    ${!all.size && html`<p class="hint">Each tile is a node, with what is requested of it; each square on it will be a pod. Some come with <code>kubectl create deployment web --image=nginx --replicas=6</code></p>`}
   </div>`;
 }
 
@@ -107,11 +110,10 @@ function Bars({ usage }) {
 
 // Each is in the list of pods too, where the keyboard gets to it sooner than over hundreds of squares.
 export function Squares({ pods, address, leaves, isList }) {
-  const order = pods.sort((a, b) => (a.owner < b.owner ? -1 : a.owner > b.owner ? 1 : a.key < b.key ? -1 : 1));
-  return html`<div class="squares">${order.map((pod, at) => html`<a key=${pod.key} data-pod=${pod.key}
-    class="pod ${SHAPES[pod.state] || "full"} ${address.pod === pod.key ? "chosen" : ""} ${pod.evictAt ? "doomed" : ""} ${leaves?.has(pod.key) ? "leaving" : ""} ${isFound(pod, address.find) ? "" : "other"}" tabindex=${isList && at === 0 ? "0" : "-1"}
-    style=${{ "--colour": colourOf(pod, address.colour) }} ...${to(choosePod(pod.key))} draggable="false" title=${`${pod.key}\n${pod.owner || "no owner"}, ${pod.state}`}
-    aria-label=${`pod ${nameOf(pod.key)}, ${pod.state}`}></a>`)}</div>`;
+  return html`<div class="squares">${pods.sort(byOwner).map((pod, at) => html`<a key=${pod.key} data-pod=${pod.key}
+    class="pod ${shapeOf(pod, address.colour)} ${address.pod === pod.key ? "chosen" : ""} ${pod.evictAt ? "doomed" : ""} ${leaves?.has(pod.key) ? "leaving" : ""} ${isFound(pod, address.find) ? "" : "other"}" tabindex=${isList && at === 0 ? "0" : "-1"}
+    style=${{ "--colour": colourOf(pod, address.colour) }} ...${to(choosePod(pod.key))} draggable="false" title=${`${pod.key}\n${pod.owner || "no owner"}, ${stateOf(pod)}`}
+    aria-label=${`pod ${nameOf(pod.key)}, ${stateOf(pod)}`}></a>`)}</div>`;
 }
 
 // A pod that has moved glides from where it was; nothing else moves.

@@ -6,7 +6,7 @@ const STREAMS = 3; // how many tabs are sent changes as they happen
 const ASK_AGAIN = 1000; // milliseconds after which the other tabs ask what has changed
 const SAMPLE = 5; // seconds for which one number of pods that wait stands
 const KEPT = 3600;
-const HAPPENINGS = 5000;
+export const HAPPENINGS = 5000; // as many as the server keeps
 
 class Refused extends Error {} // the cluster cannot be read: no rights, or no answer
 

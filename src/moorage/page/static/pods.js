@@ -1,25 +1,30 @@
 // The list of pods: those that wait first, each with its reason; those that will be evicted; the rest.
 import { choosePod, go, to } from "./address.js";
-import { colourOf, SHAPES } from "./colours.js";
+import { colourOf, shapeOf } from "./colours.js";
 import { Cut } from "./cut.js";
 import { html, useEffect, useMemo, useReducer } from "./html.js";
-import { count, nameOf, namespaceOf, span } from "./words.js";
+import { count, inOrder, nameOf, namespaceOf, span, stateOf } from "./words.js";
 
 const SHOWN = 200;
+const NODES = 12;
 
 export function Pods({ placement, address }) {
   const fits = (pod) => isFound(pod, address.find);
   const waiting = placement.unplaced.filter(fits);
   const leaving = [...placement.doomed].map((key) => placement.pods.get(key)).filter(fits).sort((a, b) => a.evictAt - b.evictAt);
   const rest = placed(placement, address.find);
-  const found = waiting.length + leaving.length + rest.number;
+  const nodes = address.find ? [...placement.nodes.keys()].filter((name) => has(name, address.find)).sort(inOrder) : [];
+  const found = waiting.length + leaving.length + rest.number + nodes.length;
   return html`<nav class="pods" aria-label="pods">
     <input type="search" placeholder="Pod, owner or node" aria-label="Find a pod, owner or node" value=${address.find}
       onInput=${(event) => go({ find: event.target.value }, { replace: true })} />
     <div class="scroll">
+      ${nodes.length > 0 && html`<section><h2>Nodes <span class="dim">${nodes.length.toLocaleString("en")}</span></h2>
+        <ul>${nodes.slice(0, NODES).map((name) => html`<li key=${name} class=${address.node === name ? "chosen" : ""}><a class="node" ...${to({ node: name })}><${Cut} text=${name} /><span class="place">${count(placement.podsOn(name).size, "pod")}</span></a></li>`)}</ul>
+        ${nodes.length > NODES && html`<p class="hint">and ${(nodes.length - NODES).toLocaleString("en")} more</p>`}</section>`}
       <${Part} title="Pending" pods=${waiting} address=${address} place=${() => ""} line=${(pod) => shortReason(pod.reason) || "not tried yet"} />
       <${Part} title="Evicted soon" pods=${leaving} address=${address} place=${(pod) => html`<${Countdown} to=${pod.evictAt} />`} line=${(pod) => `on ${pod.node}`} />
-      <${Part} title="Placed" pods=${rest.shown} number=${rest.number} address=${address} place=${(pod) => html`${pod.state === "Running" ? "" : `${pod.state} `}<${Cut} text=${pod.node || "no node"} />`} />
+      <${Part} title="Placed" pods=${rest.shown} number=${rest.number} address=${address} place=${(pod) => html`${pod.state === "Running" ? "" : `${stateOf(pod)} `}<${Cut} text=${pod.node || "no node"} />`} />
       ${!found && placement.epoch && html`<p class="hint">${address.find ? `No pod, owner or node has “${address.find}” in its name.` : "There are no pods yet."}</p>`}
     </div>
   </nav>`;
@@ -36,13 +41,13 @@ function Part({ title, pods, number = pods.length, line, place, address }) {
 // Drawn anew only when something about it has changed: hundreds of rows stand still while others move.
 const Row = ({ pod, line, place, chosen, colour, here }) => useMemo(() => html`<li class=${chosen ? "chosen" : ""}>
   <a ...${to(choosePod(pod.key))} title=${pod.key}>
-    <i class="pod ${SHAPES[pod.state] || "full"}" style=${{ "--colour": colourOf(pod, colour) }}></i>
+    <i class="pod ${shapeOf(pod, colour)}" style=${{ "--colour": colourOf(pod, colour) }}></i>
     <span class="name"><${Cut} text=${namespaceOf(pod.key) === "default" ? nameOf(pod.key) : pod.key} /></span>
     <span class="place">${place(pod)}</span>
     ${line && html`<span class="line" title=${pod.reason}>${line(pod)}</span>`}
   </a></li>`, [pod, chosen, colour, here, colour === "age" && Math.floor(Date.now() / 10_000)]);
 
-function Countdown({ to }) {
+export function Countdown({ to }) {
   const [, tick] = useReducer((number) => number + 1, 0);
   useEffect(() => {
     const timer = setInterval(tick, 1000);
@@ -66,10 +71,11 @@ function placed(placement, find) {
   return { shown, number };
 }
 
+const has = (name, find) => name.toLowerCase().includes(find.toLowerCase());
+
 export function isFound(pod, find) {
   if (!find) return true;
-  const text = find.toLowerCase();
-  return pod.key.toLowerCase().includes(text) || pod.owner.toLowerCase().includes(text) || pod.node.toLowerCase().includes(text);
+  return has(pod.key, find) || has(pod.owner, find) || has(pod.node, find);
 }
 
 // What is said of every node is left out of Kubernetes' words, so that a reason fits in one line.
@@ -82,5 +88,5 @@ const SHORTER = [
 export function shortReason(reason) {
   const parts = reason.split(". ")[0].replace(/\.$/, "").replace(SHORTER[0][0], "").split(", ");
   parts.sort((a, b) => (parseInt(b) || 0) - (parseInt(a) || 0));
-  return parts.map((part) => SHORTER.reduce((text, [long, short]) => text.replace(long, short), part)).join(", ");
+  return parts.map((part) => SHORTER.reduce((text, [long, short]) => text.replace(long, short), part).replace(/^\d+(?= )/, (number) => `${count(Number(number), "node")}:`)).join(", ");
 }

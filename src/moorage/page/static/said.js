@@ -8,4 +8,6 @@ export function said(text = "") {
   return parts.map((part, at) => (at % 2 ? html`<code>${part}</code>` : part));
 }
 
-export const command = (text) => html`<pre>${text.split(/( +|\n)/).map((part) => (part.trim() ? html`<span class="word">${part}</span>` : part))}</pre>`;
+// An option stays with its value; what is longer than a line breaks between the parts of a path or of JSON.
+const joints = (word) => word.split(/(?<=[,/=:])/).map((part, at) => html`${at > 0 && html`<wbr />`}${part}`);
+export const command = (text) => html`<pre>${text.split(/((?<! -\w) +|\n)/).map((part) => (part.trim() ? html`<span class="word">${joints(part)}</span>` : part))}</pre>`;

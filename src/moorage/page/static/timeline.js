@@ -2,8 +2,10 @@
 import { choosePod, go, to } from "./address.js";
 import { Cut } from "./cut.js";
 import { html, useEffect, useMemo, useRef, useState } from "./html.js";
+import { shortReason } from "./pods.js";
 import { said } from "./said.js";
 import uPlot from "./vendor/uplot.js";
+import { HAPPENINGS } from "./placement.js";
 import { clock, cut, nameOf, span } from "./words.js";
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -20,10 +22,11 @@ export function Timeline({ placement, address }) {
   const kind = address.kind;
   const counts = placement.counts;
   const shown = newest(placement.happened, kind, address.cause);
+  const isCut = placement.happened.length >= HAPPENINGS; // of an hour in which more has happened the last is kept
   return html`<section class="timeline" aria-label="What happened">
     <${Plot} placement=${placement} />
     <div class="happened">
-      <div class="kinds"><h2>Last hour</h2>${KINDS.filter((each) => counts[each]).map((each) => html`<button key=${each} class="kind ${each}" aria-pressed=${kind === each}
+      <div class="kinds"><h2>${isCut ? `Last ${span(Date.now() / 1000 - placement.happened[0].at)}` : "Last hour"}</h2>${KINDS.filter((each) => counts[each]).map((each) => html`<button key=${each} class="kind ${each}" aria-pressed=${kind === each}
         onClick=${() => go({ kind: kind === each ? "" : each, cause: "" })}>${each} <b>${counts[each].toLocaleString("en")}</b></button>`)}
         <${Causes} placement=${placement} address=${address} /></div>
       <ol class="scroll" tabindex="0" aria-label="What happened, the newest first">${shown.map((each) => html`<${Row} key=${each.number} of=${each} all=${placement.happened} chosen=${String(each.number) === address.happening} here=${location.hash} />`)}
@@ -35,7 +38,7 @@ function Row({ of, all, chosen, here }) {
   const line = useMemo(() => html`<a ...${to(target(of))}>
     <time>${clock(of.at)}</time> <b class="kind ${of.kind}">${of.kind}</b>
     <span class="name"><${Cut} text=${nameOf(of.subject)} /></span> <span class="what">${of.text}</span>
-    <span class="dim cause" title=${of.cause}>${said(of.cause)}</span></a>`, [of, here]);
+    <span class="dim cause" title=${of.cause}>${of.kind === "waiting" ? shortReason(of.cause) : said(of.cause)}</span></a>`, [of, here]);
   const box = useRef();
   useEffect(() => { if (chosen) box.current.scrollIntoView({ block: "nearest" }); }, [chosen]);
   return html`<li ref=${box} class=${chosen ? "chosen" : ""}>${line}${chosen && html`<${Consequences} of=${of} all=${all} />`}</li>`;
@@ -69,7 +72,7 @@ const target = (happening) => ({
 function Consequences({ of, all }) {
   const later = all.filter((each) => each.number > of.number && each.at - of.at < FOLLOWED && isRelated(of, each)).slice(0, 6);
   return html`<div class="after">${of.cause && html`<p>${said(of.cause)}</p>`}
-    ${later.length ? html`<p class="dim">What followed:</p><ul>${later.map((each) => html`<li key=${each.number}><time>${span(each.at - of.at)} later</time> <b class=${each.kind}>${each.kind}</b> ${nameOf(each.subject)} ${each.text}</li>`)}</ul>` : html`<p class="dim">Nothing followed within a minute.</p>`}</div>`;
+    ${later.length ? html`<p class="dim">What followed:</p><ul>${later.map((each) => html`<li key=${each.number}><time>${span(each.at - of.at)} later</time> <b class=${each.kind}>${each.kind}</b> ${nameOf(each.subject)} ${each.text}</li>`)}</ul>` : html`<p class="dim">${Date.now() / 1000 - of.at < FOLLOWED ? "Nothing has followed yet." : `Nothing followed within ${span(FOLLOWED)}.`}</p>`}</div>`;
 }
 
 const isRelated = (first, later) =>
@@ -113,9 +116,9 @@ function rounded(most) {
 }
 
 // The last number holds until now.
-function data({ pending }) {
+function data({ pending, epoch }) {
   const now = Date.now() / 1000;
-  const known = pending.length ? pending : [[now - SHORTEST, 0]];
+  const known = pending.length ? pending : [[now - SHORTEST, epoch ? 0 : null]]; // nothing is drawn of what is not known
   const all = [...known, [now, known[known.length - 1][1]]];
   return [all.map(([at]) => at), all.map(([, number]) => number)];
 }

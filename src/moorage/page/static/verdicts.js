@@ -67,8 +67,7 @@ export function verdictsOf(answer) {
   if (answer.placedOn && verdicts.has(answer.placedOn)) {
     const there = verdicts.get(answer.placedOn);
     const leaves = answer.evictedFor !== undefined;
-    const when = answer.evictedAfterSeconds ? `after ${span(answer.evictedAfterSeconds)}` : "at once";
-    verdicts.set(answer.placedOn, { ...there, verdict: leaves ? "evicted" : "here", text: leaves ? `is evicted ${when}: ${answer.evictedFor}` : "runs here" });
+    verdicts.set(answer.placedOn, { ...there, verdict: leaves ? "evicted" : "here", text: leaves ? `is evicted${answer.evictedAfterSeconds ? "" : " at once"}: ${answer.evictedFor}` : "runs here" });
   }
   return verdicts;
 }

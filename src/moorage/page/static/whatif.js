@@ -112,12 +112,13 @@ export function NodeChanges({ node, address }) {
 // A taint without its value: key:Effect.
 const bare = (taint) => taint.replace(/=[^:]*:/, ":");
 
-export function WorkloadChanges({ owner, namespace, address }) {
+export function WorkloadChanges({ template, pods, address }) {
   const [replicas, type] = useState("");
+  const owner = nameOf(template);
   if (!SCALED.test(owner)) return null;
-  const scale = () => replicas && add(address, scaleOf(owner, namespace, replicas));
+  const scale = () => replicas && add(address, scaleOf(owner, namespaceOf(template), replicas));
   return html`<form class="would" onSubmit=${(event) => { event.preventDefault(); scale(); }}><h3>What if</h3>
-    <input type="number" min="0" required aria-label="Replicas" value=${replicas} onInput=${(event) => type(event.target.value)} /> replicas <button>Scale it</button></form>`;
+    <input type="number" min="0" required aria-label="Replicas" placeholder=${pods} value=${replicas} onInput=${(event) => type(event.target.value)} /> replicas <button>Scale it</button></form>`;
 }
 
 // Every gate is named: those that an option does not name count as off.
@@ -189,7 +190,7 @@ function Outcome({ answer }) {
   const { moved, evicted, pending, lost, blocked, placed, refused, restless, deleted } = answer.after;
   const quiet = ![moved, evicted, pending, lost, blocked, placed, refused, restless, deleted].some((list) => list.length);
   const name = (key) => html`<span class="name"><${Cut} text=${nameOf(key)} /></span>`;
-  return html`<div role="status" class=${answer.asking ? "stale" : ""}><p class="verdict">${quiet ? "Nothing would happen to any pod." : answer.atRest ? `After ${span(answer.seconds)} nothing happens any more.` : `After ${span(answer.seconds)} it would still go on.`}</p>
+  return html`<div role="status" class=${answer.asking ? "stale" : ""}><p class="verdict">${quiet ? "Nothing would happen to any pod." : answer.atRest ? `After ${span(answer.seconds)} nothing happens any more.` : `After ${span(answer.seconds)} it still goes on.`}</p>
     <${List} title="move" of=${moved} line=${(each) => html`${name(each.pod)} <span class="dim">${each.from || "no node"} → ${each.to}</span>`} />
     <${List} title="placed" of=${placed} line=${(each) => html`${name(each.pod)} <span class="dim">on ${each.node}</span>`} />
     <${List} title="end without a node" of=${pending} ill line=${(each) => html`${name(each.pod)} <span class="dim">${said(each.reason)}</span>`} />

@@ -7,10 +7,11 @@ import { Editor } from "./editor.js";
 import { html, useMemo, useState } from "./html.js";
 import { MEANINGS } from "./keys.js";
 import { Squares, VERDICTS } from "./map.js";
+import { Countdown } from "./pods.js";
 import { command, said } from "./said.js";
 import { folded, leaves, subjectIn } from "./verdicts.js";
 import { NodeChanges, WorkloadChanges } from "./whatif.js";
-import { bytesOf, clock, count, cpuOf, inOrder, nameOf, namespaceOf, span } from "./words.js";
+import { bytesOf, clock, count, cpuOf, inOrder, nameOf, namespaceOf, span, stateOf } from "./words.js";
 
 const SHOWN = 4;
 const ENDS = 6; // so many of the last things that happened to a pod that is gone
@@ -20,10 +21,12 @@ export function Why({ placement, address, cluster, answer, verdicts, decided, tr
   const pod = placement.pods.get(address.pod);
   const node = placement.nodes.get(address.node);
   const subject = pod ? { pod: pod.key } : address.pod ? null : subjectOf(address);
+  const template = pod ? `${namespaceOf(pod.key)}/${pod.owner}` : subject?.template || "";
+  const pods = usePods(template, placement);
   const close = html`<button class="close" aria-label="Close" onClick=${() => go(closed)}>×</button>`;
   if (address.pod && !pod) return html`<aside class="why scroll" aria-label="Why" tabindex="0">${close}<${Gone} of=${address.pod} placement=${placement} /></aside>`;
   if (!subject && !node) {
-    return html`<aside class="why scroll" aria-label="Why" tabindex="-1"><p class="hint">Select a pod to see why it is where it is, or a node to see what is on it.</p>
+    return html`<aside class="why scroll" aria-label="Why" tabindex="-1"><p class="hint">Select a pod to see why it is where it is<span class="wide">, or a node to see what is on it</span>.</p>
       ${cluster.stories.length > 0 && html`<p class="hint">New here? <a class="link" ...${to({ panel: "stories" })}>Play one of ${cluster.stories.length} stories</a> on this cluster, and watch.</p>`}
       <${Signs} /><h3 class="hint-title wide">Keys</h3>
       <dl class="hint keys wide">${MEANINGS.map(([key, meaning]) => html`<dt key=${key}><kbd>${key}</kbd></dt><dd>${meaning}</dd>`)}</dl></aside>`;
@@ -32,16 +35,16 @@ export function Why({ placement, address, cluster, answer, verdicts, decided, tr
   return html`<aside class="why scroll" aria-label="Why" tabindex="0">
     ${close}
     ${pod && html`<${PodFacts} pod=${pod} isEditing=${isEditing} />`}
-    ${!pod && subject && html`<${TemplateFacts} template=${subject.template} placement=${placement} isEditing=${isEditing} />`}
+    ${!pod && subject && html`<${TemplateFacts} template=${template} pods=${pods} isEditing=${isEditing} />`}
     ${subject && isEditing && html`<${Editor} key=${address.pod || address.template} subject=${subject} address=${address} placement=${placement} cluster=${cluster} decided=${decided?.parts} tryOut=${tryOut} />`}
-    ${subject && html`<${Answer} answer=${answer} verdicts=${verdicts} node=${node} placement=${placement} decided=${decided} />`}
-    ${subject && html`<${WorkloadChanges} owner=${pod ? pod.owner : nameOf(subject.template)} namespace=${namespaceOf(pod?.key || subject.template)} address=${address} />`}
+    ${subject && html`<${Answer} answer=${answer} pod=${pod} verdicts=${verdicts} node=${node} placement=${placement} decided=${decided} />`}
+    ${subject && html`<${WorkloadChanges} template=${template} pods=${pods} address=${address} />`}
     ${node && html`<${NodeFacts} node=${node} placement=${placement} address=${address} />`}
   </aside>`;
 }
 
 // What the squares and the marks on the tiles mean.
-const PODS = [["full", "running"], ["half", "starting"], ["hollow", "no node yet"], ["fading", "terminating"], ["cross", "failed"], ["full doomed", "evicted soon"]];
+const PODS = [["full", "running"], ["half", "starting"], ["hollow", "pending"], ["fading", "terminating"], ["cross", "failed"], ["full doomed", "evicted soon"]];
 const MARKS = ["best", "fits", "here", "evicted", "refused"];
 const Signs = () => html`<h3 class="hint-title wide">Pods</h3>
   <dl class="signs">${PODS.map(([shape, meaning]) => html`<dt key=${shape}><i class="pod ${shape}"></i></dt><dd>${meaning}</dd>`)}</dl>
@@ -57,14 +60,14 @@ function Gone({ of, placement }) {
   const known = placement.happened.filter((each) => each.subject === of);
   const owner = known.find((each) => each.owner)?.owner;
   const template = owner && chooseTemplate(`${namespaceOf(of)}/${owner}`);
-  return html`<section><h2>${nameOf(of)}</h2><p>Pod ${of} is gone.</p>
+  return html`<section><h2>${nameOf(of)}</h2><p>${known.length ? `Pod ${of} is gone.` : `There is no pod ${of}, and nothing is known of one in the last hour.`}</p>
     ${known.length > 0 && html`<ul class="ends">${known.slice(-ENDS).reverse().map((each) => html`<li key=${each.number}><time class="dim">${clock(each.at)}</time> <b class=${each.kind}>${each.kind}</b> ${each.text} <p class="dim">${said(each.cause)}</p></li>`)}</ul>`}
     ${owner && html`<p>It belonged to <a class="link" ...${to(template)}>${owner}</a>.</p>`}</section>`;
 }
 
 function PodFacts({ pod, isEditing }) {
   const namespace = namespaceOf(pod.key);
-  const facts = [pod.state === "Unscheduled" ? "Pending" : pod.state, `priority ${pod.priority}`, `${span(Date.now() / 1000 - pod.created)} old`];
+  const facts = [stateOf(pod), `priority ${pod.priority}`, `${span(Date.now() / 1000 - pod.created)} old`];
   const template = chooseTemplate(`${namespace}/${pod.owner}`);
   return html`<section><h2>${nameOf(pod.key)}</h2>
     <p class="facts"><span>${namespace}</span> <span>${pod.owner ? html`<a class="link" ...${to(template)} title="Ask about its template"><${Cut} text=${pod.owner} /></a>` : "no owner"}</span> ${facts.map((fact, at) => html`<span key=${at}>${fact}</span> `)}</p>
@@ -73,25 +76,27 @@ function PodFacts({ pod, isEditing }) {
   </section>`;
 }
 
-function TemplateFacts({ template, placement, isEditing }) {
+// How many pods a workload has now.
+const usePods = (template, placement) => useMemo(() => {
+  let number = 0;
+  for (const { key, owner } of placement.pods.values()) if (owner === nameOf(template) && namespaceOf(key) === namespaceOf(template)) number++;
+  return number;
+}, [template, placement.pods.size]);
+
+function TemplateFacts({ template, pods, isEditing }) {
   const namespace = namespaceOf(template);
   const owner = nameOf(template);
-  const pods = useMemo(() => {
-    let number = 0;
-    for (const pod of placement.pods.values()) if (pod.owner === owner && pod.key.startsWith(`${namespace}/`)) number++;
-    return number;
-  }, [template, placement.pods.size]);
   return html`<section><h2>${owner}</h2><p><span class="dim">${namespace} · template of ${count(pods, "pod")}</span> <${EditLink} isEditing=${isEditing} /></p></section>`;
 }
 
-function Answer({ answer, verdicts, node, placement, decided }) {
+function Answer({ answer, pod, verdicts, node, placement, decided }) {
   if (!answer) return html`<section class="waiting" aria-busy="true"><p class="dim">asking the scheduler…</p></section>`;
   if (answer.problem) return html`<section><p class="message">${answer.problem}</p></section>`;
   const fitting = answer.nodes.reduce((sum, fit) => sum + fit.names.length, 0);
   return html`<section>
     <p class="verdict ${answer.fits ? "well" : "ill"}"><span class="mark" aria-hidden="true">${answer.fits ? "●" : "✕"}</span> may run on ${fitting.toLocaleString("en")} of ${count(placement.nodes.size, "node")}</p>
     ${(answer.admissionErrors || []).map((error) => html`<p class="message">refused by admission: ${said(error)}</p>`)}
-    ${answer.evictedFor && html`<p class="message">is evicted ${answer.evictedAfterSeconds ? `after ${span(answer.evictedAfterSeconds)}` : "at once"}: ${said(answer.evictedFor)}</p>`}
+    ${answer.evictedFor && html`<p class="message">is evicted ${pod?.evictAt ? html`<${Countdown} to=${pod.evictAt} />` : answer.evictedAfterSeconds ? `after ${span(answer.evictedAfterSeconds)}` : "at once"}: ${said(answer.evictedFor)}</p>`}
     ${answer.rejected.map((each) => html`<p class="message">refused by every node: ${said(each.reason)}</p>`)}
     ${node ? html`<${OnNode} answer=${answer} verdict=${verdicts?.get(node.name)} name=${node.name} decided=${decided} />` : html`<${Everywhere} answer=${answer} />`}
     ${answer.preemption && html`<p class="message">Preemption would remove ${answer.preemption.victims.map(nameOf).join(", ")} from ${answer.preemption.node}.</p>`}

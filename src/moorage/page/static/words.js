@@ -16,6 +16,9 @@ export function span(seconds) {
   if (whole < 86400) return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
   return `${Math.floor(whole / 86400)} d`;
 }
+// A pod without a node is Pending to Kubernetes, and so is one whose containers are being started.
+const STATES = { Unscheduled: "pending", Pending: "starting" };
+export const stateOf = ({ state }) => STATES[state] || state.toLowerCase();
 export const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString("en-GB");
 
 // The end of a name tells pods and nodes apart, so it is cut in the middle.
@@ -24,6 +27,7 @@ export function cut(name, most) {
   const tail = Math.floor((most - 1) * 0.6);
   return `${name.slice(0, most - 1 - tail)}…${name.slice(-tail)}`;
 }
+export const byOwner = (a, b) => (a.owner < b.owner ? -1 : a.owner > b.owner ? 1 : a.key < b.key ? -1 : 1);
 export const inOrder = new Intl.Collator("en", { numeric: true }).compare;
 export const nameOf = (key) => key.slice(key.indexOf("/") + 1);
 export const namespaceOf = (key) => key.slice(0, key.indexOf("/"));

@@ -20,14 +20,12 @@ from moorage.api.resource import (
 from moorage.features import Gates
 from moorage.match.devices import DeviceExpression
 from moorage.match.tolerations import Tolerations
-from moorage.scheduler.devices.pools import Offer
+from moorage.scheduler.devices.pools import MOST_SELECTORS, Offer
 
 MOST_DEVICES = 32
 """How many devices one claim can have."""
 MOST_WAYS = 8
 """How many ways to satisfy a request can be given."""
-MOST_SELECTORS = 512
-"""How many different expressions the claims of a pod and their classes can have: fewer than are kept compiled."""
 _SELECTORS_BYTES = 1 << 20
 
 OnParseError = Callable[[Tolerations, Taint], None]

@@ -17,8 +17,10 @@ from moorage.match.verdict import Verdict
 from moorage.quantity import Quantity
 
 INCOMPLETE, INVALID = "being updated", "invalid"
-_VERDICTS = 2048
-"""How many expressions a device remembers its verdicts for: several times as many as the claims of a pod can have."""
+MOST_SELECTORS = 512
+"""How many different expressions the claims of a pod and their classes can have: fewer than are kept compiled."""
+_VERDICTS = 2_000_000
+"""How many verdicts are kept about all devices; about each at least those that one pod needs."""
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -63,7 +65,7 @@ class Traits:
         """What an expression says of these devices."""
         verdict = self._verdicts.get(expression.digest)
         if verdict is None:
-            if len(self._verdicts) >= _VERDICTS:
+            if len(self._verdicts) >= max(MOST_SELECTORS, _VERDICTS // len(_known_traits)):
                 self._verdicts.clear()
             try:
                 verdict = self._verdicts[expression.digest] = expression.verdict(self._described)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
+from weakref import ref
 
 import numpy as np
 
@@ -62,7 +63,7 @@ class VictimSearches:
         informer = handle.informers.of(PodDisruptionBudget)
         self.budgets = PodBudgets(informer)
         informer.on_change(self._budget_changed)
-        self.by_shape: Bounded[Shape, _Found] = Bounded(SEARCHES_MAX)
+        self.by_shape: Bounded[ref[Shape], _Found] = Bounded(SEARCHES_MAX)
         """Where sums decide, pods of one shape have the same answers."""
         self.by_pod: Bounded[str, _Found] = Bounded(SEARCHES_MAX)
         """Where they do not, answers are kept until the search is at its end."""
@@ -85,8 +86,8 @@ class VictimSearches:
         """The search for a pod, as the table is now."""
         demands = cycle.fitting.demands(cycle) if self.handle.table.is_exact else ()
         if demands:
-            found = self.by_shape.get(cycle.shape) or _Found()
-            self.by_shape.put(cycle.shape, found)
+            found = self.by_shape.get(ref(cycle.shape)) or _Found()
+            self.by_shape.put(ref(cycle.shape, self.by_shape.pop), found)
             return VictimSearch(self, cycle, found, VictimsBySums(cycle, self.budgets, demands))
         found = self.by_pod.get(cycle.pod.uid) or _Found()
         self.by_pod.put(cycle.pod.uid, found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -16,7 +17,10 @@ from moorage.match.selector import Preferences, Selector, compile_pod_selector, 
 from moorage.match.tolerations import Tolerations
 
 _MISSING = {CPU: DEFAULT_MILLI_CPU, MEMORY: DEFAULT_MEMORY}
-_SHAPES_MAX, _SHAPES_BYTES = 1024, 32 << 20
+_SHAPES_MAX, _SHAPES_BYTES = 1024, 2 << 20
+"""How many shapes are kept that no pod has any more, and how long their signatures are together: what is worked out of
+a specification takes up to 60 times as much.
+"""
 _LABEL_COST = 40
 """What it takes to compile a label of a nodeSelector: some microseconds."""
 FINISHED = ("Succeeded", "Failed")
@@ -113,7 +117,8 @@ class Shapes:
 
     def __init__(self, gates: Gates) -> None:
         self._gates = gates
-        self._shapes: Bounded[bytes, Shape] = Bounded(_SHAPES_MAX, _SHAPES_BYTES)
+        self._in_use: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
+        self._recent: Bounded[bytes, Shape] = Bounded(_SHAPES_MAX, _SHAPES_BYTES)
         self._number = 0
 
     def info(self, pod: Pod) -> PodInfo:
@@ -126,8 +131,8 @@ class Shapes:
 
     @property
     def bytes(self) -> int:
-        """How many bytes the specifications have that are kept."""
-        return self._shapes.bytes
+        """How many bytes the specifications have that are kept, whether a pod has them or not."""
+        return self._recent.bytes
 
     def _shape(self, spec: PodSpec, annotations: Mapping[str, str]) -> Shape:
         if spec.volumes or spec.resource_claims:
@@ -136,11 +141,13 @@ class Shapes:
         if attached is not None:
             spec = attached.spec
         signature = _encode(spec if attached is None else attached)
-        shape = self._shapes.get(signature)
+        shape = self._recent.get(signature)
         if shape is None:
-            self._number += 1
-            shape = Shape(self._number, spec, self._gates, attached)
-            self._shapes.put(signature, shape, len(signature))
+            shape = self._in_use.get(signature)
+            if shape is None:
+                self._number += 1
+                shape = self._in_use[signature] = Shape(self._number, spec, self._gates, attached)
+            self._recent.put(signature, shape, len(signature))
         return shape
 
 

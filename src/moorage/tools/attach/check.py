@@ -33,7 +33,7 @@ _ENABLED = re.compile(r'kubernetes_feature_enabled\{name="(\w+)",[^}]*\} (\d)')
 _GATES = ("TaintTolerationComparisonOperators", "DRADeviceTaints", "DRADeviceTaintRules")
 
 
-class Need(NamedTuple):
+class NeededRight(NamedTuple):
     """A right that the scheduler and the evictors need."""
 
     purpose: str
@@ -46,23 +46,25 @@ class Need(NamedTuple):
     """Whether one can work without it."""
 
     def __str__(self) -> str:
-        return f"{' and '.join(self.verbs)} {self.resource}{self.group and '.' + self.group}"
+        *first, last = self.verbs
+        verbs = f"{', '.join(first)} and {last}" if first else last
+        return f"{verbs} {self.resource}{self.group and '.' + self.group}"
 
 
 _DEVICES = "resource.k8s.io"
 _WRITES = (
-    Need("place pods", "", "pods/binding", ("create",)),
-    Need("tell whether a binding was done", "", "pods", ("get",)),
-    Need("say why a pod waits or leaves", "", "pods/status", ("patch",)),
-    Need("cover rules and write deadlines", "", "pods", ("patch",)),
-    Need("evict and preempt", "", "pods", ("delete",)),
-    Need("bind volumes", "", "persistentvolumes", ("patch",)),
-    Need("bind volumes", "", "persistentvolumeclaims", ("patch",)),
-    Need("allocate devices", _DEVICES, "resourceclaims", ("get", "patch")),
-    Need("allocate devices", _DEVICES, "resourceclaims/status", ("patch",)),
-    Need("allocate devices", _DEVICES, "resourceclaims/binding", ("patch",)),
-    Need("report events", "", "events", ("create", "patch")),
-    Need("lead", "coordination.k8s.io", "leases", ("get", "create", "update")),
+    NeededRight("place pods", "", "pods/binding", ("create",)),
+    NeededRight("tell whether a binding was done", "", "pods", ("get",)),
+    NeededRight("say why a pod waits or leaves", "", "pods/status", ("patch",)),
+    NeededRight("cover rules and write deadlines", "", "pods", ("patch",)),
+    NeededRight("evict and preempt", "", "pods", ("delete",)),
+    NeededRight("bind volumes", "", "persistentvolumes", ("patch",)),
+    NeededRight("bind volumes", "", "persistentvolumeclaims", ("patch",)),
+    NeededRight("allocate devices", _DEVICES, "resourceclaims", ("get", "patch")),
+    NeededRight("allocate devices", _DEVICES, "resourceclaims/status", ("patch",)),
+    NeededRight("allocate devices", _DEVICES, "resourceclaims/binding", ("patch",)),
+    NeededRight("report events", "", "events", ("create", "patch")),
+    NeededRight("lead", "coordination.k8s.io", "leases", ("get", "create", "update")),
 )
 """Beside those to list and watch."""
 
@@ -135,13 +137,13 @@ async def _version(client: Client) -> AttachFact:
     return AttachFact(Outcome.WORKS, f"Kubernetes {version}")
 
 
-def needs(client: Client) -> list[Need]:
+def needs(client: Client) -> list[NeededRight]:
     """All rights that the scheduler and the evictors need."""
     settings = AttachSettings()
     scheduler, evictors = attached_scheduler(client, settings), attached_evictors(client, settings)
     followed = {each.kind: each for each in (*scheduler.handle.informers, *evictors.context.informers)}
     reads = [
-        Need("follow the cluster", kind.group, kind.plural, ("list", "watch"), informer.is_optional)
+        NeededRight("follow the cluster", kind.group, kind.plural, ("list", "watch"), informer.is_optional)
         for kind, informer in sorted(followed.items(), key=lambda each: (each[0].group, each[0].plural))
     ]
     return [*reads, *_WRITES]
@@ -156,13 +158,13 @@ async def _rights(client: Client) -> list[AttachFact]:
     return facts
 
 
-def _lacking(need: Need) -> AttachFact:
+def _lacking(need: NeededRight) -> AttachFact:
     if need.is_optional:
         return AttachFact(Outcome.MIND, f"no right to {need}: they count as absent")
     return AttachFact(Outcome.FAILS, f"no right to {need}: cannot {need.purpose}")
 
 
-async def _lacks(client: Client, need: Need) -> tuple[str, ...]:
+async def _lacks(client: Client, need: NeededRight) -> tuple[str, ...]:
     """The verbs that are not allowed."""
     return tuple([verb for verb in need.verbs if not await _may(client, need.group, need.resource, verb)])
 

@@ -103,6 +103,7 @@ class Leader:
     holder: str = ""
     lapsed: str = ""
     """Since when the holder has not renewed it, when that is too long ago; empty when it does."""
+    renewed: datetime | None = None
 
     @property
     def is_held(self) -> bool:
@@ -127,7 +128,7 @@ async def leaders(client: Client, now: datetime) -> list[Leader]:
         spec = lease.spec
         renewed, lasts = spec.renew_time or now, timedelta(seconds=spec.lease_duration_seconds or 0)
         lapsed = timestamp(renewed) if spec.holder_identity and renewed + lasts < now else ""
-        found.append(Leader(name, spec.holder_identity or "", lapsed))
+        found.append(Leader(name, spec.holder_identity or "", lapsed, spec.renew_time))
     return found
 
 

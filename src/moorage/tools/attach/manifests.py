@@ -11,7 +11,7 @@ from typing import Any
 from moorage.api.meta import Data
 from moorage.client import Client
 from moorage.client.transport import Answer
-from moorage.tools.attach.check import Need, needs
+from moorage.tools.attach.check import NeededRight, needs
 from moorage.tools.attach.covers import LEASE_NAMESPACE
 from moorage.tools.attach.run import LABELS, LEASES
 from moorage.tools.attach.webhook.certificates import CONFIGURATION, SECRET
@@ -23,6 +23,8 @@ HEALTH_PORT, WEBHOOK_PORT = 10259, 9443
 _RBAC, _ADMISSION = "rbac.authorization.k8s.io", "admissionregistration.k8s.io"
 _LEASES = "leases"
 _PRIORITY = "system-cluster-critical"
+_LINGERS: Data = {"preStop": {"sleep": {"seconds": 5}}}
+"""A webhook goes on answering while API servers may not know yet that it ends."""
 
 
 class _Nowhere:
@@ -124,7 +126,7 @@ def webhook_choices(told: Installation) -> list[Data]:
     resources = {"requests": {"cpu": "50m", "memory": "160Mi"}, "limits": {"memory": "1Gi"}}
     return [
         _configuration(told, "Mutating", "/mutate", [*_pods(), *(_templates() if told.templates else ())]),
-        _deployment(told, SERVICE, arguments, port, "HTTPS", resources),
+        _deployment(told, SERVICE, arguments, port, "HTTPS", resources, lifecycle=_LINGERS),
     ]
 
 
@@ -161,7 +163,7 @@ def _by_verb(rules: Iterable[Data], verbs: tuple[str, ...]) -> list[Data]:
     return [{**rule, "verbs": [verb for verb in rule["verbs"] if verb in verbs]} for rule in rules]
 
 
-def _rules(wanted: Iterable[Need]) -> list[Data]:
+def _rules(wanted: Iterable[NeededRight]) -> list[Data]:
     """The rules of a role, each resource once."""
     verbs: dict[tuple[str, str], list[str]] = {}
     for need in wanted:
@@ -179,13 +181,19 @@ def _binding(told: Installation, kind: str, name: str, namespace: str = "") -> D
 _UNCHANGED = (
     "spec.containers", "spec.?initContainers", "spec.?activeDeadlineSeconds", "spec.?terminationGracePeriodSeconds",
     "spec.?schedulingGates", "spec.?nodeSelector", "spec.?affinity", "spec.?schedulerName",
-    "metadata.?labels", "metadata.?finalizers", "metadata.?ownerReferences",
+    "metadata.?generateName", "metadata.?labels", "metadata.?finalizers", "metadata.?ownerReferences",
     *(f"?status.?{name}" for name in (
-        "phase", "reason", "message", "podIP", "podIPs", "hostIP", "hostIPs", "startTime", "qosClass",
-        "containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses", "resourceClaimStatuses",
+        "phase", "reason", "message", "observedGeneration", "podIP", "podIPs", "hostIP", "hostIPs", "startTime",
+        "qosClass", "resize", "resources", "allocatedResources",
+        "containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses",
+        "resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses",
     )),
 )  # fmt: skip
-"""What an API server lets change in a pod, but for tolerations and annotations, and why it waits or leaves."""
+"""What an API server lets change in a pod, but for tolerations and annotations, and why it waits or leaves.
+
+Fields that an older API server does not have are equal there: absent before and after. As `dyn`, so that it does not
+warn about them in the status of the policy.
+"""
 _OWN_CONDITIONS = "each.type in ['PodScheduled', 'DisruptionTarget']"
 _OURS = "name.startsWith('moorage.dev/')"
 
@@ -200,7 +208,7 @@ def _policies(told: Installation) -> list[Data]:
     Of its status, which others trust, it may write why the pod waits or leaves.
     """
     others = f"?status.?conditions.orValue([]).filter(each, !({_OWN_CONDITIONS}))"
-    expressions = [f"object.{path} == oldObject.{path}" for path in (*_UNCHANGED, others)]
+    expressions = [f"dyn(object).{path} == dyn(oldObject).{path}" for path in (*_UNCHANGED, others)]
     for one, other in (("object", "oldObject"), ("oldObject", "object")):
         here, there = (f"{each}.metadata.?annotations.orValue({{}})" for each in (one, other))
         same = f"(name in {there} && {there}[name] == {here}[name])"
@@ -244,12 +252,14 @@ def _budget(told: Installation, name: str) -> Data:
     return _object("policy/v1", "PodDisruptionBudget", name, told.namespace, spec=spec)
 
 
-def _deployment(told: Installation, name: str, arguments: list[str], port: Data, scheme: str, resources: Data) -> Data:
+def _deployment(
+    told: Installation, name: str, arguments: list[str], port: Data, scheme: str, resources: Data, **more: Data
+) -> Data:
     alive, ready = (
         {"httpGet": {"path": path, "port": port["name"], "scheme": scheme}, "timeoutSeconds": 5}
         for path in ("/healthz", "/readyz")
     )
-    container = {
+    container: Data = {
         "name": name,
         "image": told.image,
         "args": arguments,
@@ -261,6 +271,7 @@ def _deployment(told: Installation, name: str, arguments: list[str], port: Data,
             "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
         },
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+        **more,
     }  # fmt: skip
     spec = {
         "serviceAccountName": name,

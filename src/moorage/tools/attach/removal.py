@@ -13,8 +13,10 @@ from moorage.api.meta import Data, Object
 from moorage.api.rules import COVER
 from moorage.client import Client, Missing
 from moorage.client.clock import Clock
+from moorage.client.errors import Forbidden
 from moorage.scheduler.profile import ATTACHED_NAME
 from moorage.tools.attach.covers import (
+    Leader,
     RuledPod,
     covered_claims,
     expire_covers,
@@ -31,6 +33,10 @@ _HELM, _HELM_NAMESPACE = "meta.helm.sh/release-name", "meta.helm.sh/release-name
 _FIRST = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "Deployment")
 """What must be gone before covers are touched: whoever would write them again, and who stands in the way of writes."""
 _NAMESPACE = "Namespace"
+_PASSING = ("Event", "Lease", "ControllerRevision", "CSIStorageCapacity")
+_EVERYWHERE = (("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default"))
+"""What Kubernetes itself puts into namespaces."""
+_SHOWN = 3
 _POLL_SECONDS, _POLLS = 1.0, 60
 
 
@@ -72,7 +78,10 @@ class Removal:
                 yield f"{ruled.name}: its cover stays, because only tolerations of NoExecute alone can end"
         await forget_leases(self._client)
         for kind, item in found:
-            if kind.kind not in _FIRST:
+            if kind.kind == _NAMESPACE and (others := await self._others(item.metadata.name)):
+                shown = ", ".join(others[:_SHOWN]) + (f" and {len(others) - _SHOWN} more" if others[_SHOWN:] else "")
+                yield f"Namespace {item.metadata.name} stays, because there is more in it: {shown}"
+            elif kind.kind not in _FIRST:
                 yield await self._delete(kind, item)
 
     async def _staying(self) -> list[str]:
@@ -96,8 +105,35 @@ class Removal:
             if release := item.metadata.annotations.get(_HELM):
                 where = item.metadata.annotations.get(_HELM_NAMESPACE, "")
                 raise RemovalError(f"Helm installed it: first `helm uninstall {release} -n {where}`")
-        if (held := await self._held()) and not any(kind.kind == "Deployment" for kind, _ in found):
+        if not any(kind.kind == "Deployment" for kind, _ in found):
+            await self._refuse_at_work()
+
+    async def _refuse_at_work(self) -> None:
+        """Refuse while somebody renews a lease. Who was stopped a moment ago may have left one that is to lapse."""
+        before = await self._leaders()
+        for _ in range(_POLLS):
+            now = await self._leaders()
+            if now != before or not any(each.is_held for each in now):
+                break
+            await self._clock.sleep(_POLL_SECONDS)
+        if held := await self._held():
             raise RemovalError(f"Moorage is still at work: it holds {held}: stop it first")
+
+    async def _others(self, namespace: str) -> list[str]:
+        """What there is in a namespace beside us, by kind and name; not what belongs to something that is there."""
+        found = []
+        for kind in kinds.KINDS:
+            if not kind.namespaced or kind.kind in _PASSING:
+                continue
+            try:
+                listed = (await self._client.list(kind, namespace)).items
+            except (Missing, Forbidden):
+                continue
+            for metadata in (msgspec.json.decode(each, type=Object).metadata for each in listed):
+                is_known = metadata.labels.items() >= LABELS.items() or (kind.kind, metadata.name) in _EVERYWHERE
+                if not is_known and not any(owner.controller for owner in metadata.owner_references):
+                    found.append(f"{kind.kind} {metadata.name}")
+        return found
 
     async def _covered(self) -> list[RuledPod]:
         return [each for each in await ruled_pods(self._client) if each.cover]
@@ -120,8 +156,11 @@ class Removal:
             )
         return f"deleted {kind.kind} {metadata.namespace + '/' if metadata.namespace else ''}{metadata.name}"
 
+    async def _leaders(self) -> list[Leader]:
+        return await leaders(self._client, self._clock.now())
+
     async def _held(self) -> str:
-        return " and ".join(each.name for each in await leaders(self._client, self._clock.now()) if each.is_held)
+        return " and ".join(each.name for each in await self._leaders() if each.is_held)
 
     async def _wait(self) -> None:
         """Until whoever was at work has stopped."""

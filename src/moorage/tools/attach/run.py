@@ -13,7 +13,8 @@ from prometheus_client import CollectorRegistry
 from moorage.api.labels import parse
 from moorage.client import Client, Informers, TooManyRequests, Unavailable
 from moorage.client.clock import Clock
-from moorage.client.leases import CONTROLLERS_LEASE, SCHEDULER_LEASE, LeadershipLost, LeaseTerms, identity, lead
+from moorage.client.errors import first_of
+from moorage.client.leases import CONTROLLERS_LEASE, SCHEDULER_LEASE, LeaseTerms, identity, lead
 from moorage.client.rights import check_rights, to_follow
 from moorage.controllers.nodes.devicetaints import DeviceTaintEviction
 from moorage.controllers.nodes.tainteviction import TaintEviction
@@ -74,9 +75,10 @@ async def run_attached(
     metrics: list[CollectorRegistry] | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Place and evict until cancelled; with `leads` only while holding the lease of each. Raises RightsMissing.
+    """Place and evict until cancelled; with `leads` only while holding the lease of each.
 
-    What each of the two does is said: that it waits, for whom, and that it is at work, once it is.
+    What each of the two does is said: that it waits, for whom, and that it is at work, once it is. Raises
+    RightsMissing, LeadershipLost, and Forbidden when a lease may not be had.
     """
     scheduler, evictors = attached_scheduler(client, settings, clock), attached_evictors(client, settings, clock)
     if metrics is not None:
@@ -92,8 +94,8 @@ async def run_attached(
         async with asyncio.TaskGroup() as tasks:
             for part in parts:
                 tasks.create_task(_lead(client, part, say) if leads else _work(part, say), name=part.lease)
-    except* LeadershipLost as lost:
-        raise lost.exceptions[0] from None
+    except ExceptionGroup as group:
+        raise first_of(group) from None
 
 
 async def _lead(client: Client, part: _Part, say: Callable[[str], None]) -> None:

@@ -49,8 +49,8 @@ _PROBE: Data = {
 
 async def standing(client: Client, scheduler_name: str, namespace: str) -> AsyncIterator[str]:
     """What there is to say, line by line."""
-    for leader in await leaders(client, Clock().now()):
-        yield str(leader)
+    for line in await _leaders(client):
+        yield line
     yield f"webhook: {await webhook_health(client, namespace)}"
     pods = await ruled_pods(client)
     yield f"pods under rules: {len(pods)}"
@@ -62,6 +62,13 @@ async def standing(client: Client, scheduler_name: str, namespace: str) -> Async
         yield line
     for line in await _last_evictions(client):
         yield line
+
+
+async def _leaders(client: Client) -> list[str]:
+    try:
+        return [str(each) for each in await leaders(client, Clock().now())]
+    except Forbidden as error:
+        return [f"leaders: not known: {error}"]
 
 
 async def webhook_health(client: Client, namespace: str) -> str:
@@ -125,13 +132,17 @@ def _first(lines: Sequence[str]) -> Iterator[str]:
 
 async def _last_evictions(client: Client) -> list[str]:
     reporters = {attached_name(each.name) for each in EVICTORS}
+    reasons = sorted({each.cause.event for each in EVICTORS})
+    try:
+        listed = [each for reason in reasons for each in (await client.list(_EVENT, fields=f"reason={reason}")).items]
+    except Forbidden as error:
+        return [f"last evictions: not known: {error}"]
     found: list[tuple[str, Event]] = []
-    for reason in sorted({each.cause.event for each in EVICTORS}):
-        for data in (await client.list(_EVENT, fields=f"reason={reason}")).items:
-            event = msgspec.json.decode(data, type=Event)
-            at = event.last_timestamp or event.event_time or event.metadata.creation_timestamp
-            if event.source.component in reporters and at is not None:
-                found.append((timestamp(at), event))
+    for data in listed:
+        event = msgspec.json.decode(data, type=Event)
+        at = event.last_timestamp or event.event_time or event.metadata.creation_timestamp
+        if event.source.component in reporters and at is not None:
+            found.append((timestamp(at), event))
     found.sort(key=lambda each: each[0], reverse=True)
     lines = [
         f"  {at} {event.involved_object.namespace}/{event.involved_object.name}: {event.message}"

@@ -18,6 +18,7 @@ from moorage.api.meta import Data, Object
 from moorage.api.pod import Pod
 from moorage.apiserver.run import APIServer, start
 from moorage.client import Exists, Missing
+from moorage.client.errors import first_of
 from moorage.client.priority import urgent
 from moorage.controllers.run import Make, prepare
 from moorage.controllers.storage.resourceclaims import PodClaims, ResourceClaims
@@ -46,12 +47,6 @@ _head = msgspec.json.Decoder(Object).decode
 
 class Failed(Exception):
     """A workload that was not completed: one sentence."""
-
-
-def first(group: ExceptionGroup[Any]) -> Exception:
-    """The first exception of a group, however deep."""
-    error: Exception = group.exceptions[0]
-    return first(error) if isinstance(error, ExceptionGroup) else error
 
 
 @asynccontextmanager
@@ -165,7 +160,7 @@ class PerfCluster:
                 for _ in range(AT_ONCE):
                     workers.create_task(worker())
         except ExceptionGroup as group:
-            raise first(group) from None
+            raise first_of(group) from None
 
     async def ensure_namespace(self, name: str, data: Data | None = None) -> None:
         """Create a namespace, unless it exists."""

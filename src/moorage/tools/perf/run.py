@@ -19,7 +19,8 @@ from moorage.api.kinds import Kind
 from moorage.api.meta import Data
 from moorage.api.pod import Pod
 from moorage.client import ApiError, Exists, Missing
-from moorage.tools.perf.cluster import NODE, POD, Failed, PerfCluster, first, running
+from moorage.client.errors import first_of
+from moorage.tools.perf.cluster import NODE, POD, Failed, PerfCluster, running
 from moorage.tools.perf.devices import give_devices, offer, without_devices
 from moorage.tools.perf.histograms import Histograms
 from moorage.tools.perf.measure import Collector, Measurement, peak_memory
@@ -72,7 +73,7 @@ async def run(plan: WorkloadPlan, report: Report) -> list[Measurement]:
             await workload.perform(report)
     except ExceptionGroup as group:
         failures = group.subgroup(Failed)
-        error = first(failures or group)
+        error = first_of(failures or group)
         raise Failed(f"{plan.name}: {error}") if isinstance(error, ApiError) else error from None
     for measurement in workload.measurements:
         measurement.memory = peak_memory()

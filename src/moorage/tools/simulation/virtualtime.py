@@ -7,12 +7,14 @@ import random
 import selectors
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
+from contextvars import copy_context
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, TypeVarTuple
 
 from moorage.apiserver.base.offload import offloaded
 from moorage.client.clock import Clock, Timer
 from moorage.match.evaluations import EVALUATIONS
+from moorage.pace import SLICES
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -71,7 +73,9 @@ def played(story: Coroutine[Any, Any, T]) -> T:
     random.seed(_SEED)
     try:
         with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-            return runner.run(story)
+            context = copy_context()
+            context.run(SLICES.set, runner.get_loop().time)
+            return runner.run(story, context=context)
     finally:
         random.setstate(state)
 

@@ -13,13 +13,15 @@ from moorage.api.decode import DecodeError, convert
 from moorage.api.kinds import Kind
 from moorage.api.meta import Data, Object, Wire
 from moorage.api.rules import DEVICE_TOLERATIONS, POD_RULES, RulesError, rules_of
+from moorage.apiserver.base.offload import MAX_METADATA, holds_more
 from moorage.apiserver.http.failures import forbidden, invalid
 from moorage.apiserver.http.messages import Refused
 from moorage.features import ALL_ON
 from moorage.registry.pod.attached import rules_refusal
 from moorage.tools.attach.webhook.rewriting import WebhookSettings, patch, rewritten
+from moorage.validation import field
 from moorage.validation.advice import ADVICE
-from moorage.validation.attached import attached_advice, attached_errors, attached_update_errors
+from moorage.validation.attached import attached_advice, attached_errors, attached_update_errors, unreadable_rules
 from moorage.validation.rules import Breaches, Rule, RuleContext, Severity, context_of
 
 _NOBODY = context_of((), ALL_ON)
@@ -74,10 +76,10 @@ def mutate(body: bytes, settings: WebhookSettings) -> bytes:
         changes = list(patch(data, rewritten(data, request.old_object, settings)))
     except RecursionError:
         raise ReviewError("the object is nested too deeply") from None
-    except (RulesError, DecodeError) as error:
-        message = f'{kind.kind} "{request.name}" is invalid: {error}'
-        refusal = {"status": "Failure", "reason": "Invalid", "code": 422, "message": message}
-        return _answer(request, {"allowed": False, "status": refusal})
+    except RulesError as error:
+        return _refused(request, invalid(kind, request.name, unreadable_rules(kind, error)))
+    except DecodeError as error:
+        return _refused(request, invalid(kind, request.name, [field.invalid(error.path, field.OMITTED, error.message)]))
     if not changes:
         return _answer(request, {"allowed": True})
     encoded = base64.b64encode(msgspec.json.encode(changes)).decode()
@@ -111,6 +113,8 @@ def _asked(body: bytes) -> tuple[_Request, Kind]:
         request = _read(body).request
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise ReviewError(f"the body is no AdmissionReview: {error}") from None
+    if holds_more([request.object, request.old_object], MAX_METADATA):
+        raise ReviewError(f"the review holds more than {MAX_METADATA:,} values")
     data = request.object or {}
     kind = kinds.find(str(data.get("apiVersion")), str(data.get("kind")))
     if kind is None:

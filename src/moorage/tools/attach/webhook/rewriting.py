@@ -17,6 +17,7 @@ from moorage.api.rules import COVER, POD_RULES, Rules, TolerationList, rules_of,
 from moorage.match.nativecover import native_cover
 from moorage.scheduler.profile import ATTACHED_NAME
 from moorage.tools.convert import attach_pod, own_annotations, pods_of, set_scheduler
+from moorage.validation.attached import valid_tolerations
 
 _POD, _DAEMON_SET = "Pod", "DaemonSet"
 _UNNAMED = ("", "default-scheduler")
@@ -93,7 +94,7 @@ def _cover(holder: Data, before: Data, *, covers_native: bool) -> None:
     """Add the cover that rules need, and what is left of the cover that the pod has had."""
     native, had = _tolerations(holder), _tolerations(before)
     rules, known = (rules_of(own_annotations(each)) or _NOTHING for each in (holder, before))
-    cover = native_cover(rules.tolerations, native, covers_native=covers_native)
+    cover = native_cover(valid_tolerations(rules), native, covers_native=covers_native)
     before_own = cover.tolerations + native
     recorded, there = recorded_cover(had, known), frozenset(before_own)
     lost = tuple(each for each in recorded if each not in there)

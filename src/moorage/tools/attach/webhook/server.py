@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Self
+from typing import Concatenate, ParamSpec, Self
 
 import msgspec
 
 from moorage.api import kinds
 from moorage.api.cluster import Namespace
 from moorage.api.meta import Object, ObjectMeta
+from moorage.apiserver.base.offload import YAML_COST, in_hand, offload
 from moorage.apiserver.base.users import User
 from moorage.apiserver.http.limits import Limits
 from moorage.apiserver.http.listener import Server
@@ -28,12 +29,12 @@ SERVICE = "moorage-webhook"
 LIMITS = Limits(body_size=8 << 20, connections=512, seats=32, queued=256, request_time=8, queue_time=5)
 """A review holds an object twice; the API server waits for its answer for ten seconds at most."""
 _RENEW_SECONDS, _RETRY_SECONDS = 30.0, 2.0
-_CALLER = User("kube-apiserver")
 _NAMESPACE = kinds.row("v1", "Namespace")
 _MUTATE, _VALIDATE = "/mutate", "/validate"
 _HEALTH = ("/healthz", "/readyz")
 
 _LOG = Log(__name__)
+P = ParamSpec("P")
 
 
 def service_names(namespace: str) -> tuple[str, ...]:
@@ -77,6 +78,11 @@ class _Namespaces:
             return Object(metadata=ObjectMeta(name=name))
 
 
+def caller(request: Request) -> User:
+    """Who asks: an address, because an API server need not say who it is. Addresses share as users do."""
+    return User(request.address)
+
+
 async def answer_review(request: Request, settings: WebhookSettings, namespaces: _Namespaces) -> Response:
     """The answer to a request of the API server, or of a kubelet that asks for health."""
     if request.method == "GET" and request.path in _HEALTH:
@@ -88,14 +94,22 @@ async def answer_review(request: Request, settings: WebhookSettings, namespaces:
         return status(405, Reason.METHOD_NOT_ALLOWED, "reviews are posted")
     try:
         if request.path == _MUTATE:
-            return Response(200, await asyncio.to_thread(mutate, request.body, settings))
+            return await _reviewed(mutate, request.body, settings)
         namespace = await namespaces.of(namespace_of(request.body))
-        return Response(200, await asyncio.to_thread(validate, request.body, settings, namespace))
+        return await _reviewed(validate, request.body, settings, namespace)
     except ReviewError as error:
         return status(400, Reason.BAD_REQUEST, str(error))
     except ApiError as error:
         message = f"what the namespace allows is not known: {error}"
         return status(500, Reason.INTERNAL_ERROR, message)
+
+
+async def _reviewed(
+    work: Callable[Concatenate[bytes, P], bytes], body: bytes, *args: P.args, **kwargs: P.kwargs
+) -> Response:
+    """What a review gives, in a thread; of very large ones few are in memory at a time: anybody may send them."""
+    async with in_hand(len(body)):
+        return Response(200, await offload(len(body) * YAML_COST, work, body, *args, **kwargs))
 
 
 async def serve_webhook(
@@ -120,7 +134,7 @@ async def serve_webhook(
         def answer(request: Request) -> Awaitable[Response]:
             return answer_review(request, settings, namespaces)
 
-        server = Server(answer, lambda _: _CALLER, certificates.tls, bind, port, LIMITS)
+        server = Server(answer, caller, certificates.tls, bind, port, LIMITS)
         await server.start()
         started(server.port)
         try:
