@@ -29,12 +29,12 @@ from typing import Any, NamedTuple
 import aiohttp
 import msgspec
 
-from serving import Serving, apart, kubernetes, serving
+from serving import Serving, apart, kubernetes, serving, waited_seconds
 
 UPSTREAM = ("basic", "gt", "affinity")
 """What Kubernetes can do too."""
 NODES, PODS, CONNECTIONS = 1000, 5000, 32
-_ROOMS_SHOWN = 16
+_ROOMS_SHOWN, _BUSY = 16, 0.05
 SLA, CNI, KERNEL, ZONE = "example.com/sla", "example.com/cni", "example.com/kernel", "topology.kubernetes.io/zone"
 
 Data = dict[str, Any]
@@ -125,6 +125,8 @@ class Timing(NamedTuple):
     binding: Mapping[str, float]
     running: float
     load: float
+    waited: float
+    """Seconds until all were bound for which the server's event loop was ready to run and had no processor."""
     rooms: Sequence[Mapping[str, float]]
     """The shares of rooms in the two phases, when they were sampled."""
 
@@ -195,15 +197,17 @@ class Load:
         await ready.wait()
         rooms()
         start, used, own = time.perf_counter(), server.by_process(), time.process_time()
+        waited = waited_seconds(server.process)
         await self.send("POST", ((path, make(number)) for number in range(count)))
         created = time.perf_counter() - start
         await asyncio.wait_for(all_bound.wait(), 300)
         seconds, bound_at, own = time.perf_counter() - start, server.by_process(), time.process_time() - own
+        waited = waited_seconds(server.process) - waited if kubelets else 0.0
         shares = rooms()
         await asyncio.wait_for(watching, 600)
         binding = {name: bound_at[name] - used[name] for name in used}
         later = server.processor_seconds() - sum(bound_at.values()) if kubelets else 0.0
-        return Timing(created, seconds, binding, later, own, (shares, rooms()))
+        return Timing(created, seconds, binding, later, own, waited, (shares, rooms()))
 
 
 @asynccontextmanager
@@ -235,6 +239,8 @@ def report(name: str, timing: Timing, pods: int, server: Serving) -> float:
     if timing.running:
         parts.append(f"bound → Running {timing.running * micro:.0f} µs")
     print(f"{'':22}processor time a pod: {'  '.join(parts)}  (load generator {timing.load * micro:.0f} µs until bound)")
+    if (share := timing.waited / timing.bound) > _BUSY:
+        print(f"{'':22}the machine was busy: for {share:.0%} of the time the server's event loop had no processor")
     for phase, shares, used in zip(
         ("create → bound", "bound → Running"), timing.rooms, (sum(timing.binding.values()), timing.running), strict=True
     ):

@@ -45,7 +45,7 @@ class NodeResourcesBalancedAllocation(Plugin):
         """Around 75 when the pod changes little, towards 100 when it evens out, towards 50 when it does not."""
         table, shape = self.handle.table, cycle.shape
         usage = self._questions.of(shape, shape.requests).usage(table, table.requested, rows)
-        before, after = _balance(usage.allocatable, np.stack([usage.before, usage.after]))
+        before, after = _balance(usage.allocatable, np.array((usage.before, usage.after)))
         half = MAX_SCORE // 2
         score: Scores = half + (half + after - before) // 2
         return score
