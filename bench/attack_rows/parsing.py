@@ -192,6 +192,22 @@ async def success_rules(site: Site) -> None:
     await site.ask("POST", f"/apis/batch/v1{DEFAULT}/jobs", {"metadata": {"name": "x"}, "spec": spec})
 
 
+@attack("100 bodies of 60,000 values", by="authenticated")
+async def many_values(site: Site) -> None:
+    """Nothing of what is refused may stay."""
+    body = {"spec": {"nonResourceAttributes": {"path": "/", "verb": "get"}, "x": [{}] * 60_000}}
+    for _ in range(100):
+        await site.ask("POST", REVIEWS, body)
+
+
+@attack("6 pods of 4,100 containers, whose status finds no room", by="editor", answers=CREATED, linger=5, keeps=True)
+async def no_room(site: Site) -> None:
+    containers = [{"name": f"c{number}", "image": "image"} for number in range(4100)]
+    for number in range(6):
+        body = {"metadata": {"name": f"x-{number}"}, "spec": {"containers": containers}}
+        await site.ask("POST", f"/api/v1{DEFAULT}/pods", body)
+
+
 @attack("10 pods of 2,000 containers", by="editor", answers=CREATED, linger=5, keeps=True)
 async def many_containers(site: Site) -> None:
     containers = [{"name": f"c{number}", "image": f"image-{number}"} for number in range(2000)]

@@ -7,10 +7,15 @@ import threading
 
 import pytest
 
-from moorage.apiserver.base.offload import FLOW, LARGE, YAML_COST, offload
+from moorage.apiserver.base.offload import FLOW, LARGE, MAX_VALUES, YAML_COST, offload
 from moorage.apiserver.http.failures import bad_request
 from moorage.apiserver.http.messages import Refused, Request
 from moorage.apiserver.request.bodies import parsed
+from tests.apiserver.asked import APPLY, MERGE, Asked
+from tests.cycles import freed_at_once
+
+TRIES = 5
+"""More than there are threads, each of which may still hold what it did last."""
 
 
 class Reading:
@@ -31,6 +36,38 @@ class Reading:
     async def until(self, count: int) -> None:
         while len(self.begun) < count:
             await asyncio.sleep(0.001)
+
+
+async def test_work_that_fails_leaves_nothing_in_memory() -> None:
+    def fail() -> None:
+        raise bad_request("too large")
+
+    with freed_at_once(Refused):
+        for _ in range(TRIES):
+            with pytest.raises(Refused):
+                await offload(LARGE, fail)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "media_type"),
+    [
+        ("POST", "", "application/json"),
+        ("PUT", "/a", "application/json"),
+        ("PATCH", "/a", MERGE),
+        ("PATCH", "/a", APPLY),
+    ],
+)
+async def test_large_bodies_that_are_refused_leave_nothing_in_memory(
+    ask: Asked, method: str, path: str, media_type: str
+) -> None:
+    config_maps = "/api/v1/namespaces/default/configmaps"
+    large = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+    assert (await ask.told("POST", config_maps, large))[0] == 201
+    large["data"] = {f"k{number}": "" for number in range(MAX_VALUES)}
+    with freed_at_once(Exception):
+        for _ in range(TRIES):
+            code, _ = await ask.told(method, f"{config_maps}{path}?fieldManager=me", large, media_type)
+            assert code == 413
 
 
 async def test_one_user_has_one_thread_and_others_take_turns() -> None:

@@ -85,3 +85,18 @@ def test_every_response_forbids_what_the_page_does_not_need(live: Live) -> None:
 def test_files_beside_the_page_are_not_served(live: Live) -> None:
     for path in ("/../server.py", "/..%2fserver.py", "/static/index.html", "/vendor/../server.py"):
         assert ask(live, "GET", path).status in (400, 404), path
+
+
+@pytest.mark.parametrize("body", [b"", b'[["drain", "\xff"]]', b"[" * 10_000, b'[["drain", 1]]'], ids=repr)
+def test_a_question_that_cannot_be_read_is_answered_with_400(live: Live, body: bytes) -> None:
+    assert ask(live, "POST", "/ui/v1/simulate", body, x_moorage_page=exchanged(live)).status == 400
+
+
+def test_rules_that_are_far_too_long_are_refused_at_once(live: Live) -> None:
+    secret = exchanged(live)
+    live.kubectl("create", "deployment", "long", "--image=nginx")
+    rules = "nodeSelector:\n" + "".join(f"  k{number}: v\n" for number in range(50_000))
+    body = msgspec.json.encode({"template": "default/Deployment/long", "rules": rules})
+    answer = ask(live, "POST", "/ui/v1/try", body, x_moorage_page=secret)
+    assert "more than 65,536 characters" in msgspec.json.decode(answer.body)["errors"][0]["message"]
+    live.kubectl("delete", "deployment", "long")

@@ -28,6 +28,8 @@ def test_changes_become_options_of_the_command() -> None:
         [["drain", "--apply=/etc/passwd"]],
         [["taint", "node-1", "-f"]],
         [["drain", ""]],
+        [["drain", "node\0-1"]],
+        [["drain", "x" * 100_000]],
         [["add-nodes", "1000000000"], ["like", "node-1"]],
         [["scale", "deployment/default/web=1000000000"]],
         [["scale", f"deployment/default/web={'9' * 10_000}"]],

@@ -13,6 +13,7 @@ import pytest
 
 from moorage.store.protocol import HEAD, CannotOpen, Item, Store, StoreFull
 from moorage.store.reserve import SIZE
+from tests.cycles import freed_at_once
 from tests.store.backends import Sqlite, opened, value
 from tests.store.smalldisk import fill, small_disk
 from tests.store.test_damage import make_old
@@ -58,6 +59,16 @@ async def test_a_full_disk_refuses_writes_and_says_what_to_do(disk: Path) -> Non
         )
         assert (await store.list("/")).items == sorted(items)
         assert (await store.list("/")).revision == items[-1].revision
+
+
+async def test_writes_that_are_refused_leave_nothing_in_memory(disk: Path) -> None:
+    async with opened(Sqlite(disk / "moorage.db")) as store:
+        await filled(store, disk)
+        with freed_at_once(StoreFull):
+            for index in range(3):
+                with pytest.raises(StoreFull):
+                    await store.create(f"/refused-{index}", large(index))
+            await store.delete("/00000", 2)  # the writer no longer works on what it has refused
 
 
 async def test_on_a_full_disk_everything_can_be_deleted_while_others_take_what_is_freed(disk: Path) -> None:

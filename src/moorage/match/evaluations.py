@@ -63,6 +63,7 @@ class EvaluationThread:
             await asyncio.wrap_future(job.future)
         finally:
             job.cancelled = True
+            del job  # an error holds this frame, and the job the error
 
     def __len__(self) -> int:
         return len(self._jobs)

@@ -22,6 +22,8 @@ RULES = ("tolerations", "nodeSelector", "affinity", "topologySpreadConstraints")
 _HEAD = "apiVersion: v1\nkind: Pod\nmetadata: {name: tried}\nspec:\n  containers: [{name: tried, image: tried}]\n"
 """What is put before rules, so that they are read as those of a manifest."""
 _INDENT = "  "
+TEXT_MAX = 64 << 10
+"""Characters of a text of rules: more would take seconds to read."""
 ERRORS_MAX = 20
 """So many errors are told: to find the line of each, the text is read again."""
 _POD = kinds.row("v1", "Pod")
@@ -54,6 +56,8 @@ class WrittenRules:
     """Rules that were read from a text. Raises ManifestError."""
 
     def __init__(self, text: str) -> None:
+        if len(text) > TEXT_MAX:
+            raise ManifestError(f"rules of more than {TEXT_MAX:,} characters cannot be tried here", "rules")
         self._text = text
         self._document = _document(text)
         spec = self._document.data["spec"]

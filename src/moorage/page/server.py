@@ -265,7 +265,7 @@ class PageServer:
         """What `moorage simulate -o json` says of some changes; nothing is applied."""
         try:
             changes = msgspec.json.decode(request.body, type=list[list[str]])
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeError) as error:
             return _problem(400, str(error))
         return _json(await self._what_if.simulate(changes))
 

@@ -22,6 +22,8 @@ AMOUNTS_MAX = {"add-nodes": 5_000, "scale": 50_000}
 """How many nodes may be added, and to how many replicas may be scaled: more would take longer than anybody waits."""
 WAITING_MAX = 4
 """So many questions wait for the one that is being played."""
+_LONGEST = 1_000
+"""Characters of a value."""
 _SECONDS = 120.0
 _DIGITS = 18
 _ANSWERED = (0, 1)
@@ -42,8 +44,8 @@ def options_of(changes: Sequence[Sequence[str]]) -> list[str]:
         if VALUES.get(name) != len(values):
             raise CannotSimulate(f"{name!r} is no change that can be tried here")
         for value in values:
-            if not value or value.startswith("-"):
-                raise CannotSimulate(f"{name}: {value!r} names nothing")
+            if not value or value.startswith("-") or not value.isprintable() or len(value) > _LONGEST:
+                raise CannotSimulate(f"{name}: {value[:100]!r} names nothing")
             _check_amount(name, value.rpartition("=")[2])
         options += [f"--{name}", *values]
     return options

@@ -29,7 +29,10 @@ class SharedReads(Generic[AnswerT]):
             following = self._next[what] = asyncio.create_task(self._follow(what, under_way, read))
             # Those who asked may all have gone when it fails.
             following.add_done_callback(lambda task: task.cancelled() or task.exception())
-        return await asyncio.shield(following)
+        try:
+            return await asyncio.shield(following)
+        finally:
+            del following  # an error holds this frame, and it the error
 
     async def _follow(
         self, what: Hashable, under_way: asyncio.Future[None], read: Callable[[], Awaitable[AnswerT]]

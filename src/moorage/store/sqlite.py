@@ -87,7 +87,10 @@ class SqliteStore(MemoryStore):
         if not self._begun:
             self._loop.call_soon(self._hand_over)
         self._begun.append(Write(key, value, previous, done, along))
-        return await done
+        try:
+            return await done
+        finally:
+            del done  # an error holds this frame, and it the error
 
     def _hand_over(self) -> None:
         if self._begun:

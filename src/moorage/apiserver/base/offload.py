@@ -57,7 +57,10 @@ async def offload(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kw
     result = asyncio.wrap_future(job)
     # When the work ends, not when somebody ceases to wait for it: it goes on all the same.
     job.add_done_callback(leave)
-    return await result
+    try:
+        return await result
+    finally:
+        del job, result  # an error holds this frame and the data of all who called, and they the error
 
 
 @asynccontextmanager

@@ -94,7 +94,10 @@ class Round:
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         piece = _Piece(lambda: self._timed(work, length), done)
         self._waiting.setdefault(FLOW.get(), deque()).append(piece)
-        return await done
+        try:
+            return await done
+        finally:
+            del done, piece  # an error holds this frame, and they the error
 
     def _timed(self, work: Callable[[], T], length: Callable[[T], int]) -> T:
         begun, sent = self._clock(), 0
