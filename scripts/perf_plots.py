@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 DOCS = Path(__file__).parents[1] / "docs"
 FIGURES = DOCS / "perf-figures.json"
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 720, 300, 70, 40, 46
+APART = 14
 COLOURS = ("#2b6cb0", "#c05621", "#2f855a", "#805ad5")
 
 
@@ -78,9 +79,18 @@ def growth(title: str, lines: Sequence[Line]) -> str:
             corners = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
             yield f'<polyline points="{corners}" fill="none" stroke="{colour}" stroke-width="2"/>'
             yield from (f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in places)
-            yield text(places[-1][0] + 8, places[-1][1] + 4, line.name, "start", 11, colour)
+            yield text(places[-1][0] + 8, names[line.name], line.name, "start", 11, colour)
 
+    names = spread({line.name: place(*line.points[-1])[1] + 4 for line in lines})
     return picture(title, parts())
+
+
+def spread(heights: dict[str, float]) -> dict[str, float]:
+    """Names at the ends of lines, so far apart that each can be read."""
+    lowest, placed = 0.0, {}
+    for name, y in sorted(heights.items(), key=lambda item: item[1]):
+        placed[name] = lowest = max(y, lowest + APART)
+    return placed
 
 
 def bars(title: str, unit: str, shown: Sequence[Bar]) -> str:
