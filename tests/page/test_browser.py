@@ -26,6 +26,16 @@ from tests.plane import PATIENCE
 expect.set_options(timeout=120_000)
 
 
+LINES = """line => {
+  const long = line.parentNode.appendChild(line.cloneNode()), range = document.createRange();
+  long.textContent = "7 nodes: Insufficient cpu, ".repeat(9);
+  range.selectNodeContents(long);
+  const tops = new Set([...range.getClientRects()].map(each => each.top));
+  long.remove();
+  return tops.size; }"""
+"""How many lines a long reason has in place of a pod's."""
+
+
 def test_the_map_follows_the_cluster(live: Live, new_page: Page) -> None:
     expect(new_page.locator(".tile[data-node]")).to_have_count(4)
     live.kubectl("create", "deployment", "web", "--image=nginx", "--replicas=8")
@@ -49,8 +59,10 @@ def test_a_pod_that_waits_comes_first_and_says_why(live: Live, new_page: Page) -
     first = new_page.locator(".pods section").first
     expect(first.locator("h2")).to_contain_text("Pending")
     expect(first).to_contain_text("node affinity/selector")
+    assert first.locator(".line").evaluate(LINES) == 1
     first.get_by_role("link", name="large").click()
     expect(new_page.locator(".why")).to_contain_text("disk")
+    assert first.locator(".line").evaluate(LINES) > 1
     assert "pod=default%2Flarge" in new_page.url
     live.kubectl("label", "node", "node-2", "disk=nvme")
     expect(new_page.locator('[data-node="node-2"] [data-pod="default/large"]')).to_have_count(1)
