@@ -24,7 +24,7 @@ def test_a_new_directory_is_made_for_its_owner_alone(tmp_path: Path) -> None:
         ("lost+found",),
         ("moorage.db", "moorage.db-wal"),
         (".ca.key.0123456789abcdef",),
-        ("tokens.csv", "page.json", "ca.crt"),
+        ("tokens.csv", "page.json", "page.story", "ca.crt"),
     ],
 )
 def test_an_empty_or_half_made_directory_is_ours(tmp_path: Path, names: tuple[str, ...]) -> None:

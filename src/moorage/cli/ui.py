@@ -139,7 +139,7 @@ async def _serve(
 
     client = Client(HTTPSTransport(config, "moorage-ui"))
     gates = gates or (await LiveReader(client).placing_gates())[0] or NONE_ON
-    stage = StoryStage(client, file.with_name("story")) if stories else None
+    stage = StoryStage(client, file.with_suffix(".story")) if stories else None
     watcher = Scheduler(client, gates, Configuration(), quiet=True)
     page = PageServer(watcher, name=config.url, file=file, stage=stage, connection=connection, read_only=read_only)
     if not child:

@@ -12,6 +12,9 @@ import msgspec
 from moorage.client import Client
 from moorage.demo.player import Did, OwnHands, Player, Saw, examples
 from moorage.demo.stories import STORIES, Action, Evicted, Expectation, Pass, Runs, Stays, Waits
+from moorage.logs import Log
+
+_LOG = Log(__name__)
 
 
 class _AsItPasses:
@@ -33,15 +36,9 @@ class StoryStage:
         """`file` keeps which story is on stage: it is still there after a restart."""
         self._hands = OwnHands(client, _AsItPasses())
         self._file = file
-        self._playing = asyncio.Lock()
-
-    @property
-    def on_stage(self) -> str:
+        self.on_stage = _kept(file)
         """The folder of the story whose objects are on the cluster; empty when there is none."""
-        try:
-            return self._file.read_text()
-        except FileNotFoundError:
-            return ""
+        self._playing = asyncio.Lock()
 
     @property
     def programme(self) -> list[dict[str, Any]]:
@@ -61,11 +58,27 @@ class StoryStage:
             for each in {self.on_stage, folder} & _STORIES.keys():
                 await self._hands.clear(examples() / each)
             story = _STORIES.get(folder)
-            self._file.write_text(story.folder if story else "")
+            self.on_stage = story.folder if story else ""
+            self._keep()
             if story is None:
                 return
             async for result in Player(self._hands, _AsItPasses(), examples()).play(story):
                 yield msgspec.json.encode(_line(result)) + b"\n"
+
+    def _keep(self) -> None:
+        try:
+            self._file.write_text(self.on_stage)
+        except OSError as error:
+            _LOG.warning("The story on stage is not known after a restart", file=self._file, err=error.strerror)
+
+
+def _kept(file: Path) -> str:
+    """The story that was on stage when the server ended; none when the file does not say one."""
+    try:
+        folder = file.read_text()
+    except (OSError, UnicodeError):
+        return ""
+    return folder if folder in _STORIES else ""
 
 
 def _step(step: Action | Expectation) -> dict[str, Any]:
